@@ -21,6 +21,7 @@ from dm_worker.dumper.options import DumpOptions, parse_options
 from dm_worker.dumper.snapshot import SnapshotRendezvous
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
+from dm_worker.meta.foreign_copy import refuse_unfinished
 from dm_worker.meta.load_progress import stored_state
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate, percent
@@ -161,7 +162,10 @@ class DumpUnit:
         )
 
     def _refuse_after_load_began(self) -> None:
-        if self._cfg.task_mode in _LOADING and stored_state(self._cfg) is not None:
+        if self._cfg.task_mode not in _LOADING:
+            return
+        refuse_unfinished(self._cfg)
+        if stored_state(self._cfg) is not None:
             raise errors.new(
                 Code.LoadTaskCheckPointNotMatch,
                 f"the load of {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",

@@ -26,6 +26,7 @@ from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.loader.schema_creation import SchemaCreation, create_schema, schema_creations, target_schemas
 from dm_worker.meta.ddl_fence import DDLFence
+from dm_worker.meta.foreign_copy import has_replicated, refuse_unfinished
 from dm_worker.meta.load_progress import (
     begin_load,
     end_load,
@@ -109,10 +110,13 @@ class LoadUnit:
         folder_owner.hold(self._dir, self._cfg.source_id)
         try:
             state = stored_state(self._cfg)
+            if state is None:
+                self._progress.complete = has_replicated(self._cfg)
+                return self._progress.complete
         except DMError as exc:
             log.warning("cannot read the load's progress", task=self._cfg.name, error=str(exc))
             return False
-        if state is None or not state.finished:
+        if not state.finished:
             return False
         self._progress.complete = True
         self._progress.metadata = DumpMetadata(state.location, state.exit_location)
@@ -176,6 +180,8 @@ class LoadUnit:
         """
         if self.is_finished():
             return UnitOutcome(finished=True)
+        if stored_state(self._cfg) is None:
+            refuse_unfinished(self._cfg)
         listing = self._listing()
         metadata = self._metadata()
         route = self._route

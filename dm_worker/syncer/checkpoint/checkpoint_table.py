@@ -1,8 +1,13 @@
-"""``<task>_syncer_checkpoint``: the checkpoint of one source, and the structures of its tables. It has DM's layout."""
+"""``<task>_syncer_checkpoint``: the checkpoint of one source, and the structures of its tables. It has DM's layout.
+
+DM's own rows are read too. ``<task>_syncer_taken_over`` has the same layout: the rows as DM left them.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pymysql
 
@@ -18,6 +23,36 @@ _FORMAT = "dm-spark/1"
 #: Instead of a structure: the name was given up, so the full copy's schema file of it does not count any more.
 _GIVEN_UP = "dm-spark/given-up"
 _SYNTAX = 1064
+#: DM made its table without these before 2.0, and with shorter texts for GTID sets: a longer one would be cut.
+_LATE_COLUMNS = {
+    "exit_safe_binlog_name": "VARCHAR(128) DEFAULT ''",
+    "exit_safe_binlog_pos": "BIGINT UNSIGNED DEFAULT 0",
+    "exit_safe_binlog_gtid": "LONGTEXT",
+}
+_GTID_SETS = ("binlog_gtid", "exit_safe_binlog_gtid")
+_COLUMNS = (
+    "id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, exit_safe_binlog_name, exit_safe_binlog_pos,"
+    " exit_safe_binlog_gtid, table_info, is_global, create_time, update_time"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignStructure:
+    """What DM left of a table: its structure as TiDB's JSON, parsed."""
+
+    table: TableId
+    data: object
+
+
+@dataclass(slots=True)
+class StoredStructures:
+    """What the rows of tables say. ``given_up``: names that were dropped or renamed since the full copy, table '' for a
+    whole schema. ``ahead``: tables whose rows DM applied beyond its checkpoint; their structures are of later."""
+
+    tables: list[TableInfo] = field(default_factory=list)
+    given_up: list[TableId] = field(default_factory=list)
+    foreign: list[ForeignStructure] = field(default_factory=list)
+    ahead: list[TableId] = field(default_factory=list)
 
 
 class CheckpointTable:
@@ -49,15 +84,28 @@ class CheckpointTable:
             f" UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)){SMALL_KEYS}"
         )
 
+    def adapt(self, conn: MetaConnection) -> None:
+        """Gives a table that DM made what it lacks. Raises ``pymysql.Error``."""
+        types = {str(row[0]).lower(): str(row[1]).lower() for row in query(conn, f"SHOW COLUMNS FROM {self.name}")}
+        changes = [f"ADD COLUMN {name} {kind}" for name, kind in _LATE_COLUMNS.items() if name not in types]
+        changes += [f"MODIFY {name} LONGTEXT" for name in _GTID_SETS if types.get(name, "longtext") != "longtext"]
+        for change in changes:
+            query(conn, f"ALTER TABLE {self.name} {change}")
+
+    def copied_from(self, other: CheckpointTable) -> Iterator[BoundStatement]:
+        """The statements that make this table's rows those of ``other``."""
+        yield f"DELETE FROM {self.name} WHERE id = %s", (self._source,)
+        yield f"INSERT INTO {self.name} ({_COLUMNS}) SELECT {_COLUMNS} FROM {other.name} WHERE id = %s", (self._source,)
+
     def read(self, conn: MetaConnection) -> tuple[Location | None, Location | None]:
-        """The checkpoint, and where safe mode ends; None where there is none."""
+        """The checkpoint, and where safe mode ends; None where there is none. DM's row may have no position yet."""
         rows = query(
             conn,
             "SELECT binlog_name, binlog_pos, binlog_gtid, exit_safe_binlog_name, exit_safe_binlog_pos,"
             f" exit_safe_binlog_gtid FROM {self.name} WHERE id = %s AND is_global = 1",
             (self._source,),
         )
-        if not rows:
+        if not rows or not (rows[0][0] or rows[0][2]):
             return None, None
         name, pos, gtid, exit_name, exit_pos, exit_gtid = rows[0]
         exit_safe = stored_location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
@@ -68,20 +116,24 @@ class CheckpointTable:
         leave = exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
-    def read_tables(self, conn: MetaConnection) -> tuple[list[TableInfo], list[TableId]]:
-        """The structures, and the names that were given up."""
-        sql = f"SELECT cp_schema, cp_table, table_info FROM {self.name} WHERE id = %s AND is_global = 0"
-        found: list[TableInfo] = []
-        given_up: list[TableId] = []
-        for schema, table, text in query(conn, sql, (self._source,)):
+    def read_tables(self, conn: MetaConnection, checkpoint: Location | None = None) -> StoredStructures:
+        """What the rows of tables say; those of DM are compared with its ``checkpoint``."""
+        sql = f"SELECT cp_schema, cp_table, binlog_name, binlog_pos, table_info FROM {self.name}"
+        found = StoredStructures()
+        for schema, table, name, pos, text in query(conn, f"{sql} WHERE id = %s AND is_global = 0", (self._source,)):
             data = json.loads(text)
-            # DM's own structures have another form; the table's other sources serve then.
             form = data.get("format") if isinstance(data, dict) else None
             if form == _FORMAT:
-                found.append(TableInfo.from_data(data["table"]))
+                found.tables.append(TableInfo.from_data(data["table"]))
             elif form == _GIVEN_UP:
-                given_up.append((str(schema), str(table)))
-        return found, given_up
+                found.given_up.append((str(schema), str(table)))
+            elif data is not None and checkpoint is not None:
+                point = stored_location(name, pos, "")
+                if checkpoint.position < point.position:
+                    found.ahead.append((str(schema), str(table)))
+                else:
+                    found.foreign.append(ForeignStructure((str(schema), str(table)), data))
+        return found
 
     def stored_table(self, info: TableInfo, location: Location) -> BoundStatement:
         """The statement that stores a structure."""

@@ -3,7 +3,8 @@
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
 batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
 for its XA COMMIT. What is remembered of online changes is stored with the checkpoint (see :mod:`records_table`), and
-with merged shards the state of their groups (:mod:`groups_table`).
+with merged shards the state of their groups (:mod:`groups_table`). ``<task>_syncer_taken_over`` keeps the rows of a
+checkpoint that DM wrote, as they were.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TypeAlias
 
 import pymysql
 
-from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable
+from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable, StoredStructures
 from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
 from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaTransactions
@@ -37,6 +38,7 @@ from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
+from pkg.task_meta.unsettled_ddl import UnsettledGroup
 
 log = get_logger("syncer.checkpoint")
 
@@ -58,10 +60,12 @@ class DurableState:
     progress: BatchProgress | None
     checkpoint: Location | None
     exit_safe: Location | None = None
-    tables: list[TableInfo] = field(default_factory=list)
-    #: Names that were dropped or renamed since the full copy; table '' for a whole schema.
-    given_up: list[TableId] = field(default_factory=list)
+    structures: StoredStructures = field(default_factory=StoredStructures)
     shards: GroupsSnapshot | None = None
+    #: DDL of merged shards that DM did not settle.
+    unsettled: list[UnsettledGroup] = field(default_factory=list)
+    #: Where the last checkpoint was that this program took over from another one; None when it never did.
+    taken_over: Location | None = None
     ghosts: dict[TableId, GhostRecord] = field(default_factory=dict)
 
 
@@ -73,6 +77,7 @@ class MetaStore:
         self.source_id = cfg.source_id
         keeps_names = cfg.task_mode in FULL_MODES
         self._checkpoints = CheckpointTable(self._name("checkpoint"), cfg.source_id, keeps_names=keeps_names)
+        self._foreign = CheckpointTable(self._name("taken_over"), cfg.source_id, keeps_names=False)
         self._protocol = ProtocolTables(self._name("batch"), self._name("marker"), self._name("xa"), cfg.source_id)
         self._ddls = DDLTable(self._name("ddl"), cfg.source_id)
         self._shards = GroupsTable(cfg.meta_schema, cfg.name, cfg.source_id)
@@ -103,7 +108,9 @@ class MetaStore:
 
         def create(conn: MetaConnection) -> None:
             query(conn, f"CREATE DATABASE IF NOT EXISTS {quote(self._cfg.meta_schema)}")
-            self._checkpoints.create(conn)
+            for table in (self._checkpoints, self._foreign):
+                table.create(conn)
+                table.adapt(conn)
             for statement in (*self._protocol.creations(), self._ddls.creation(SMALL_KEYS)):
                 query(conn, statement)
             if self._cfg.shard_mode:
@@ -116,7 +123,7 @@ class MetaStore:
 
     def _check_engines(self, conn: MetaConnection) -> None:
         """Raises 36004 for a table that can't roll back, made by something else or by a server's default."""
-        names = ("checkpoint", "batch", "marker", "ddl", "xa", "sharding_meta")
+        names = ("checkpoint", "taken_over", "batch", "marker", "ddl", "xa", "sharding_meta")
         tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
         tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
         for table, engine in engines.tables_without_transactions(conn, tables):
@@ -135,7 +142,7 @@ class MetaStore:
 
         def delete(conn: MetaConnection) -> None:
             protocol = (self.batches, self.markers, self._protocol.prepared)
-            own = (self._checkpoints.name, *protocol, self._ddls.name, self._ghosts.name)
+            own = (self._checkpoints.name, self._foreign.name, *protocol, self._ddls.name, self._ghosts.name)
             deletions = [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in own]
             for sql, values in (*deletions, self._shards.deletion()):
                 try:
@@ -158,14 +165,31 @@ class MetaStore:
             end_open_transactions(self._cfg.to, self.source_id, batches=self.batches, markers=self.markers)
             epoch, progress = self._protocol.take_over(conn, buckets)
             checkpoint, exit_safe = self._checkpoints.read(conn)
-            tables, given_up = self._checkpoints.read_tables(conn)
-            shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
+            structures = self._checkpoints.read_tables(conn, checkpoint)
+            taken_over, _ = self._foreign.read(conn)
+            shards, unsettled = self._shards.read(conn), self._shards.read_foreign(conn)
+            ghosts = self._ghosts.read(conn)
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {lock_wait}")
-            return DurableState(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
+            return DurableState(
+                epoch, progress, checkpoint, exit_safe, structures, shards, unsettled, taken_over, ghosts
+            )
 
         durable = self._transactions.run(take)
         self._protocol.taken_over()
         return durable
+
+    def keep_foreign(self, epoch: int) -> None:
+        """Copies the checkpoint as it is, which another program wrote, before anything is written over it; and removes
+        DM's records of shard DDL, which begins anew."""
+
+        def keep(conn: MetaConnection) -> None:
+            # A run that takes over meanwhile waits for the row, so what is copied can't be its own.
+            query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s FOR UPDATE", (self.source_id,))
+            self._protocol.ensure_epoch(epoch, conn)
+            for sql, values in (*self._foreign.copied_from(self._checkpoints), *self._shards.without_foreign(conn)):
+                query(conn, sql, values)
+
+        self._transactions.run(keep)
 
     def write(
         self,
@@ -220,7 +244,7 @@ class MetaStore:
 
     def read_tables(self) -> list[TableInfo]:
         """The tables' structures as they are durable."""
-        return self._transactions.run(self._checkpoints.read_tables)[0]
+        return self._transactions.run(self._checkpoints.read_tables).tables
 
     def put_table(self, info: TableInfo) -> None:
         """Stores a structure at the present checkpoint; no run may be under way."""

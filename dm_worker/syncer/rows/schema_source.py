@@ -1,10 +1,10 @@
 """Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
 
-In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files, the
-upstream's present structure, the target's. The last two count only when they agree with the TABLE_MAP at hand and are
-proven (:mod:`structure_proof`, :mod:`look_ahead`): what the upstream has now says nothing of the rows before its last
-ALTER. After a checkpoint that was set by hand the dump's files don't count: what happened to the tables since was not
-followed.
+In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), what DM left in the
+checkpoint (:mod:`foreign_structures`), the dump's schema files, the upstream's present structure, the target's. The
+last two count only when they agree with the TABLE_MAP at hand and are proven (:mod:`structure_proof`,
+:mod:`look_ahead`): what the upstream has now says nothing of the rows before its last ALTER. After a checkpoint that
+was set by hand the dump's files don't count: what happened to the tables since was not followed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
 from dm_worker.syncer.rows.hidden_keys import as_logged
 from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
 from pkg import ddl, errors
@@ -23,7 +24,7 @@ from pkg.errors.workarounds import CORRECT_STRUCTURE, SUPPLY_STRUCTURE
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
-from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
+from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, parse_create_table
 
 log = get_logger("syncer.schema")
 
@@ -62,14 +63,23 @@ class SchemaSource:
         self._target = target
         self._filled = filled
         self._unaltered = unaltered
+        #: What DM left, until it is needed first.
+        self._foreign: dict[tuple[str, str], TableInfo] = {}
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
         #: Names whose schema files of the dump do not count any more; table '' for a whole schema.
         self._given_up: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
-        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
+    def restore(
+        self,
+        tables: list[TableInfo],
+        given_up: Iterable[tuple[str, str]] = (),
+        foreign: Iterable[TableInfo] = (),
+    ) -> None:
+        """What the checkpoint stored: structures, names that were dropped or renamed (table '': the schema was), and
+        structures that DM left there."""
         self._given_up.update(given_up)
+        self._foreign = {(info.schema, info.name): info for info in foreign}
         for info in tables:
             self.tracker.set_table(info)
 
@@ -91,6 +101,7 @@ class SchemaSource:
         # The reader finds structures while the main loop stores them.
         if info is None:
             self._given_up.add(name)  # a dump's schema file no longer counts
+        self._foreign.pop(name, None)
         with self._lock:
             if newer or name not in self._changed:
                 self._changed[name] = info
@@ -103,11 +114,29 @@ class SchemaSource:
             logged = as_logged(known, table_map)
             check_table_map(table_map, logged.columns)
             return logged
+        found = self._left_by_dm(name, table_map)
+        if found is not None:
+            return as_logged(found, table_map)
         dumped = self._dumped(*name) if self._trust_dump else None
         if dumped is not None and fits(table_map, as_logged(dumped, table_map).columns):
             log.info("learned a table's structure", table=qualified(*name), origin="dump")
             return as_logged(self._set(dumped), table_map)
         return self._present(table_map)
+
+    def _left_by_dm(self, name: tuple[str, str], table_map: TableMap) -> TableInfo | None:
+        """What DM left of the table; None for nothing, and for what does not fit these rows. Raises 44007 where a
+        charset is not certain."""
+        found = self._adapted(name, table_map)
+        if found is None or not fits(table_map, as_logged(found.table, table_map).columns):
+            return None
+        if found.doubtful and not self._unaltered(name[1]):
+            raise _charset_not_certain(name, found)
+        log.info("learned a table's structure", table=qualified(*name), origin="checkpoint of DM")
+        return self._set(found.table)
+
+    def _adapted(self, name: tuple[str, str], table_map: TableMap | None) -> AdaptedStructure | None:
+        stored = self._foreign.get(name)
+        return None if stored is None else adapted(stored, self._upstream(*name), self._server, table_map)
 
     def _present(self, table_map: TableMap) -> TableInfo:
         """The structure that upstream or target have now, as far as it is proven to be that of the rows."""
@@ -214,10 +243,18 @@ class SchemaSource:
         for name in gone:
             if not name[1] or self.tracker.table(*name) is None:
                 self._note(name, None)
+        for name in statement.tables:
+            if name in self._foreign:
+                # Not certain, so not followed: it is not the table's structure any more.
+                self._note(name, None)
 
     def _learn(self, statement: ddl.DDLStatement) -> None:
         """Learns from the dump and the upstream about the tables and schemas that a statement names."""
         for ref in statement.refs:
+            if ref.table and self.tracker.table(ref.schema, ref.table) is None:
+                found = self._adapted((ref.schema, ref.table), None)
+                if found is not None and not found.doubtful:
+                    self._set(found.table)
             if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
                 dumped = self._dumped(ref.schema, ref.table)
                 if dumped is not None:
@@ -269,6 +306,18 @@ def _nothing_fits(name: tuple[str, str]) -> DMError:
         "checkpoint nor the dump has one, and the current structures of upstream and target differ from the "
         "binlog's",
         workaround=f"Give the target table the structure of these rows, or: {CORRECT_STRUCTURE}",
+    )
+
+
+def _charset_not_certain(name: tuple[str, str], found: AdaptedStructure) -> DMError:
+    now = {column.name: column.charset for column in found.table.columns}
+    listed = ", ".join(f"{column} (now {now[column]})" for column in found.doubtful)
+    return errors.new(
+        Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
+        f"the character set that columns of the upstream table {qualified(*name)} had when these rows were logged is "
+        f"not certain: {listed}; DM, whose checkpoint was taken over, recorded {TIDB_CHARSET}, which it also does when "
+        "a statement names no character set, and the table was altered since",
+        workaround=SUPPLY_STRUCTURE,
     )
 
 

@@ -17,10 +17,11 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
 from pkg import errors
-from pkg.errors import Code
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import error_number
 from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId, qualified
+from pkg.task_meta.unsettled_ddl import ShardingRow, UnsettledGroup, is_foreign, unsettled_groups
 
 _MISSING = frozenset({1146, 1049})
 _ID_LENGTH = 144
@@ -55,17 +56,42 @@ class GroupsTable:
         )
 
     def read(self, conn: Connection[Any]) -> GroupsSnapshot | None:
-        """What is stored; None for nothing, or no table. Raises 36007 for rows of another program."""
-        try:
-            rows = query(conn, f"SELECT is_global, data FROM {self.table} WHERE source_id = %s", (self._source,))
-        except pymysql.Error as exc:
-            if error_number(exc) in _MISSING:
-                return None
-            raise
+        """What this program stored; None for nothing, or no table. Raises 36007 for rows that nobody understands."""
+        rows = [row for row in self._rows(conn) if not is_foreign(row[3])]
         if not rows:
             return None
-        progress = next((str(data) for is_global, data in rows if is_global), "")
-        return GroupsSnapshot(dict(self._group(str(data)) for is_global, data in rows if not is_global), progress)
+        progress = next((data for _, _, is_global, data in rows if is_global), "")
+        return GroupsSnapshot(dict(self._group(data) for _, _, is_global, data in rows if not is_global), progress)
+
+    def read_foreign(self, conn: Connection[Any]) -> list[UnsettledGroup]:
+        """The groups with DDL that DM did not settle. Raises 36007 for a row of DM that can't be understood."""
+        return unsettled_groups(row for row in self._rows(conn) if is_foreign(row[3]))
+
+    def _rows(self, conn: Connection[Any]) -> list[ShardingRow]:
+        sql = f"SELECT target_table_id, active_index, is_global, data FROM {self.table} WHERE source_id = %s"
+        try:
+            rows = query(conn, sql, (self._source,))
+        except pymysql.Error as exc:
+            if error_number(exc) in _MISSING:
+                return []
+            raise
+        try:
+            return [(str(target), int(index), bool(whole), self._json(data)) for target, index, whole, data in rows]
+        except ValueError as exc:
+            raise self._not_ours(exc) from exc
+
+    @staticmethod
+    def _json(data: object) -> str:
+        json.loads(str(data))
+        return str(data)
+
+    def without_foreign(self, conn: Connection[Any]) -> Iterator[BoundStatement]:
+        """The statements that remove DM's rows."""
+        for target in {target for target, _, _, data in self._rows(conn) if is_foreign(data)}:
+            yield (
+                f"DELETE FROM {self.table} WHERE source_id = %s AND target_table_id = %s AND target_table_id <> ''",
+                (self._source, target),
+            )
 
     def written(self, changes: GroupsChanges) -> Iterator[BoundStatement]:
         """The statements that store ``changes``."""
@@ -94,15 +120,17 @@ class GroupsTable:
         try:
             (schema, table), text = json.loads(data)
         except (ValueError, TypeError) as exc:
-            raise errors.new(
-                Code.SyncUnitInvalidShardMeta,
-                f"a row of {self.table} was not written by this program",
-                raw=exc,
-                scope="downstream",
-                workaround="If DM left it with an unresolved DDL of merged tables: let DM resolve it, or give the "
-                "merged tables the same structure and start the task again with --remove-meta.",
-            ) from exc
+            raise self._not_ours(exc) from exc
         return (str(schema), str(table)), str(text)
+
+    def _not_ours(self, cause: Exception) -> DMError:
+        return errors.new(
+            Code.SyncUnitInvalidShardMeta,
+            f"a row of {self.table} was written neither by this program nor by DM",
+            raw=cause,
+            scope="downstream",
+            workaround="Give the merged tables the same structure and start the task again with --remove-meta.",
+        )
 
 
 def _id_of(target: TableId) -> str:

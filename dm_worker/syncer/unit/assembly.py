@@ -35,6 +35,7 @@ from dm_worker.syncer.unit.batch_runner import BatchRunner
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.recovery import is_unsafe, recovery_of
 from dm_worker.syncer.unit.stream_opener import StreamOpener
+from dm_worker.syncer.unit.takeover import TakeoverFacts, takeover_of, takeover_text
 from dm_worker.syncer.unit.target_facts import TargetFacts
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig, SyncerConfig
@@ -58,7 +59,7 @@ def _nothing(*_: str) -> bool:
 @dataclass(slots=True)
 class RunParts:
     """What a run works with once it has taken over. ``redo`` is the open intent that must be finished first.
-    ``sharding`` and ``lock_client``: only with merged shards."""
+    ``sharding`` and ``lock_client``: only with merged shards. ``takeover``: what DM left, if it did."""
 
     runner: BatchRunner
     barrier: DDLBarrier
@@ -67,6 +68,7 @@ class RunParts:
     sharding: Sharding | None
     lock_client: LockClient | None
     redo: BatchProgress | None
+    takeover: TakeoverFacts | None
 
 
 class RunAssembly:
@@ -120,7 +122,8 @@ class RunAssembly:
         )  # fmt: skip
         if self._cfg.syncer.batch != SyncerConfig().batch:
             log.info("syncers.batch has no effect: a transaction contains a writer's rows of one batch of the binlog")
-        source = self._schema_source(durable, trust_dump=not recovery.safe)
+        takeover = self._takeover(durable, foreign=recovery.safe)
+        source = self._schema_source(durable, takeover, trust_dump=not recovery.safe)
         ours = durable.checkpoint is not None and not recovery.safe
         sharding = self._sharding(groups, source, durable.checkpoint, ours=ours)
         registry = self._registry(source, sharding)
@@ -128,7 +131,7 @@ class RunAssembly:
         runner = self._batch_runner(sequencer, source, sharding)
         barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts), sharding)
         keys = ForeignKeyWatch(self._connections.servers_keys.problems, self._connections.servers_keys.end)
-        return RunParts(runner, barrier, registry, keys, sharding, self._lock_client, recovery.redo)
+        return RunParts(runner, barrier, registry, keys, sharding, self._lock_client, recovery.redo, takeover)
 
     def _raise_epoch(self) -> DurableState:
         self._store.prepare()
@@ -137,6 +140,18 @@ class RunAssembly:
         still_ours = partial(self._store.ensure_epoch, durable.epoch)
         retrying(lambda: self._connections.ddl_session.take_over(still_ours), should_stop=self._should_stop)
         return durable
+
+    def _takeover(self, durable: DurableState, *, foreign: bool) -> TakeoverFacts | None:
+        """What DM left. Nothing of its checkpoint is changed before it is copied."""
+        server = self._connections.upstream.ask(fetch_server_defaults)
+        takeover = takeover_of(durable, server, foreign=foreign)
+        if takeover is not None and foreign:
+            self._store.keep_foreign(durable.epoch)
+            log.info(
+                "taken over", task=self._cfg.name, source=self._cfg.source_id,
+                what=takeover_text(takeover, self._store.exit_safe),
+            )  # fmt: skip
+        return takeover
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
@@ -185,7 +200,9 @@ class RunAssembly:
 
     # -- table plans --------------------------------------------------------------------------------------------
 
-    def _schema_source(self, durable: DurableState, *, trust_dump: bool) -> SchemaSource:
+    def _schema_source(
+        self, durable: DurableState, takeover: TakeoverFacts | None, *, trust_dump: bool
+    ) -> SchemaSource:
         upstream, target = self._connections.upstream, self._connections.target
         source = SchemaSource(
             server=upstream.ask(fetch_server_defaults),
@@ -197,7 +214,8 @@ class RunAssembly:
             filled=self._rules.filled,
             unaltered=self._is_unaltered,
         )
-        source.restore(durable.tables, durable.given_up)
+        stored = durable.structures
+        source.restore(stored.tables, stored.given_up, () if takeover is None else takeover.structures)
         return source
 
     def _is_unaltered(self, table: str) -> bool:

@@ -30,7 +30,7 @@ CLOCK_INTERVAL = 600.0
 class RunSnapshot:
     """What the running parts report. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
-    DDL of merged shards that is not settled."""
+    DDL of merged shards that is not settled. ``taken_over``: what DM left."""
 
     rows: int = 0
     flushed: Location | None = None
@@ -39,6 +39,7 @@ class RunSnapshot:
     batch_bytes: int = 0
     local: bool = False
     sharding: ShardingStatus = NO_SHARDING
+    taken_over: str = ""
 
 
 def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
@@ -175,6 +176,7 @@ class Monitor:
             binlogType="local" if snapshot.local else "remote",
             secondsBehindMaster=self.lag(snapshot),
             ioTotalBytes=snapshot.bytes_read,
+            takenOver=snapshot.taken_over,
         )
 
     def _synced(self, master: Location | None, flushed: Location | None) -> bool:

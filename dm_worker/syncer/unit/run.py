@@ -26,6 +26,7 @@ from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from dm_worker.syncer.unit.recovery import start_after_switch
 from dm_worker.syncer.unit.stream_opener import StreamOpener
+from dm_worker.syncer.unit.takeover import takeover_text
 from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
@@ -339,4 +340,5 @@ class SyncRun:
             parts.runner.batch_bytes,
             self._opener.is_local,
             NO_SHARDING if parts.sharding is None else parts.sharding.status(),
+            "" if parts.takeover is None else takeover_text(parts.takeover, self._connections.store.exit_safe),
         )

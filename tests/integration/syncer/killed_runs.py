@@ -29,12 +29,14 @@ class Faults:
         self._longest = longest
         self._left = 0
         self.kills = 0
-        monkeypatch.setattr(MetaStore, "write", self._instead(MetaStore.write))
+        monkeypatch.setattr(MetaStore, "write", self.around(MetaStore.write))
 
     def arm(self) -> None:
         self._left = self._chance.randint(1, self._longest)
 
-    def _instead(self, write: Callable[..., None]) -> Callable[..., None]:
+    def around(self, write: Callable[..., None]) -> Callable[..., None]:
+        """What is called instead of a write of the store."""
+
         def instead(store: MetaStore, *args: Any, **options: Any) -> None:
             self._left -= 1
             early = self._chance.random() < 0.5

@@ -1,0 +1,86 @@
+"""Structures that DM left in the checkpoint, brought in line with what the upstream says of charsets and names. Pure.
+
+DM's tracker is TiDB's: a charset or collation that a statement did not name is TiDB's default there, and an index that
+got its name from the server may have another one. All else is as the statements made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pkg.binlog.charsets import collation_charset, same_charset
+from pkg.binlog.table_map import TableMap
+from pkg.mysql.schema import Column, Index, TableInfo, in_order
+from pkg.schema_tracker import TIDB_CHARSET, Charset, ServerDefaults
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedStructure:
+    """A structure, and the columns whose charset is certain only if no statement changed the table since."""
+
+    table: TableInfo
+    doubtful: tuple[str, ...] = ()
+
+
+def adapted(
+    stored: TableInfo, upstream: TableInfo | None, server: ServerDefaults, table_map: TableMap | None = None
+) -> AdaptedStructure:
+    """``stored`` with the upstream's charsets. ``upstream`` is its table as it is now, None when it is gone;
+    ``table_map`` belongs to the rows at hand, None when there are none."""
+    doubtful: list[str] = []
+    columns = []
+    for number, column in enumerate(stored.columns):
+        if not column.charset:
+            columns.append(column)
+            continue
+        charset = _logged(table_map, number, server) or _now(column, upstream, server, doubtful.append)
+        columns.append(replace(column, charset=charset.name, collation=charset.collation))
+    table = replace(stored, columns=tuple(columns), indexes=_named(stored, upstream))
+    if upstream is not None and same_charset(upstream.charset, stored.charset):
+        table = replace(table, collation=upstream.collation)
+    return AdaptedStructure(table, tuple(doubtful))
+
+
+def _logged(table_map: TableMap | None, number: int, server: ServerDefaults) -> Charset | None:
+    """What newer servers say of a column in TABLE_MAP."""
+    if table_map is None or table_map.collations is None or number >= len(table_map.collations):
+        return None
+    collation = table_map.collations[number]
+    if not collation:
+        return None
+    name = server.collations.get(collation, "")
+    return server.resolve("" if name else collation_charset(collation), name, None)
+
+
+def _now(column: Column, upstream: TableInfo | None, server: ServerDefaults, doubt: Callable[[str], None]) -> Charset:
+    """What the column most likely had."""
+    present = None if upstream is None else upstream.column(column.name)
+    shown = None if present is None or not present.charset else Charset(present.charset, present.collation)
+    if shown is not None and same_charset(shown.name, column.charset):
+        return shown
+    if column.charset != TIDB_CHARSET:
+        # A statement has named it, and another one has changed it since.
+        return server.resolve(column.charset, "", None)
+    around = server.default if upstream is None else Charset(upstream.charset, upstream.collation)
+    likely = shown or around
+    if not same_charset(likely.name, column.charset):
+        doubt(column.name)
+    return likely
+
+
+def _named(stored: TableInfo, upstream: TableInfo | None) -> tuple[Index, ...]:
+    """The indexes by the names that they have upstream."""
+    present = () if upstream is None else upstream.indexes
+    names = {index.name.lower() for index in present}
+    own = {index.name.lower() for index in stored.indexes}
+    free = [index for index in present if index.name.lower() not in own]
+    found = []
+    for index in stored.indexes:
+        alike = [one for one in free if (one.parts, one.unique) == (index.parts, index.unique)]
+        if index.name.lower() not in names and len(alike) == 1:
+            free.remove(alike[0])
+            found.append(replace(index, name=alike[0].name))
+        else:
+            found.append(index)
+    return in_order(found)

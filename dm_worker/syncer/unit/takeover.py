@@ -1,0 +1,79 @@
+"""What a run takes over from a checkpoint of DM, as structures for the tracker and as text for operators. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dm_worker.syncer.checkpoint.meta_store import DurableState
+from pkg.binlog.position import Location
+from pkg.mysql.names import TableId, qualified
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker import ServerDefaults, table_of_tidb_model
+from pkg.task_meta.unsettled_ddl import obstacle
+
+#: So many tables are named in a text.
+_NAMED = 5
+
+
+@dataclass(slots=True)
+class TakeoverFacts:
+    """``place``: where DM's checkpoint was. ``unusable``: tables whose structure DM left in a form that is not
+    understood, with the reason. ``ahead``: tables that DM had applied beyond its checkpoint."""
+
+    place: Location
+    structures: list[TableInfo] = field(default_factory=list)
+    unusable: list[tuple[TableId, str]] = field(default_factory=list)
+    ahead: Sequence[TableId] = ()
+    online_changes: int = 0
+    unsettled: Sequence[str] = ()
+
+
+def takeover_of(durable: DurableState, server: ServerDefaults, *, foreign: bool) -> TakeoverFacts | None:
+    """What there is to take over, or was: ``foreign`` says that the checkpoint is another program's. None for neither.
+
+    Raises 36007 for shard DDL that can't begin anew.
+    """
+    place = durable.checkpoint if foreign else durable.taken_over
+    if place is None:
+        return None
+    for group in durable.unsettled:
+        error = obstacle(group, place.position)
+        if error is not None:
+            raise error
+    facts = TakeoverFacts(
+        place,
+        ahead=durable.structures.ahead,
+        online_changes=len(durable.ghosts) if foreign else 0,
+        unsettled=[group.target for group in durable.unsettled],
+    )
+    for one in durable.structures.foreign:
+        try:
+            facts.structures.append(table_of_tidb_model(one.data, *one.table, server))
+        except ValueError as exc:
+            facts.unusable.append((one.table, str(exc)))
+    return facts
+
+
+def takeover_text(facts: TakeoverFacts, until: Location | None) -> str:
+    """For log and status. ``until``: safe mode holds until there; None out of safe mode."""
+    parts = [f"the checkpoint {facts.place} of another program (DM)"]
+    if facts.structures:
+        parts.append(f"structures of {len(facts.structures)} tables")
+    if facts.online_changes:
+        parts.append(f"{facts.online_changes} online changes under way")
+    if facts.unsettled:
+        parts.append(f"DDL of merged tables that begins anew: {_listed(list(facts.unsettled))}")
+    if facts.ahead:
+        parts.append(f"rows applied beyond it: {_listed([qualified(*table) for table in facts.ahead])}")
+    if facts.unusable:
+        parts.append(
+            f"structures not understood: {_listed([f'{qualified(*table)} ({why})' for table, why in facts.unusable])}"
+        )
+    parts.append("not in safe mode" if until is None else f"safe mode until {until}")
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

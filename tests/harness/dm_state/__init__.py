@@ -1,0 +1,1 @@
+"""What a DM cluster leaves behind: its meta tables in the target."""
