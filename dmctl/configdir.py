@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dmctl.failure import CommandError
@@ -12,6 +14,9 @@ from dmctl.failure import CommandError
 RELAY_WORKERS = "relay_workers.json"
 #: Written in place of a password in exported files.
 HIDDEN = "******"
+_PASSWORD = re.compile(r"""\bpassword["']?\s*:\s*["']?([A-Za-z0-9+/]{23,}=*)(?=["']?\s*(?:[,}#]|$))""", re.MULTILINE)
+#: In a ciphertext, this follows 16 bytes.
+_SEPARATOR = b"@"
 
 
 def write_file(path: str | Path, text: str) -> None:
@@ -24,7 +29,9 @@ def write_file(path: str | Path, text: str) -> None:
         raise CommandError(f"can not write config to file {path}: {exc.strerror}") from exc
 
 
-def export(folder: str, tasks: Mapping[str, str], sources: Mapping[str, str]) -> None:
+def export(
+    folder: str, tasks: Mapping[str, str], sources: Mapping[str, str], relay_workers: Mapping[str, Sequence[str]]
+) -> None:
     """Writes ``tasks/<name>.yaml``, ``sources/<id>.yaml`` and ``relay_workers.json`` under ``folder``."""
     root = Path(folder)
     for kind, texts in (("tasks", tasks), ("sources", sources)):
@@ -34,7 +41,9 @@ def export(folder: str, tasks: Mapping[str, str], sources: Mapping[str, str]) ->
             raise CommandError(f"can not create directory {root / kind}: {exc.strerror}") from exc
         for name, text in sorted(texts.items()):
             write_file(root / kind / f"{name}.yaml", text)
-    write_file(root / RELAY_WORKERS, json.dumps({}) + "\n")
+    write_file(
+        root / RELAY_WORKERS, json.dumps({source: list(names) for source, names in relay_workers.items()}) + "\n"
+    )
 
 
 def read(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -57,12 +66,25 @@ def read(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     return sources, tasks
 
 
-def has_relay_workers(folder: str) -> bool:
-    """Whether the export had workers that pull relay logs."""
+def is_sealed(text: str) -> bool:
+    """Whether a file has a password as ciphertext."""
+    return any(_is_ciphertext(found) for found in _PASSWORD.findall(text))
+
+
+def _is_ciphertext(text: str) -> bool:
+    try:
+        return base64.b64decode(text, validate=True)[16:17] == _SEPARATOR
+    except ValueError:
+        return False
+
+
+def relay_workers(folder: str) -> dict[str, list[str]]:
+    """By source: the workers that pulled its relay log when the folder was written; {} without that file."""
     path = Path(folder) / RELAY_WORKERS
     try:
-        return bool(json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8") or "{}") or {}
+        return {str(source): [str(name) for name in names] for source, names in sorted(found.items())}
     except FileNotFoundError:
-        return False
-    except (OSError, ValueError) as exc:
+        return {}
+    except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise CommandError(f"can not read {path}: {exc}") from exc

@@ -1,4 +1,7 @@
-"""GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs. No answer contains a secret."""
+"""GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs.
+
+No answer contains a secret. What is listed for an export has passwords as ciphertext, if there is a secret key.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +61,31 @@ class ConfigService:
         return pb.EncryptResponse(result=True, ciphertext=encrypt(request.plaintext, self._cluster.config.secret_key))
 
     def list_task_configs(self, _: Empty) -> pb.ListTaskConfigsResponse:
-        texts = {name: self._task(name) for name in self._cluster.scheduler.tasks()}
+        texts = {name: self._exported_task(name) for name in self._cluster.scheduler.tasks()}
         return pb.ListTaskConfigsResponse(
             result=True, taskConfigs={name: text for name, text in texts.items() if text is not None}
         )
 
+    def _exported_task(self, name: str) -> str | None:
+        text = self._cluster.scheduler.task_text(name)
+        if text is None:
+            return None
+        # The stored text has no secrets; each subtask has the target's password.
+        subtask = next(iter(self._cluster.scheduler.subtasks(name).values()), None)
+        return task_to_yaml(text, password=HIDDEN if subtask is None else self._sealed(subtask.to.password))
+
+    def _sealed(self, password: str) -> str:
+        key = self._cluster.config.secret_key
+        return encrypt(password, key) if key and password else HIDDEN
+
     def list_source_configs(self, _: Empty) -> pb.ListSourceConfigsResponse:
         sources = self._cluster.scheduler.sources()
         return pb.ListSourceConfigsResponse(
-            result=True, sourceConfigs={name: source_to_yaml(config) for name, config in sources.items()}
+            result=True,
+            sourceConfigs={
+                name: source_to_yaml(config, password=self._sealed(config.from_.password))
+                for name, config in sources.items()
+            },
         )
 
     def _task(self, name: str) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 from google.protobuf.message import Message
@@ -14,6 +15,12 @@ from dmctl.commands.command import CommandGroup, DMCommand
 from dmctl.failure import CommandError
 from pkg.pb import dmmaster_pb2 as master
 
+_ACCESS_DENIED = "Access denied"
+_WRONG_KEY = (
+    " (an encrypted password is taken as it stands if secret-key-path is not the key that it was encrypted with: "
+    "docs/from-dm.md)"
+)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _KINDS = {
     "task": master.TaskType,
     "master": master.MasterType,
@@ -53,40 +60,79 @@ for _name in _KINDS:
     config.add_command(_kind(_name))
 
 
+def _folder(text: str) -> Callable[[_Command], _Command]:
+    return click.option("-p", "--path", "-d", "--dir", "path", default="configs", help=text)
+
+
 @config.command("export")
-@click.option("-p", "--path", default="configs", help="Folder to write to.")
+@_folder("Folder to write to.")
 @click.pass_obj
 def export(context: CommandContext, path: str) -> None:
-    """Writes the files of all sources and tasks into a folder."""
-    tasks = _answer(context, "ListTaskConfigs").taskConfigs
-    sources = _answer(context, "ListSourceConfigs").sourceConfigs
-    configdir.export(path, dict(tasks), dict(sources))
+    """Writes the files of all sources and tasks into a folder, with passwords as ciphertext."""
+    tasks = dict(_answer(context, "ListTaskConfigs", _empty()).taskConfigs)
+    sources = dict(_answer(context, "ListSourceConfigs", _empty()).sourceConfigs)
+    configdir.export(path, tasks, sources, _pulling(context) if sources else {})
+    hidden = sorted(name for name, text in (*tasks.items(), *sources.items()) if configdir.HIDDEN in text)
+    if hidden:
+        context.print(
+            f"secrets are hidden ({configdir.HIDDEN}) in {', '.join(hidden)}: the cluster has no secret-key-path, or "
+            "they are keys of certificates; fill them in before an import"
+        )
     context.print(f"export configs to directory `{path}` succeed")
 
 
-def _answer(context: CommandContext, method: str) -> Any:
+def _pulling(context: CommandContext) -> dict[str, list[str]]:
+    """The workers that pull relay logs, by source."""
+    answer = _answer(context, "QueryStatus", master.QueryStatusListRequest())
+    statuses = [one.sourceStatus for one in answer.sources if one.HasField("sourceStatus")]
+    return {one.source: [one.worker] for one in statuses if one.HasField("relayStatus")}
+
+
+def _empty() -> Message:
     from google.protobuf import empty_pb2
 
-    answer = context.call(method, empty_pb2.Empty())
+    return empty_pb2.Empty()
+
+
+def _answer(context: CommandContext, method: str, request: Message) -> Any:
+    answer = context.call(method, request)
     if not answer.result:
         raise CommandError(answer.msg)
     return answer
 
 
 @config.command("import")
-@click.option("-p", "--path", default="configs", help="Folder written by config export.")
+@_folder("Folder written by config export, of this program or of DM.")
 @click.pass_obj
 def import_(context: CommandContext, path: str) -> None:
-    """Creates the sources and starts the tasks whose files are in a folder."""
+    """Creates the sources, starts their relays and starts the tasks whose files are in a folder."""
     sources, tasks = configdir.read(path)
-    for file, text in sources:
-        request = master.OperateSourceRequest(op=master.StartSource, config=[text])
+    pulling = configdir.relay_workers(path)
+    _ensure_key(context, [file for file, text in (*sources, *tasks) if configdir.is_sealed(text)])
+    for file, _ in sources:
+        request = master.OperateSourceRequest(op=master.StartSource, config=[files.read_source(file)])
         _require(context, "OperateSource", request, f"fail to create source from {file}")
-    for file, text in tasks:
-        _require(context, "StartTask", master.StartTaskRequest(task=text), f"fail to start task from {file}")
-    if configdir.has_relay_workers(path):
-        context.print("relay workers are not restored; use start-relay for sources that need a relay")
+    for source, workers in pulling.items():
+        relay = master.OperateRelayRequest(op=master.StartRelayV2, source=source)
+        _require(context, "OperateRelay", relay, f"fail to start the relay of source {source}")
+        context.print(f"started the relay of source {source} (pulled by {', '.join(workers)} before)")
+    for file, _ in tasks:
+        start = master.StartTaskRequest(task=files.read_task(file))
+        _require(context, "StartTask", start, f"fail to start task from {file}")
     context.print(f"import configs from directory `{path}` succeed")
+
+
+def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
+    """Passwords as ciphertext need the key that they were encrypted with. Raises CommandError where there is none."""
+    if not sealed:
+        return
+    answer = context.call("Encrypt", master.EncryptRequest(plaintext="-"))
+    if not answer.result:
+        raise CommandError(
+            f"passwords are encrypted in {', '.join(sealed)}, and the cluster has no key to decrypt them; nothing was "
+            "changed. Set secret-key-path of dm-master to the key file of the cluster that they come from (DM before "
+            "8.0 has a built-in key: docs/from-dm.md), or write the passwords into the files"
+        )
 
 
 def _require(context: CommandContext, method: str, request: Message, failure: str) -> None:
@@ -95,7 +141,8 @@ def _require(context: CommandContext, method: str, request: Message, failure: st
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
     text = "; ".join(message for message in messages if message)
     if not answer.result and "already exist" not in text:
-        raise CommandError(f"{failure}: {text}")
+        hint = _WRONG_KEY if _ACCESS_DENIED in text else ""
+        raise CommandError(f"{failure}: {text}{hint}")
 
 
 _file = click.option("-f", "--file", "path", default="", help="Write to this file instead.")

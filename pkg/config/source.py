@@ -144,8 +144,8 @@ def _filters(top: Section) -> list[BinlogFilterRule]:
     return rules
 
 
-def source_to_yaml(config: SourceConfig, *, redact: bool = True) -> str:
-    """The source as YAML, keys in DM's order; ``redact`` shows secrets as ``******``."""
+def source_to_yaml(config: SourceConfig, *, redact: bool = True, password: str = REDACTED) -> str:
+    """The source as YAML, keys in DM's order; ``redact`` shows secrets as ``******``, the password as ``password``."""
     data = {
         "enable": config.enable,
         "enable-gtid": config.enable_gtid,
@@ -155,7 +155,7 @@ def source_to_yaml(config: SourceConfig, *, redact: bool = True) -> str:
         "relay-binlog-name": config.relay_binlog_name,
         "relay-binlog-gtid": config.relay_binlog_gtid,
         "source-id": config.source_id,
-        "from": _database_data(config.from_, redact),
+        "from": _database_data(config.from_, redact, password),
         "purge": _plain(config.purge),
         "checker": {
             **_plain(config.checker),
@@ -171,12 +171,12 @@ def source_to_yaml(config: SourceConfig, *, redact: bool = True) -> str:
     return dump_yaml(data)
 
 
-def _database_data(config: DBConfig, redact: bool) -> dict[str, Any]:
+def _database_data(config: DBConfig, redact: bool, password: str) -> dict[str, Any]:
     return {
         "host": config.host,
         "port": config.port,
         "user": config.user,
-        "password": REDACTED if redact and config.password else config.password,
+        "password": password if redact and config.password else config.password,
         "session": dict(config.session),
         "security": None if config.security is None else _security_data(config.security, redact),
     }

@@ -41,7 +41,7 @@ from pkg.settings.connections import DBConfig
 from pkg.settings.database import read_database
 from pkg.settings.options import nearest
 from pkg.settings.units import check_timezone
-from pkg.settings.yaml_reader import Section, read_document, tidy_yaml
+from pkg.settings.yaml_reader import REDACTED, Section, read_document, tidy_yaml
 
 _T = TypeVar("_T")
 _YAML = Code.ConfigYamlTransform
@@ -65,10 +65,11 @@ def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
     return _TaskReader(read_document(text, path, TASK)).read(text)
 
 
-def task_to_yaml(task: TaskConfig | str, *, redact: bool = True) -> str:
-    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless asked for."""
+def task_to_yaml(task: TaskConfig | str, *, redact: bool = True, password: str = REDACTED) -> str:
+    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless asked for; the
+    password as ``password``."""
     text = task if isinstance(task, str) else task.text
-    return tidy_yaml(text, "task.yaml", TASK, redact=redact)
+    return tidy_yaml(text, "task.yaml", TASK, redact=redact, password=password)
 
 
 @dataclass

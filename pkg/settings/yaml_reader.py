@@ -275,40 +275,43 @@ class Section:
         return _error(self._path, node, f"{key} must be {wanted}, not {text!r}", hint)
 
 
-def tidy_yaml(text: str, path: str, shape: Mapping[str, Shape], *, redact: bool) -> str:
-    """The document again: keys in our order, names sorted, comments dropped; ``redact`` shows secrets as ``******``.
+def tidy_yaml(text: str, path: str, shape: Mapping[str, Shape], *, redact: bool, password: str = REDACTED) -> str:
+    """The document again: keys in our order, names sorted, comments dropped. ``redact`` shows secrets as ``******``,
+    passwords as ``password``.
 
     Raises 20003 as :func:`read_document` does.
     """
     root = _compose(text, path, shape)
-    _tidy(root, shape, redact)
+    _tidy(root, shape, password if redact else "")
     return str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True))
 
 
-def _tidy(node: Node, shape: Shape, redact: bool) -> None:
+def _tidy(node: Node, shape: Shape, password: str) -> None:
+    """``password``: what is shown instead of one; '' when secrets are shown."""
     if isinstance(node, SequenceNode) and isinstance(shape, Items):
         for item in node.value:
-            _tidy(item, shape.shape, redact)
+            _tidy(item, shape.shape, password)
     if not isinstance(node, MappingNode) or isinstance(shape, Leaf):
         return
     if isinstance(shape, Mapping):
         order = {name: i for i, name in enumerate(shape)}
         node.value.sort(key=lambda pair: order[pair[0].value])
-        if redact:
-            node.value = [(key, _shown(key.value, value)) for key, value in node.value]
+        if password:
+            node.value = [(key, _shown(key.value, value, password)) for key, value in node.value]
         for key, value in node.value:
-            _tidy(value, shape[key.value], redact)
+            _tidy(value, shape[key.value], password)
         return
     node.value.sort(key=lambda pair: str(pair[0].value))
     if isinstance(shape, Named):
         for _, value in node.value:
-            _tidy(value, shape.shape, redact)
+            _tidy(value, shape.shape, password)
 
 
-def _shown(key: str, value: Node) -> Node:
+def _shown(key: str, value: Node, password: str) -> Node:
     if key not in SECRET_KEYS or _is_null(value) or value.value in ("", []):
         return value
-    return ScalarNode("tag:yaml.org,2002:str", REDACTED, value.start_mark, value.end_mark, style='"')
+    text = password if key == "password" else REDACTED
+    return ScalarNode("tag:yaml.org,2002:str", text, value.start_mark, value.end_mark, style='"')
 
 
 def dump_yaml(data: Mapping[str, Any]) -> str:

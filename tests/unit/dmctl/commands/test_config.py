@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from dmctl import configdir
 from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
 from tests.unit.dmctl.support import RunDmctl
 
@@ -36,10 +38,21 @@ def test_export_and_import_are_each_others_inverse(dmctl: RunDmctl, fake: Canned
         result=True, sourceConfigs={"s": "source-id: s\n"}
     )
     folder = str(tmp_path / "configs")
-    assert dmctl("config", "export", "-p", folder)[0] == 0
+    pulls = worker.SourceStatus(source="s", worker="w1", relayStatus=worker.RelayStatus())
+    fake.answers["QueryStatus"] = master.QueryStatusListResponse(
+        result=True,
+        sources=[
+            worker.QueryStatusResponse(result=True, sourceStatus=pulls),
+            worker.QueryStatusResponse(result=True, sourceStatus=worker.SourceStatus(source="o", worker="w2")),
+        ],
+    )
+    assert dmctl("config", "export", "--dir", folder)[0] == 0
+    assert json.loads((tmp_path / "configs" / "relay_workers.json").read_text()) == {"s": ["w1"]}
+    fake.answers["OperateRelay"] = master.OperateRelayResponse(result=True)
     fake.answers["OperateSource"] = master.OperateSourceResponse(msg="source s already exist")
     fake.answers["StartTask"] = master.StartTaskResponse(result=True)
-    assert dmctl("config", "import", "-p", folder)[0] == 0
+    assert dmctl("config", "import", "-d", folder)[0] == 0
+    assert (fake.last("OperateRelay").source, fake.last("OperateRelay").op) == ("s", master.StartRelayV2)
     assert list(fake.last("OperateSource").config) == ["source-id: s\n"]
     assert fake.last("StartTask").task == "name: t\n"
     fake.answers["StartTask"] = master.StartTaskResponse(checkResult="precheck failed")
@@ -55,3 +68,57 @@ def test_import_refuses_hidden_passwords(dmctl: RunDmctl, fake: CannedMaster, tm
     assert code == 1
     assert "fill them in" in err
     assert fake.requests == []
+
+
+#: What `encrypt 123456` of DM before 8.0 gave, as its documents show it.
+_SEALED = "VjX8cEeTX+qcvZ3bPaO4h0C80pe/1aU="
+
+
+def _folder_of_dm(root: Path, password: str) -> str:
+    """What DM's own export writes."""
+    for kind in ("sources", "tasks"):
+        (root / kind).mkdir()
+    (root / "sources" / "s.yaml").write_text(f"source-id: s\nfrom:\n  user: root\n  password: {password}\n")
+    (root / "tasks" / "t.yaml").write_text("name: t\n")
+    (root / "relay_workers.json").write_text('{"s":["worker-1","worker-2"]}')
+    return str(root)
+
+
+def test_encrypted_passwords_are_refused_before_anything_is_created_when_no_key_opens_them(
+    dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path
+) -> None:
+    folder = _folder_of_dm(tmp_path, _SEALED)
+    fake.answers["Encrypt"] = master.EncryptResponse(msg="no secret key")
+    code, _, err = dmctl("config", "import", "-p", folder)
+    assert code == 1
+    assert "s.yaml" in err
+    assert "secret-key-path" in err
+    assert [name for name, _ in fake.requests] == ["Encrypt"]
+
+
+def test_a_folder_of_dm_is_imported_with_its_relays(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+    folder = _folder_of_dm(tmp_path, f'"{_SEALED}"')
+    fake.answers["Encrypt"] = master.EncryptResponse(result=True, ciphertext="x")
+    fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
+    fake.answers["OperateRelay"] = master.OperateRelayResponse(result=True)
+    fake.answers["StartTask"] = master.StartTaskResponse(result=True)
+    code, out, _ = dmctl("config", "import", "-p", folder)
+    assert code == 0
+    assert "worker-1, worker-2" in out
+    assert list(fake.last("OperateRelay").worker) == []
+    fake.answers["OperateSource"] = master.OperateSourceResponse(msg="Access denied for user 'root'")
+    assert "secret-key-path" in dmctl("config", "import", "-p", folder)[2]
+
+
+def test_an_export_says_which_secrets_are_hidden(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+    fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "p: '******'\n"})
+    fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(result=True)
+    code, out, _ = dmctl("config", "export", "-p", str(tmp_path / "c"))
+    assert code == 0
+    assert "hidden (******) in t" in out
+
+
+def test_a_plain_password_is_no_ciphertext() -> None:
+    assert configdir.is_sealed(f"from: {{user: u, password: '{_SEALED}'}}\n")
+    assert not configdir.is_sealed("password: correcthorsebatterystaple\n")
+    assert not configdir.is_sealed("password: short\n")
