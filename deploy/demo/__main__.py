@@ -1,4 +1,4 @@
-"""The program: ``python -m deploy.demo [--keep] [--target tidb]``."""
+"""The program: ``python -m deploy.demo [--keep]``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from deploy.demo.environment import Environment
 from deploy.demo.screen import Screen
 from deploy.demo.script import play
 from tests.harness.process import HarnessError, Process
-from tests.harness.targets import TARGETS
 
 #: What a shell reports for a program that a signal ended.
 INTERRUPTED, TERMINATED = 130, 143
@@ -20,16 +19,14 @@ INTERRUPTED, TERMINATED = 130, 143
 def main() -> int:
     parser = argparse.ArgumentParser(prog="deploy.demo", description=deploy.demo.__doc__)
     parser.add_argument("--keep", action="store_true", help="leave servers and cluster running at the end")
-    parser.add_argument("--target", choices=TARGETS, default=TARGETS[0], help="the kind of server to migrate into")
-    arguments = parser.parse_args()
-    keep: bool = arguments.keep
+    keep = parser.parse_args().keep
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     Process.outlives = keep
     screen = Screen(sys.stdout)
     over = False
     environment: Environment | None = None
     try:
-        environment = Environment(screen, arguments.target)
+        environment = Environment(screen)
         equal = play(environment, screen, keep=keep)
         over = True
     except HarnessError as exc:

@@ -26,10 +26,10 @@ from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.task_setup.task_split import target_session
 from pkg.config.model import TaskConfig
 from pkg.ddl import parse, with_collations
-from pkg.ddl.creation import creation_text
+from pkg.ddl.creation import creation_text, creation_words
 from pkg.errors import DMError
 from pkg.mysql.connection import connect, error_number, is_retryable
-from pkg.mysql.introspect import list_all_tables, query, show_create, show_create_if_there, variable
+from pkg.mysql.introspect import list_all_tables, query, server_info, show_create, show_create_if_there, variable
 from pkg.mysql.names import TableId, qualified, quote_string
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.server import fetch_collations, fetch_server_defaults
@@ -51,6 +51,7 @@ class CreationTrial:
     def __init__(self, conn: Connection[Any], known: Sequence[str], schemas: Iterable[str]) -> None:
         self._conn = conn
         self.known = known
+        self.family = server_info(conn).flavor
         #: Whether the tables are created; otherwise their statements are prepared.
         self.creates = variable(conn, _IN_MEMORY) is not None
         there = {str(row[0]).lower() for row in query(conn, "SHOW DATABASES")}
@@ -234,6 +235,7 @@ def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[C
             create = creation_text(
                 create, schema=creation.source[0], flavor=creation.flavor, route=lambda *_: creation.target
             )
+            create = creation_words(create, trial.family).statements[-1]
         except DMError as exc:
             return answer, [replace(from_error(exc), subject=creation.subject)]
         text, answer = trial.ask(create)

@@ -14,10 +14,10 @@ from dm_worker.dumper.file_names import DumpFile
 from dm_worker.loader.load_plan import DumpListing, unique_targets
 from dm_worker.loader.sql_file import first_statement
 from pkg import errors
-from pkg.ddl.creation import creation_text
+from pkg.ddl.creation import creation_text, creation_words
 from pkg.errors import Code
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import show_create_if_there
+from pkg.mysql.introspect import server_info, show_create_if_there
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 
@@ -72,11 +72,16 @@ def create_statement(folder: Path, file: DumpFile) -> str:
 
 def create_schema(conn: Connection[Any], creations: list[SchemaCreation], should_stop: Callable[[], bool]) -> None:
     """Creates what is missing; what exists stays as it is. Raises DMError."""
+    family = server_info(conn).flavor
     for creation in creations:
         if should_stop():
             return
+        words = creation_words(creation.statement, family)
+        if words.left_out:
+            log.info("the target gets a structure without some words", file=creation.file, left_out=words.left_out)
         try:
-            conn.query(creation.statement)
+            for statement in words.statements:
+                conn.query(statement)
         except pymysql.Error as exc:
             if exc.args[0] not in _EXISTS:
                 _refused(conn, creation, exc)

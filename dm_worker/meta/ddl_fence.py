@@ -2,8 +2,8 @@
 
 It is a user-level lock of the target's server. The lock lives exactly as long as its connection, also while a statement
 runs whose client is gone. So a run that takes it over knows that no statement of an earlier run is running, and that
-none can start any more. On a cluster of several servers that take writes the lock belongs to one of them, and TiDB
-continues a DDL job whose connection has ended: there the structures, which are compared next, may still change.
+none can start any more. On a cluster of several servers that take writes the lock belongs to one of them. TiDB
+continues a DDL job whose connection has ended: who compares structures waits for it first.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from pkg.ddl.statement import (
     SetOptions,
     TableOptions,
 )
-from pkg.ddl.table import inline_indexes, table_element, table_option
+from pkg.ddl.table import accept_ignored, inline_indexes, table_element, table_option
 from pkg.ddl.token_cursor import TokenCursor
 
 _PARTITION_WORK = ("COALESCE", "REORGANIZE", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
@@ -159,16 +159,18 @@ def _change(cursor: TokenCursor, schema: str, *, renames: bool) -> list[AlterAct
 def _drop(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("DROP"):
         return None
-    if cursor.accept("PRIMARY", "KEY") or cursor.accept("CONSTRAINT", "PRIMARY", "KEY"):
+    if cursor.at_words("CONSTRAINT", "PRIMARY", "KEY"):
+        cursor.accept_marked("storage", "CONSTRAINT")
+    if cursor.accept("PRIMARY", "KEY"):
         return DropIndex("PRIMARY")
     if cursor.accept_any("INDEX", "KEY"):
         if_exists = cursor.if_exists()
         return DropIndex(cursor.name(), if_exists)
     if cursor.accept("FOREIGN", "KEY"):
-        cursor.if_exists()
+        cursor.if_exists(rare=True)
         return DropForeignKey(cursor.name())
-    if cursor.accept("CONSTRAINT"):
-        if_exists = cursor.if_exists()
+    if cursor.accept_marked("any constraint", "CONSTRAINT"):
+        if_exists = cursor.if_exists(rare=True)
         return DropConstraint(cursor.name(), if_exists)
     if cursor.accept("CHECK"):
         cursor.name()
@@ -192,12 +194,12 @@ def _rename(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("RENAME"):
         return None
     if cursor.accept("COLUMN"):
-        if_exists = cursor.if_exists()
+        if_exists = cursor.if_exists(rare=True)
         old_name = cursor.name()
         cursor.expect("TO")
         return RenameColumn(old_name, cursor.name(), if_exists)
     if cursor.accept_any("INDEX", "KEY"):
-        if_exists = cursor.if_exists()
+        if_exists = cursor.if_exists(rare=True)
         old_name = cursor.name()
         cursor.expect("TO")
         return RenameIndex(old_name, cursor.name(), if_exists)
@@ -209,9 +211,9 @@ def _alter(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("ALTER"):
         return None
     if cursor.accept_any("INDEX", "KEY"):
-        cursor.if_exists()
+        cursor.if_exists(rare=True)
         cursor.name()
-        if not (cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept("NOT", "IGNORED")):
+        if not (cursor.accept_any("VISIBLE", "INVISIBLE") or accept_ignored(cursor)):
             raise cursor.error("expected VISIBLE, INVISIBLE, IGNORED or NOT IGNORED")
         return NoStructure("alter index visibility")
     if cursor.accept_any("CHECK", "CONSTRAINT"):
@@ -224,7 +226,7 @@ def _alter(cursor: TokenCursor) -> AlterAction | None:
 
 def _alter_column(cursor: TokenCursor) -> AlterAction:
     cursor.optional("COLUMN")
-    if_exists = cursor.if_exists()
+    if_exists = cursor.if_exists(rare=True)
     name = cursor.name()
     if cursor.accept("DROP", "DEFAULT"):
         return AlterColumn(name, sets_default=True, if_exists=if_exists)

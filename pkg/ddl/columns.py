@@ -161,9 +161,11 @@ def _modifier(cursor: TokenCursor, spec: TypeSpec) -> TypeSpec | None:
         return replace(spec, charset="binary")
     if cursor.accept("COLLATE"):
         return replace(spec, collation=cursor.name_or_string(), bare_charset=-1)
+    start = cursor.token.start
     if cursor.accept("COMPRESSED"):
         if cursor.accept_op("="):
             cursor.advance()
+        cursor.mark("storage", start)
         return replace(spec, compressed=True)
     return None
 
@@ -188,8 +190,10 @@ def _nullability(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
 
 
 def _key(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
+    start = cursor.token.start
     if cursor.accept("UNIQUE"):
         cursor.accept_any("KEY", "INDEX")
+        cursor.mark("attribute key", start)
         return replace(column, unique=True)
     if cursor.accept("PRIMARY", "KEY") or cursor.accept("PRIMARY") or cursor.accept("KEY"):
         return replace(column, primary=True)
@@ -218,13 +222,15 @@ def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
             raise cursor.error("expected AS")
         return None
     cursor.expression()
-    kind = cursor.accept_any("VIRTUAL", "STORED", "PERSISTENT")
-    return replace(column, generated="STORED" if kind in ("STORED", "PERSISTENT") else "VIRTUAL")
+    kind = cursor.accept_any("VIRTUAL", "STORED")
+    if cursor.accept_marked("generated kind", "PERSISTENT"):
+        kind = "STORED"
+    return replace(column, generated="STORED" if kind == "STORED" else "VIRTUAL")
 
 
 def _visibility(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
-    word = cursor.accept_any("VISIBLE", "INVISIBLE")
-    return replace(column, invisible=word == "INVISIBLE") if word else None
+    invisible = cursor.accept_marked("visibility", "INVISIBLE")
+    return replace(column, invisible=invisible) if invisible or cursor.accept_marked("visibility", "VISIBLE") else None
 
 
 def _constraint(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
@@ -250,11 +256,14 @@ def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept_any("COLUMN_FORMAT", "STORAGE"):
         cursor.advance()
         return column
-    if cursor.accept_any("SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
+    if cursor.at_any("SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
+        start = cursor.advance().start
         cursor.accept_op("=")
         cursor.advance()
+        cursor.mark("storage", start)
         return column
-    if cursor.accept("WITHOUT", "SYSTEM", "VERSIONING") or cursor.accept("NOT", "SECONDARY"):
+    without = ("WITHOUT", "SYSTEM", "VERSIONING")
+    if cursor.accept_marked("storage", *without) or cursor.accept_marked("storage", "NOT", "SECONDARY"):
         return column
     return column if accept_engine_option(cursor) else None
 
@@ -263,10 +272,11 @@ def accept_engine_option(cursor: TokenCursor) -> bool:
     """Reads ``name = value``, an attribute that engines of MariaDB define; False when none comes next."""
     if cursor.token.kind not in ("word", "name") or cursor.ahead(1).text != "=":
         return False
-    cursor.advance()
+    start = cursor.advance().start
     cursor.accept_op("=")
     if cursor.advance().kind not in ("word", "name", "string", "number", "bits"):
         raise cursor.error("expected an option's value")
+    cursor.mark("storage", start)
     return True
 
 

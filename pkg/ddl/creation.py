@@ -5,6 +5,8 @@ from __future__ import annotations
 from pkg.ddl.engines import in_innodb
 from pkg.ddl.parser import parse
 from pkg.ddl.rewrite import TableRewrite, rewrite
+from pkg.ddl.target_words import TargetWords, in_target_words
+from pkg.ddl.tokens import DEFAULT_DIALECT
 
 
 def creation_text(create: str, *, schema: str, flavor: str, route: TableRewrite) -> str:
@@ -14,3 +16,8 @@ def creation_text(create: str, *, schema: str, flavor: str, route: TableRewrite)
     """
     parsed = parse(create, default_schema=schema, flavor=flavor)
     return in_innodb(rewrite(parsed, route), parsed.dialect)
+
+
+def creation_words(text: str, family: str) -> TargetWords:
+    """What :func:`creation_text` gave, for a target of this family."""
+    return in_target_words(text, DEFAULT_DIALECT, family)

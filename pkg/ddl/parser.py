@@ -65,6 +65,7 @@ def read_statement(cursor: TokenCursor) -> DDLStatement:
         statement,
         refs=tuple(cursor.refs),
         cuts=(*cuts, *statement.cuts, *cursor.cuts),
+        marks=tuple(cursor.marks),
         default_schema=cursor.default_schema,
         dialect=cursor.dialect,
     )
@@ -116,7 +117,7 @@ def _guard(cursor: TokenCursor, *words: str) -> _Guard:
 
 
 def _create(cursor: TokenCursor) -> DDLStatement:
-    or_replace = cursor.accept("OR", "REPLACE")
+    or_replace = cursor.accept_marked("or replace", "OR", "REPLACE")
     if cursor.accept_any("DATABASE", "SCHEMA"):
         guard = _guard(cursor, "IF", "NOT", "EXISTS")
         _schema(cursor)
@@ -152,7 +153,7 @@ def _create_table(cursor: TokenCursor, or_replace: bool) -> DDLStatement:
 
 
 def _create_index(cursor: TokenCursor, or_replace: bool) -> DDLStatement:
-    cursor.accept_any("ONLINE", "OFFLINE")
+    _online(cursor)
     word = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     start = cursor.token.start
     if not cursor.accept("INDEX"):
@@ -172,12 +173,18 @@ def _create_index(cursor: TokenCursor, or_replace: bool) -> DDLStatement:
     return DDLStatement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists, or_replace=or_replace)
 
 
+def _online(cursor: TokenCursor) -> None:
+    _ = cursor.accept_marked("online", "ONLINE") or cursor.accept_marked("online", "OFFLINE")
+
+
 def _index_modifiers(cursor: TokenCursor) -> bool:
     """Reads what may follow CREATE INDEX and DROP INDEX, in any order; whether it says HASH."""
     hashed = index_options(cursor)
-    while cursor.accept_any("ALGORITHM", "LOCK"):
+    while cursor.at_any("ALGORITHM", "LOCK"):
+        start = cursor.advance().start
         cursor.accept_op("=")
         cursor.setting()
+        cursor.mark("storage", start)
         hashed |= index_options(cursor)
     return hashed
 
@@ -194,12 +201,17 @@ def _schema_options(cursor: TokenCursor) -> TableOptions:
         changed = charset_option(cursor, options)
         if changed is not None:
             options = changed
-        elif cursor.accept_any("ENCRYPTION", "COMMENT"):
+        elif cursor.at_any("ENCRYPTION", "COMMENT"):
+            start = cursor.advance().start
             cursor.accept_op("=")
             cursor.string()
-        elif cursor.accept("READ", "ONLY"):
+            cursor.mark("schema option", start)
+        elif cursor.at_words("READ", "ONLY"):
+            start = cursor.token.start
+            cursor.accept("READ", "ONLY")
             cursor.accept_op("=")
             cursor.advance()
+            cursor.mark("schema option", start)
         else:
             return options
 
@@ -207,10 +219,10 @@ def _schema_options(cursor: TokenCursor) -> TableOptions:
 def _alter(cursor: TokenCursor) -> DDLStatement:
     if cursor.accept_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
-    cursor.accept_any("ONLINE", "OFFLINE")
+    _online(cursor)
     cursor.accept("IGNORE")
     cursor.expect("TABLE")
-    if_exists = cursor.if_exists() or cursor.dialect.session.if_exists
+    if_exists = cursor.if_exists(rare=True) or cursor.dialect.session.if_exists
     table = cursor.table()
     cursor.wait_option()
     specs = specifications(cursor, table.schema)
@@ -235,7 +247,7 @@ def _drop(cursor: TokenCursor) -> DDLStatement:
         return DDLStatement(cursor.sql, "drop database", guard=guard.offset, if_exists=guard.present)
     if cursor.accept_any("TABLE", "TABLES"):
         return _drop_tables(cursor)
-    cursor.accept_any("ONLINE", "OFFLINE")
+    _online(cursor)
     start = cursor.token.start
     if not cursor.accept("INDEX"):
         raise cursor.error("an unknown statement")
@@ -263,9 +275,9 @@ def _drop_tables(cursor: TokenCursor) -> DDLStatement:
 
 
 def _rename_tables(cursor: TokenCursor) -> DDLStatement:
-    if not cursor.accept_any("TABLE", "TABLES"):
+    if not (cursor.accept("TABLE") or cursor.accept_marked("plural", "TABLES")):
         raise cursor.error("an unknown statement")
-    if_exists = cursor.if_exists() or cursor.dialect.session.if_exists
+    if_exists = cursor.if_exists(rare=True) or cursor.dialect.session.if_exists
     items: list[tuple[int, int]] = []
     while True:
         source = cursor.table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -22,7 +23,7 @@ from pkg.ddl.statement import (
     RenameColumn,
     RenameIndex,
 )
-from pkg.ddl.tokens import tokenize
+from pkg.ddl.tokens import Dialect, tokenize
 from pkg.mysql.names import qualified, quote
 
 TableRewrite = Callable[[str, str], tuple[str, str]]
@@ -30,6 +31,7 @@ TableRewrite = Callable[[str, str], tuple[str, str]]
 #: Servers that know DROP INDEX IF EXISTS.
 _GUARDED_DROP_INDEX = ("mariadb", "tidb")
 
+_FOR_TIDB = re.compile(r"/\*T!.*?\*/", re.DOTALL)
 _ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
 #: MySQL's error numbers that can say that a single-step statement had its effect before, by kind of statement.
 IGNORABLE_ERRORS: Mapping[DDLKind, frozenset[int]] = MappingProxyType(
@@ -127,13 +129,21 @@ def _steps(statement: DDLStatement) -> list[str]:
 
 
 def _without_comments(statement: DDLStatement) -> str:
-    """The text with blanks for executable comments' signs, which may stand around several parts; places stay."""
-    sql = statement.sql
+    return as_executed(statement.sql, statement.dialect)
+
+
+def as_executed(sql: str, dialect: Dialect) -> str:
+    """The text with blanks for executable comments' signs, which may stand around several parts, and for comments that
+    the server did not execute; places stay. What is meant for TiDB alone stays too."""
     if "/*!" not in sql and "/*M!" not in sql:
         return sql
     out = [" "] * len(sql)
-    for token in tokenize(sql, statement.dialect):
+    at = 0
+    for token in tokenize(sql, dialect):
+        for note in _FOR_TIDB.finditer(sql, at, token.start):
+            out[note.start() : note.end()] = note[0]
         out[token.start : token.end] = token.text
+        at = token.end
     return "".join(out)
 
 

@@ -282,6 +282,33 @@ class TableBody:
     periods: tuple[AddPeriod, ...] = ()
 
 
+Wording = Literal[
+    "or replace",
+    "online",
+    "wait",
+    "if exists",
+    "storage",
+    "schema option",
+    "visibility",
+    "generated kind",
+    "index visibility",
+    "any constraint",
+    "attribute key",
+    "plural",
+    "comma",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Words of the text that only some families of servers know. ``word``: the first of them, in upper case."""
+
+    what: Wording
+    word: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class DDLStatement:
     """A parsed statement.
@@ -289,6 +316,7 @@ class DDLStatement:
     ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
     where IF EXISTS or IF NOT EXISTS is missing, -1 when it is there or not possible. ``items`` are the spans that can
     stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that are not for the target.
+    ``marks`` are the words that not every family of servers knows.
     """
 
     sql: str
@@ -297,6 +325,7 @@ class DDLStatement:
     guard: int = -1
     items: tuple[tuple[int, int], ...] = ()
     cuts: tuple[tuple[int, int], ...] = ()
+    marks: tuple[Mark, ...] = field(default=(), compare=False)
     body: TableBody | None = None
     specs: tuple[AlterSpec, ...] = ()
     options: TableOptions = TableOptions()

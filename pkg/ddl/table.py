@@ -89,7 +89,7 @@ def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | No
     """A key, constraint or period; None when a column definition comes next."""
     symbol = ""
     if cursor.accept("CONSTRAINT"):
-        cursor.if_not_exists()
+        cursor.if_not_exists(rare=True)
         if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
             symbol = cursor.name()
         if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
@@ -144,7 +144,7 @@ def _period(cursor: TokenCursor) -> AddPeriod:
 def _key(
     cursor: TokenCursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str
 ) -> IndexDef:
-    if_not_exists = cursor.if_not_exists()
+    if_not_exists = cursor.if_not_exists(rare=kind != "index")
     hashed = index_type(cursor)
     if not cursor.at_op("("):
         given = cursor.name()
@@ -162,7 +162,7 @@ def index_type(cursor: TokenCursor) -> bool:
 
 
 def _foreign_key(cursor: TokenCursor, symbol: str, schema: str) -> IndexDef:
-    if_not_exists = cursor.if_not_exists()
+    if_not_exists = cursor.if_not_exists(rare=True)
     name = "" if cursor.at_op("(") else cursor.name()
     parts = key_parts(cursor)
     cursor.expect("REFERENCES")
@@ -207,18 +207,26 @@ def index_options(cursor: TokenCursor) -> bool:
             cursor.setting()
         elif cursor.accept("COMMENT"):
             cursor.string()
-        elif cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept("NOT", "IGNORED"):
+        elif cursor.accept_any("VISIBLE", "INVISIBLE") or accept_ignored(cursor):
             continue
         elif cursor.at_any("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING") or (
             cursor.token.kind == "word" and cursor.ahead(1).text == "="
         ):
             if cursor.at_any("ALGORITHM", "LOCK"):
                 return hashed
-            cursor.advance()
+            start = cursor.advance().start
             cursor.accept_op("=")
             cursor.advance()
+            cursor.mark("storage", start)
         else:
             return hashed
+
+
+def accept_ignored(cursor: TokenCursor) -> bool:
+    """Reads MariaDB's words for an index that the optimizer passes over, or does not."""
+    return cursor.accept_marked("index visibility", "IGNORED") or cursor.accept_marked(
+        "index visibility", "NOT", "IGNORED"
+    )
 
 
 def table_options(cursor: TokenCursor) -> TableOptions:
@@ -227,7 +235,8 @@ def table_options(cursor: TokenCursor) -> TableOptions:
     while True:
         comma = cursor.at_op(",")
         if comma:
-            cursor.advance()
+            start = cursor.advance().start
+            cursor.mark("comma", start)
         changed = table_option(cursor, options)
         if changed is None:
             if comma:
@@ -249,8 +258,10 @@ def table_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | N
     if cursor.accept_any("ENGINE", "TYPE"):
         cursor.accept_op("=")
         return replace(options, engine=cursor.name_or_string())
+    start = cursor.token.start
     if cursor.accept("UNION"):
         _union(cursor)
+        cursor.mark("storage", start)
         return options
     if cursor.at_words("WITH", "SYSTEM", "VERSIONING"):
         raise cursor.error("system-versioned tables are not supported")
@@ -273,6 +284,7 @@ def charset_option(cursor: TokenCursor, options: TableOptions) -> TableOptions |
 
 
 def _other_option(cursor: TokenCursor) -> bool:
+    start = cursor.token.start
     if cursor.accept("DATA", "DIRECTORY") or cursor.accept("INDEX", "DIRECTORY"):
         pass
     elif cursor.token.kind in ("word", "name") and (cursor.ahead(1).text == "=" or cursor.token.word in _VALUE_OPTIONS):
@@ -286,6 +298,7 @@ def _other_option(cursor: TokenCursor) -> bool:
     _ = cursor.accept_op("-") or cursor.accept_op("+")
     if cursor.advance().kind not in ("word", "name", "string", "number", "bits"):
         raise cursor.error("expected an option's value")
+    cursor.mark("storage", start)
     return True
 
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Literal
 
 from pkg.ddl.failure import parse_error
-from pkg.ddl.statement import TableRef
+from pkg.ddl.statement import Mark, TableRef, Wording
 from pkg.ddl.tokens import Dialect, Token, name_value, string_value, tokenize
 from pkg.errors import DMError
 from pkg.mysql.names import quote
@@ -24,6 +24,7 @@ class TokenCursor:
         self.refs: list[TableRef] = []
         #: Spans that are not for the target.
         self.cuts: list[tuple[int, int]] = []
+        self.marks: list[Mark] = []
         self._tokens = tokenize(sql, dialect)
         self._at = 0
         self._spellings: dict[int, str] = {}
@@ -199,6 +200,19 @@ class TokenCursor:
         self._spellings[self._at] = spelling
         return self.advance()
 
+    def mark(self, what: Wording, start: int) -> None:
+        """Remembers the words from ``start`` to the last one read as such that not every family knows."""
+        first = [*self.read_since(start)][-1]
+        self.marks.append(Mark(what, first.word or first.text.upper(), start, self.last_end))
+
+    def accept_marked(self, what: Wording, *words: str) -> bool:
+        """As :meth:`accept`, and remembers the words."""
+        start = self.token.start
+        if not self.accept(*words):
+            return False
+        self.mark(what, start)
+        return True
+
     # -- names of schemas and tables ------------------------------------------------------------------------------
 
     def table(
@@ -223,18 +237,21 @@ class TokenCursor:
 
     # -- phrases that many statements share -----------------------------------------------------------------------
 
-    def if_exists(self) -> bool:
-        return self.accept("IF", "EXISTS")
+    def if_exists(self, *, rare: bool = False) -> bool:
+        """``rare``: at a place where not every family knows it."""
+        return self.accept_marked("if exists", "IF", "EXISTS") if rare else self.accept("IF", "EXISTS")
 
-    def if_not_exists(self) -> bool:
-        return self.accept("IF", "NOT", "EXISTS")
+    def if_not_exists(self, *, rare: bool = False) -> bool:
+        return self.accept_marked("if exists", "IF", "NOT", "EXISTS") if rare else self.accept("IF", "NOT", "EXISTS")
 
     def wait_option(self) -> None:
         """MariaDB's WAIT n and NOWAIT."""
+        start = self.token.start
         if self.accept("WAIT"):
             self.integer()
+            self.mark("wait", start)
         else:
-            self.accept("NOWAIT")
+            self.accept_marked("wait", "NOWAIT")
 
     def error(self, what: str) -> DMError:
         return parse_error(self.sql, self.token.start, what)

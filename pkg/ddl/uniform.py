@@ -27,9 +27,10 @@ def uniform(sql: str, dialect: Dialect) -> str:
     Single blanks, no comments; keywords in upper case and names in backticks, where the parser can distinguish them;
     COLUMN and INDEX where they may be left out; ADD (…, …) as single parts. Parts that the parser does not read
     (expressions, partitions) keep their words, all but reserved ones. So texts that differ may still mean the same. A
-    text with executable comments stays as it is: its meaning depends on the server. Raises 36067 for an open quote.
+    text with executable comments, those of TiDB among them, stays as it is: its meaning depends on the server. Raises
+    36067 for an open quote.
     """
-    if "/*!" in sql or "/*M!" in sql:
+    if "/*!" in sql or "/*M!" in sql or "/*T!" in sql:
         return sql
     try:
         return _spelt(_read(_without_lists(sql, dialect), dialect))

@@ -12,17 +12,17 @@ from tests.harness.process import free_port
 
 
 class CountingProxy:
-    """Passes connections on to 127.0.0.1:``port``.
+    """Passes connections on to 127.0.0.1:``port``, those to its own port, which may be given (``at``).
 
     A round trip is counted whenever the client speaks after it heard something. ``delay`` seconds are added to all that
     the server says, as a link of that round trip time does: what is sent back to back arrives back to back.
     """
 
-    def __init__(self, port: int, delay: float = 0.0) -> None:
+    def __init__(self, port: int, delay: float = 0.0, at: int = 0) -> None:
         self._target = port
         self.delay = delay
         self.round_trips = 0
-        self.port = free_port()
+        self.port = at or free_port()
         self._sockets: list[socket.socket] = []
         self._clients: list[socket.socket] = []
         self._deaf = False

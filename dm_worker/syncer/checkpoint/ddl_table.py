@@ -18,8 +18,9 @@ from pkg.mysql.introspect import BoundStatement, query
 
 #: The index of the first statement that executes a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
-#: Begins the state of a statement that is executed part by part; the part's number follows.
-_AT_PART = "at "
+#: Begins the state of a statement that is executed part by part; the part's number follows. Versions that executed them
+#: in the order of the text wrote "at".
+_AT_TURN, _AT_PART = "turn ", "at "
 #: Columns that the table's first version did not have.
 LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
 
@@ -59,7 +60,8 @@ class DDLRecord:
     ``place`` is the statement's name. A statement that executes a DDL of merged shards has an ``index`` up to
     :data:`SETTLING`, and the name of the decision that it follows as its place. An ALTER TABLE that is executed part by
     part is at ``part`` (from 0 on), which the fingerprint is of then; None when it is executed as one. ``before``: what
-    the fingerprint is of, None in records of earlier versions.
+    the fingerprint is of, None in records of earlier versions. ``in_text_order``: an earlier version has numbered the
+    parts as they stand in the text.
     """
 
     place: Position
@@ -69,6 +71,7 @@ class DDLRecord:
     done: bool = False
     part: int | None = None
     before: ShownTables | None = None
+    in_text_order: bool = False
 
 
 class DDLTable:
@@ -107,6 +110,7 @@ class DDLTable:
                 state == "done",
                 _part_of(str(state)),
                 None if shown is None else ShownTables.from_json(shown),
+                str(state).startswith(_AT_PART),
             )
             for number, statement, fingerprint, state, shown in query(conn, sql, which)
         ]
@@ -114,7 +118,8 @@ class DDLTable:
     def written(self, record: DDLRecord) -> Iterator[BoundStatement]:
         """The statements that store a record."""
         place = (self._source, record.place.name, record.place.pos)
-        state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"
+        at = _AT_PART if record.in_text_order else _AT_TURN
+        state = "done" if record.done else "intent" if record.part is None else f"{at}{record.part}"
         if not record.done:
             # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
             kind = "<=" if record.index <= SETTLING else ">"
@@ -130,4 +135,4 @@ class DDLTable:
 
 
 def _part_of(state: str) -> int | None:
-    return int(state.removeprefix(_AT_PART)) if state.startswith(_AT_PART) else None
+    return int(state.partition(" ")[2]) if state.startswith((_AT_TURN, _AT_PART)) else None

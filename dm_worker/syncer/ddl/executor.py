@@ -19,6 +19,7 @@ from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
 from dm_worker.syncer.ddl.operator_orders import STRIDE
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl.target_jobs import wait_until_finished
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
@@ -26,6 +27,7 @@ from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Position
+from pkg.ddl.serial_parts import serial_parts
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import SKIP_OR_REPLACE
 from pkg.mysql.names import qualified, quote
@@ -37,7 +39,14 @@ log = get_logger("syncer.ddl")
 
 #: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
 _UNSUPPORTED_IN_TIDB = 8200
-_SEVERAL_PARTS = "unsupported multi schema change"
+_SEVERAL_PARTS = (
+    "unsupported multi schema change",
+    "operate same column",
+    "operate same index",
+    "constraint unique key when altering",
+)
+#: What a server says of a part that needs another one to have run: the column of a key is not there.
+_NO_KEY_COLUMN = 1072
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,9 @@ class DDLStep:
     route: ddl.TableRewrite
     source: TableInfo | None = None
 
-    def parts(self) -> list[ddl.DDLStatement]:
-        """Of an ALTER TABLE, each as a statement of its own."""
-        return ddl.split_alter(self.parsed)
+    def parts(self, record: DDLRecord) -> list[ddl.DDLStatement]:
+        """Of an ALTER TABLE, each as a statement of its own, in the order in which ``record`` numbers them."""
+        return ddl.split_alter(self.parsed) if record.in_text_order else serial_parts(self.parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +121,8 @@ def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
 def _may_pass_in_parts(failed: StatementFailed) -> bool:
     """Whether a refused ALTER TABLE of several parts, none of which ran, may run part by part."""
     if failed.number == _UNSUPPORTED_IN_TIDB:
-        return _SEVERAL_PARTS in failed.error.raw_cause.lower()
-    return failed.number in ddl.IGNORABLE_ERRORS["alter table"]
+        return any(text in failed.error.raw_cause.lower() for text in _SEVERAL_PARTS)
+    return failed.number == _NO_KEY_COLUMN or failed.number in ddl.IGNORABLE_ERRORS["alter table"]
 
 
 class DDLExecutor:
@@ -156,10 +165,10 @@ class DDLExecutor:
 
     def withdrawn(self, record: DDLRecord, step: DDLStep, context: StatementContext) -> DDLRecord:
         """Settles a begun statement that a new order replaces. If its outcome is unknown, it counts as not run."""
-        part = step.parsed if record.part is None else step.parts()[record.part]
+        part = step.parsed if record.part is None else step.parts(record)[record.part]
 
         def settled() -> StatementOutcome:
-            return self._verdict(record, part, step, context, self._session.shown(step.targets, ids=exchanges(part)))
+            return self._verdict(record, part, step, context, self._shown(record, step, part))
 
         verdict = retrying(settled, should_stop=self._should_stop)
         log.info(
@@ -183,7 +192,7 @@ class DDLExecutor:
             if exc.number in ddl.ignorable_errors(step.parsed):
                 log.info("a DDL already had its effect", statement=step.text, error=exc.error.raw_cause)
                 return True
-            if _may_pass_in_parts(exc) and len(step.parts()) > 1:
+            if _may_pass_in_parts(exc) and len(step.parts(record)) > 1:
                 return False
             raise self._refused(record, step, exc, intent) from exc
         return True
@@ -192,7 +201,7 @@ class DDLExecutor:
         """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
         statement's tables are not as they were, whatever became of the next."""
         first = record.part or 0
-        for number, part in enumerate(step.parts()[first:], first):
+        for number, part in enumerate(step.parts(record)[first:], first):
             if number > first:
                 record = replace(record, part=number, fingerprint="")
             try:
@@ -215,7 +224,7 @@ class DDLExecutor:
 
         def attempt() -> None:
             nonlocal begun
-            now = self._session.shown(step.targets, ids=exchanges(part))
+            now = self._shown(begun, step, part)
             if begun.fingerprint and not self._is_due(begun, part, step, context, now):
                 log.info("a DDL was already executed", statement=text, place=str(record.place))
                 return
@@ -232,6 +241,12 @@ class DDLExecutor:
             log.warning("trying a DDL again", statement=text, error=str(exc))
 
         retrying(attempt, should_stop=self._should_stop, on_retry=note)
+
+    def _shown(self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement) -> ShownTables:
+        """The statement's tables as they are now. The target may still execute one that was begun: then at its end."""
+        if record.fingerprint:
+            wait_until_finished(lambda: self._session.unfinished_jobs(step.targets), step.targets, self._should_stop)
+        return self._session.shown(step.targets, ids=exchanges(part))
 
     def _run(self, text: str, part: ddl.DDLStatement, context: StatementContext) -> None:
         if self._collations is not None:

@@ -49,6 +49,9 @@ def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, le
         return StatementOutcome.UNKNOWN if any(now.texts) else StatementOutcome.RAN
     if statement.kind in _HARMLESS and not statement.or_replace:
         return StatementOutcome.TRY
+    if statement.or_replace and not any(now.texts):
+        # Where it is two steps, the first one ran.
+        return StatementOutcome.TRY
     if leads_to(now.texts):
         return StatementOutcome.RAN
     return StatementOutcome.TRY if _is_told_by_the_target(statement) else StatementOutcome.UNKNOWN

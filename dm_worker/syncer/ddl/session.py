@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import pymysql
@@ -11,15 +12,18 @@ from pymysql.connections import Connection
 
 from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.ddl_table import ShownTables
+from dm_worker.syncer.ddl.target_jobs import TargetJob, unfinished_jobs
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLKind, Dialect
 from pkg.ddl.engines import in_innodb
+from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_collations
@@ -104,12 +108,17 @@ class DDLSession:
     def abort(self) -> None:
         """Ends a statement that runs, from another thread: it may take hours, or wait for a lock. None begins any more.
 
-        The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try.
+        The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try. A
+        server that goes on alone is left with it: the next run waits for its job, however far it is.
         """
         # First of all: a statement that is about to begin finds this out, or its connection is the one that is killed.
         self._aborted = True
         running = self._conn
         if running is None or not self._running:
+            return
+        if self._known is not None and self._known.goes_on_alone:
+            log.info("the target goes on with the statement that runs; ADMIN SHOW DDL JOBS shows it there")
+            break_off(running)
             return
         try:
             conn = connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)
@@ -129,14 +138,18 @@ class DDLSession:
         """
         if self._fence is not None and self._conn is None:
             raise errors.new(Code.DBBadConn, "the connection was lost before a DDL whose intent it had", retryable=True)
+        dialect = Dialect.of(sql_mode_text(event.sql_mode), upstream.flavor, upstream.version)
         if kind in _OF_A_TABLE:
-            sql = in_innodb(sql, Dialect.of(sql_mode_text(event.sql_mode)))
+            sql = in_innodb(sql, dialect)
         conn = self._connection()
         self._running = True
         try:
             if self._aborted:
                 raise errors.new(Code.DBExecuteFailed, "the run was stopped before the statement", retryable=True)
             target = self._target(conn)
+            words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn))
+            if words.left_out:
+                log.info("the target gets a DDL without some words", statement=sql, left_out=words.left_out)
             variables = settings(
                 kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys
             )
@@ -148,7 +161,8 @@ class DDLSession:
             if "timestamp" in sql.lower():
                 told = event.explicit_defaults_for_timestamp
                 self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
-            query(conn, sql)
+            for statement in words.statements:
+                query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")
         except (pymysql.Error, OSError) as exc:
             self.close()
@@ -204,6 +218,15 @@ class DDLSession:
             self._known = TargetSession(info.flavor, info.version, variables, fetch_collations(conn))
         return self._known
 
+    def unfinished_jobs(self, names: Iterable[TableId]) -> list[TargetJob]:
+        """What the target still executes of statements whose connections have ended. Raises DMError."""
+        names = list(names)
+
+        def look(conn: Conn) -> list[TargetJob]:
+            return unfinished_jobs(conn, names) if self._target(conn).goes_on_alone else []
+
+        return self._on_connection(look, "the target's DDL jobs")
+
     def has_rows(self, schema: str, table: str, condition: str) -> bool:
         """Whether the target's table has rows like that; False when there is no such table. Raises DMError."""
         sql = f"SELECT 1 FROM {qualified(schema, table)} WHERE {condition} LIMIT 1"
@@ -233,6 +256,16 @@ def _settable(conn: Conn, variable: str) -> bool:
             return False
         raise
     return True
+
+
+def _constraint_kind(conn: Conn, schema: str, table: str, name: str) -> str:
+    """What kind of constraint a table has under that name; '' for none."""
+    sql = (
+        "SELECT CONSTRAINT_TYPE FROM information_schema.TABLE_CONSTRAINTS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CONSTRAINT_NAME = %s"
+    )
+    rows = query(conn, sql, (schema, table, name))
+    return str(rows[0][0]) if rows else ""
 
 
 def _plainly(conn: Conn) -> None:

@@ -94,6 +94,11 @@ class TargetSession:
         return self.version >= {"mariadb": (10, 4, 0), "mysql": (8, 0, 0)}.get(self.flavor, (99, 0, 0))
 
     @property
+    def goes_on_alone(self) -> bool:
+        """Whether the server goes on with a DDL whose connection has ended, also after its own restart."""
+        return self.flavor == "tidb"
+
+    @property
     def knows_empty_as_null(self) -> bool:
         return self.flavor == "mariadb" and self.version >= (10, 3, 0)
 

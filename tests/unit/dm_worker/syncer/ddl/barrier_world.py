@@ -15,6 +15,7 @@ from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.session import StatementFailed
+from dm_worker.syncer.ddl.target_jobs import TargetJob
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
@@ -105,6 +106,10 @@ class Session:
         #: What a server says that takes only one part of an ALTER TABLE at a time; '' for one that takes all.
         self.one_part = ""
         self.sessions: list[QueryEvent] = []
+        #: Where a connection is lost once while the target goes on, and what it does then, sooner or later.
+        self.goes_on_at = ""
+        self.jobs: list[tuple[str, QueryEvent]] = []
+        self.looks = 0
         self.changes = 0
         self._chance = chance
 
@@ -118,7 +123,20 @@ class Session:
         if self.lost and self.lost in sql and self.known not in sql:
             self.lost = ""
             raise errors.new(Code.DBBadConn, "told to lose the connection", retryable=True)
+        if self.goes_on_at and self.goes_on_at in sql:
+            self.goes_on_at, self.looks = "", 0
+            self.jobs.append((sql.replace("`", ""), query))
+            raise errors.new(Code.DBBadConn, "told to lose the connection of a job", retryable=True)
         self._chance.step(lambda: self._effect(sql.replace("`", ""), query))
+
+    def unfinished_jobs(self, names: Iterable[tuple[str, str]]) -> list[TargetJob]:
+        """Each job ends after it was seen once."""
+        self.looks += 1
+        if self.looks > 1:
+            for sql, query in self.jobs:
+                self._effect(sql, query)
+            self.jobs.clear()
+        return [TargetJob(1, "running", 0, sql) for sql, _ in self.jobs]
 
     def _effect(self, sql: str, query: QueryEvent) -> None:
         self.executed.append(sql)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.ddl.operator_orders import (
     STRIDE,
     OrderDecision,
@@ -69,7 +71,9 @@ def test_what_the_target_refused_runs_after_its_table_was_changed_by_hand(kind: 
 
 
 ADDS = "ADD p INT", "ADD q INT", "ADD INDEX (id)", "ADD r INT"
-ADDED = [f"ALTER TABLE d.a {part}" for part in ADDS[1:]]
+#: One by one: the index comes when all columns are there.
+ONE_BY_ONE = [f"ALTER TABLE d.a {part}" for part in ("ADD p INT", "ADD q INT", "ADD r INT", "ADD INDEX (id)")]
+ADDED = ONE_BY_ONE[1:]
 
 
 @pytest.mark.parametrize("order_after", ["", "inject"])
@@ -91,7 +95,7 @@ def test_a_part_is_tried_again_after_a_lost_connection_and_goes_on_after_it_was_
     world.session.known, world.session.lost = "ADD p ", "ADD q"
     world.session.refused = "a` ADD r"
     assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
-    assert world.executed == ADDED[:2]
+    assert world.executed == ADDED[:1]
     world.session.changes += 1  # by hand
     world.session.refused = ""
     world.run()
@@ -106,7 +110,48 @@ def test_an_alter_that_the_target_takes_only_part_by_part_runs_each_part_once(st
         world.run(steps)
     except Crash:
         world.run()
-    assert world.executed == [f"ALTER TABLE d.a {part}" for part in ADDS]
+    assert world.executed == ONE_BY_ONE
+
+
+@pytest.mark.parametrize("reason", ["", "Unsupported multi schema change"])
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_the_target_goes_on_with_alone_is_waited_for_and_counts(crash: bool, reason: str) -> None:
+    """Its tables are as they were when the connection is back, and change later: another run would be the second."""
+    world = World("ALTER TABLE a ADD q INT, ADD INDEX (id)")
+    world.session.one_part, world.session.goes_on_at = reason, "ADD INDEX"
+    if crash:
+        world.session.unfinished_jobs = Mock(side_effect=Crash)  # type: ignore[method-assign]
+        with pytest.raises(Crash):
+            world.run()
+        del world.session.unfinished_jobs
+    world.run()
+    assert world.session.looks == 2
+    assert world.executed == (
+        ["ALTER TABLE d.a ADD q INT", "ALTER TABLE d.a ADD INDEX (id)"]
+        if reason
+        else ["ALTER TABLE d.a ADD q INT, ADD INDEX (id)"]
+    )
+
+
+def test_an_order_waits_for_what_the_target_goes_on_with() -> None:
+    world = World("ALTER TABLE a ADD INDEX (id)")
+    world.session.goes_on_at = "ADD INDEX"
+    world.session.unfinished_jobs = Mock(side_effect=Crash)  # type: ignore[method-assign]
+    with pytest.raises(Crash):
+        world.run()
+    del world.session.unfinished_jobs
+    world.give("inject", "TRUNCATE TABLE d.x")
+    world.run()
+    assert world.executed == ["ALTER TABLE d.a ADD INDEX (id)", "TRUNCATE TABLE d.x"]
+
+
+def test_parts_that_an_earlier_version_began_go_on_in_its_order() -> None:
+    """It had run the renaming first: what is left of the text is left of the statement."""
+    world = World("ALTER TABLE a ADD INDEX (id), ADD q INT")
+    text = "ALTER TABLE `d`.`a` ADD INDEX (id), ADD q INT"
+    world.store.records[0] = DDLRecord(world.statement.position, 0, text, "", part=1, in_text_order=True)
+    world.run()
+    assert world.executed == ["ALTER TABLE d.a ADD q INT"]
 
 
 def test_an_alter_with_a_part_that_the_target_never_takes_is_not_begun() -> None:
