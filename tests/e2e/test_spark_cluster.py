@@ -65,74 +65,47 @@ class OnSpark(Migration):
         )
 
 
-def started(cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], name: str, folder: Path) -> OnSpark:
-    migration = OnSpark(cluster, [servers[0]], servers[1], name=name, rows=30_000)
-    migration.folder = f"{folder}/dump"
-    migration.create(seed=7)
-    migration.start_writers()
-    migration.start_task()
-    return migration
-
-
-def finish(migration: OnSpark, spark: SparkCluster) -> None:
-    try:
-        migration.cluster.wait_stage(migration.name, "Running", unit="Sync")
-        migration.stop_writers()
-        migration.cluster.wait_synced(migration.name)
-    except Exception as exc:
-        raise AssertionError(f"{exc}\n{spark.logs()}") from exc
-    finally:
-        migration.abandon()
-    migration.compare()
-
-
 def worker_log(cluster: Cluster) -> str:
     return (cluster.workers[0].dir / "dm-worker.log").read_text()
 
 
-def test_an_executor_dies_while_dumping(
-    cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster, tmp_path: Path
-) -> None:
-    migration = started(cluster, servers, "indump", tmp_path)
+def half_loaded(target: MariaDBServer) -> bool:
     try:
-        wait_until(
-            lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", WAIT_TIMEOUT, step=0.01
-        )
-        kill_executor(spark_cluster, random.Random(1))
-    except BaseException:
-        migration.abandon()
-        raise
-    finish(migration, spark_cluster)
-    log = worker_log(cluster)
-    assert "dump starts again" in log, "the executor died in the middle of the dump"
-    cluster.ok("stop-task", "indump")
+        rows = target.execute("SELECT COUNT(*), SUM(finished) FROM dm_meta.onspark_loader_progress")
+    except Exception:  # noqa: BLE001 - the table comes with the load
+        return False
+    return bool(rows[0][1]) and rows[0][1] < rows[0][0]
 
 
-def test_an_executor_dies_while_loading_and_others_while_replicating(
+def test_executors_die_while_dumping_loading_and_replicating(
     cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
     rng = random.Random(2)
-    migration = started(cluster, servers, "inload", tmp_path)
-    target = servers[1]
-
-    def half_loaded() -> bool:
-        try:
-            rows = target.execute("SELECT COUNT(*), SUM(finished) FROM dm_meta.inload_loader_progress")
-        except Exception:  # noqa: BLE001 - the table comes with the load
-            return False
-        return bool(rows[0][1]) and rows[0][1] < rows[0][0]
-
+    upstream, target = servers
+    migration = OnSpark(cluster, [upstream], target, name="onspark", rows=30_000, pause=0.02)
+    migration.folder = f"{tmp_path}/dump"
+    migration.create(seed=7)
+    migration.start_writers()
     try:
-        wait_until(half_loaded, "some files are loaded", WAIT_TIMEOUT, step=0.01)
+        migration.start_task()
+        wait_until(
+            lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", WAIT_TIMEOUT, step=0.01
+        )
         kill_executor(spark_cluster, rng)
-        left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.inload_loader_progress")
+        wait_until(lambda: half_loaded(target), "some files are loaded", WAIT_TIMEOUT, step=0.01)
+        assert "dump starts again" in worker_log(cluster), "the executor died in the middle of the dump"
+        kill_executor(spark_cluster, rng)
+        left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.onspark_loader_progress")
         assert left[0][0] > 0, "the executor died in the middle of the load"
-        cluster.wait_stage("inload", "Running", unit="Sync")
+        cluster.wait_stage("onspark", "Running", unit="Sync")
         for _ in range(KILLS_IN_SYNC):
             time.sleep(rng.uniform(1, 3))
             kill_executor(spark_cluster, rng)
-    except BaseException:
+        cluster.wait_stage("onspark", "Running", unit="Sync")
+        migration.stop_writers()
+        cluster.wait_synced("onspark")
+    except Exception as exc:
+        raise AssertionError(f"{exc}\n{spark_cluster.logs()}") from exc
+    finally:
         migration.abandon()
-        raise
-    finish(migration, spark_cluster)
-    cluster.ok("stop-task", "inload")
+    migration.compare()

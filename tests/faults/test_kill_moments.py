@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import Cluster, DMWorker
 from tests.harness.migration import Migration
 from tests.harness.mysql import SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
@@ -21,16 +21,16 @@ SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 
 
-def kill_worker(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
-    worker = rng.choice(cluster.workers)
+def kill_worker(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
+    worker = rng.choice(workers)
     worker.kill()
     time.sleep(rng.uniform(0, 1))
     worker.start()
     return f"kill -9 of {worker.member}"
 
 
-def kill_spark_worker(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
-    found = [pid for worker in cluster.workers for pid in spark_workers(worker.pid)]
+def kill_spark_worker(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
+    found = [pid for worker in workers for pid in spark_workers(worker.pid)]
     if not found:
         return "no Spark Python worker is running yet"
     rng.shuffle(found)
@@ -38,14 +38,14 @@ def kill_spark_worker(cluster: Cluster, target: SQLServer, rng: random.Random) -
     return f"kill -9 of Spark Python workers {killed}"
 
 
-def kill_master(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
+def kill_master(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
     cluster.master.kill()
     time.sleep(rng.uniform(0, 1))
     cluster.master.start()
     return "kill -9 of dm-master"
 
 
-def kill_etcd(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
+def kill_etcd(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
     members = [
         pid for pid in descendants(cluster.master.pid) if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"
     ]
@@ -54,7 +54,7 @@ def kill_etcd(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     return "kill -9 of etcd"
 
 
-def restart_target(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
+def restart_target(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
     if rng.random() < 0.5:
         target.kill()
         target.start()
@@ -63,7 +63,7 @@ def restart_target(cluster: Cluster, target: SQLServer, rng: random.Random) -> s
     return "restart of the target"
 
 
-Fault = Callable[[Cluster, SQLServer, random.Random], str]
+Fault = Callable[[Cluster, Sequence[DMWorker], SQLServer, random.Random], str]
 FAULTS: dict[str, Fault] = {
     "worker": kill_worker,
     "spark-worker": kill_spark_worker,
@@ -91,44 +91,69 @@ def _quietly(check: Callable[[], bool]) -> bool:
         return False
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("unit", ["Dump", "Load"])
-@pytest.mark.parametrize("fault", list(FAULTS))
-def test_full_copy_survives(cluster: Cluster, servers: Servers, fault: str, unit: str) -> None:
-    name = f"{fault.replace('-', '')}{unit.lower()}"
-    rng = random.Random(f"{SEED} {name}")
-    migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=30_000)
-    # Small files, so that a load has many moments to be hit in.
+@pytest.fixture(scope="module")
+def copied(cluster: Cluster, servers: Servers) -> Migration:
+    """What all copies copy. Their files are small, so that a load has many moments to be hit in."""
+    migration = Migration(cluster, [servers[0], servers[1]], servers[2], name="copied", rows=30_000, pause=0.02)
     migration.extra = "mydumpers: {global: {rows: 3000, statement-size: 20000}}\n"
-    migration.create(seed=rng.randrange(10**6))
+    migration.create(seed=random.Random(SEED).randrange(10**6))
+    return migration
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_full_copy_survives(copied: Migration, servers: Servers, fault: str) -> None:
+    """The fault hits a dump, and then a load of the same copy."""
+    cluster, target, name = copied.cluster, servers[2], copied.name
+    rng = random.Random(f"{SEED} {fault}")
+    target.execute(f"DROP DATABASE IF EXISTS {name}")
     settle(cluster)
-    migration.start_writers()
+    copied.start_writers()
     try:
-        start_with_dumper(migration)
-        wait_until(lambda: _quietly(lambda: reached(cluster, name, unit)), f"a subtask reaches {unit}", 180, step=0.05)
-        time.sleep(rng.uniform(0, 0.5))
-        print(FAULTS[fault](cluster, servers[2], rng))
-        settle(cluster)
+        start_with_dumper(copied)
+        for unit in ("Dump", "Load"):
+            hit(copied, target, FAULTS[fault], unit, rng)
         wait_until(
             lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", WAIT_TIMEOUT, step=0.5
         )
-        migration.stop_writers()
+        copied.stop_writers()
         cluster.wait_synced(name)
     finally:
-        migration.abandon()
-    migration.compare()
-    cluster.ok("stop-task", name)
+        copied.abandon()
+        cluster.ok("stop-task", name)
+    copied.compare()
+
+
+def hit(migration: Migration, target: SQLServer, fault: Fault, unit: str, rng: random.Random) -> None:
+    """Injects ``fault`` at a seeded moment of ``unit``, and waits until the cluster works again."""
+    cluster, task = migration.cluster, migration.name
+    wait_until(lambda: _quietly(lambda: reached(cluster, task, unit)), f"a subtask reaches {unit}", 180, step=0.05)
+    time.sleep(rng.uniform(0, 0.5))
+    print(unit, fault(cluster, workers_in(cluster, task, unit) or cluster.workers, target, rng))
+    settle(cluster)
 
 
 def start_with_dumper(migration: Migration) -> None:
     text = migration.task_text().replace("route-rules:", "mydumper-config-name: global, route-rules:")
     path = migration.cluster.write_task(text, f"{migration.name}.yaml")
-    migration.cluster.ok("start-task", path)
+    migration.cluster.ok("start-task", path, "--remove-meta")
 
 
 def reached(cluster: Cluster, task: str, unit: str) -> bool:
-    order = ["InvalidUnit", "Check", "Dump", "Load", "Sync"]
-    return any(order.index(s["unit"]) >= order.index(unit) for s in cluster.subtasks(task).values())
+    """Whether a subtask is in ``unit``, or all are past it."""
+    units = ["InvalidUnit", "Check", "Dump", "Load", "Sync"]
+    found = [units.index(status["unit"]) for status in cluster.subtasks(task).values()]
+    return bool(found) and (units.index(unit) in found or min(found) > units.index(unit))
+
+
+def workers_in(cluster: Cluster, task: str, unit: str) -> list[DMWorker]:
+    """The workers whose subtask is in ``unit``."""
+    names = [
+        source["sourceStatus"]["worker"]
+        for source in cluster.dmctl("query-status", task)["sources"]
+        if any(status["unit"] == unit for status in source["subTaskStatus"] or [])
+    ]
+    return [worker for worker in cluster.workers if worker.member in names]
 
 
 def in_sync(cluster: Cluster, task: str) -> bool:
@@ -159,7 +184,7 @@ def test_replication_survives_faults_at_seeded_moments(cluster: Cluster, servers
             migration.start_writers()
             time.sleep(rng.uniform(0.2, 2.5))
             fault = list(FAULTS)[i % len(FAULTS)]
-            print(i, FAULTS[fault](cluster, servers[2], rng))
+            print(i, FAULTS[fault](cluster, cluster.workers, servers[2], rng))
             check_never_ahead(servers[2], name)
             time.sleep(rng.uniform(0, 1))
             settle(cluster)

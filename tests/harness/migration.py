@@ -23,6 +23,8 @@ class Migration:
     rows: int = 2000
     mode: str = "all"
     extra: str = ""
+    #: Seconds between two transactions of a writer.
+    pause: float = 0.005
     shards: list[Shard] = field(default_factory=list)
     writers: list[Writer] = field(default_factory=list)
 
@@ -35,7 +37,7 @@ class Migration:
             for j, shard in enumerate(mine):
                 create_shard(shard, 200 if shard.keyless else self.rows, seed * 1000 + i * 10 + j)
             self.shards += mine
-            self.writers.append(Writer(mine, seed=seed * 1000 + i, rows=self.rows))
+            self.writers.append(Writer(mine, seed=seed * 1000 + i, rows=self.rows, pause=self.pause))
 
     def source(self, i: int) -> str:
         return f"source-{i + 1}"

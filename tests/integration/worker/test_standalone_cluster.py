@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,21 +123,67 @@ def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_s
     assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"
 
 
-def test_two_workers_share_a_cluster_instead_of_starving_each_other(
-    spark_cluster: SparkCluster, tmp_path: Path
-) -> None:
-    script = "slots = engine.slots\nprint(json.dumps(slots), flush=True)\ntime.sleep(600)\n"
-    first = driver(spark_cluster, tmp_path, script, {"spark.cores.max": "2"})
+@dataclass(frozen=True)
+class SecondDriver:
+    """What a driver found out while another one had taken half of the cluster: its slots, and its answers about
+    ``shared``, a folder that all see, and one that is another for everybody."""
+
+    slots: int
+    answers: list[str]
+    shared: Path
+
+
+@pytest.fixture(scope="module")
+def second(spark_cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> SecondDriver:
+    """Two drivers side by side, for the tests of both; ``/proc/self/cwd`` is another folder in every process: just what
+    a path is that is not shared."""
+    folder = tmp_path_factory.mktemp("second")
+    shared = folder / "shared" / "x"
+    for path in (shared, folder / "x"):
+        path.mkdir(parents=True)
+        (path / "f.sql").write_text("1234")
+    hold = "slots = engine.slots\nprint(json.dumps(slots), flush=True)\ntime.sleep(600)\n"
+    script = (
+        "from dm_worker.engine.shared_folder import check_readable, check_writable\n"
+        f"shared, own = Path({str(shared)!r}), Path('/proc/self/cwd/x')\n"
+        "slots = engine.slots\n"
+        "context = engine.context()\n"
+        "answers = [fails(lambda: check_writable(context, shared, 4)),\n"
+        "    fails(lambda: check_writable(context, own, 4)),\n"
+        "    fails(lambda: check_readable(context, shared, {'f.sql': 4}, 4)),\n"
+        "    fails(lambda: check_readable(context, shared, {'f.sql': 5}, 4)),\n"
+        "    fails(lambda: check_readable(context, own, {'f.sql': 4}, 4))]\n"
+        "engine.close()\n"
+        "print(json.dumps([slots, answers]))\n"
+    )
+    first = driver(spark_cluster, tmp_path_factory.mktemp("first"), hold, {"spark.cores.max": "2"})
     try:
         assert first.stdout is not None
         assert first.stdout.readline() == "2\n"
         # As long as the first one lives, this one gets what is left.
-        script = "slots = engine.slots\nengine.close()\nprint(json.dumps(slots))\n"
-        assert result(spark_cluster, driver(spark_cluster, tmp_path, script)) == 2
+        slots, answers = result(spark_cluster, driver(spark_cluster, folder, script))
+        assert first.poll() is None
     finally:
         first.kill()
         first.communicate()
     spark_cluster.wait_executors(0)
+    return SecondDriver(slots, answers, shared)
+
+
+def test_two_workers_share_a_cluster_instead_of_starving_each_other(second: SecondDriver) -> None:
+    assert second.slots == 2
+
+
+def test_a_folder_that_only_this_machine_sees_is_refused(second: SecondDriver) -> None:
+    good, not_there, found, torn, unread = second.answers
+    assert (good, found) == ("", "")
+    for message in (not_there, torn, unread):
+        assert "code=32001" in message
+        assert "is not the same for the Spark executor on" in message
+        assert "`dir` of loaders" in message
+    assert "No such file" in not_there
+    assert "f.sql has 4 bytes on the executor and 5 on this worker" in torn
+    assert sorted(path.name for path in second.shared.iterdir()) == ["f.sql"], "the proofs are gone"
 
 
 def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
@@ -158,37 +205,6 @@ def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
     assert "executor-timeout" in said["memory"]
     assert 'Cannot run program "/no/such/python"' in said["python"]
     assert "spark.pyspark.python" in said["python"]
-
-
-def test_a_folder_that_only_this_machine_sees_is_refused(spark_cluster: SparkCluster, tmp_path: Path) -> None:
-    """``/proc/self/cwd`` is another folder in every process: just what a path is that is not shared."""
-    shared = tmp_path / "shared"
-    (shared / "x").mkdir(parents=True)
-    (shared / "x" / "f.sql").write_text("1234")
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "f.sql").write_text("1234")
-    script = (
-        "from dm_worker.engine.shared_folder import check_readable, check_writable\n"
-        f"shared, own = Path({str(shared / 'x')!r}), Path('/proc/self/cwd/x')\n"
-        "context = engine.context()\n"
-        "answers = [fails(lambda: check_writable(context, shared, 4)),\n"
-        "    fails(lambda: check_writable(context, own, 4)),\n"
-        "    fails(lambda: check_readable(context, shared, {'f.sql': 4}, 4)),\n"
-        "    fails(lambda: check_readable(context, shared, {'f.sql': 5}, 4)),\n"
-        "    fails(lambda: check_readable(context, own, {'f.sql': 4}, 4))]\n"
-        "engine.close()\n"
-        "print(json.dumps(answers))\n"
-    )
-    answers = result(spark_cluster, driver(spark_cluster, tmp_path, script))
-    good, not_there, found, torn, unread = answers
-    assert (good, found) == ("", "")
-    for message in (not_there, torn, unread):
-        assert "code=32001" in message
-        assert "is not the same for the Spark executor on" in message
-        assert "`dir` of loaders" in message
-    assert "No such file" in not_there
-    assert "f.sql has 4 bytes on the executor and 5 on this worker" in torn
-    assert sorted(path.name for path in (shared / "x").iterdir()) == ["f.sql"], "the proofs are gone"
 
 
 def test_a_restarted_master_that_forgot_us_ends_in_a_new_context(spark_cluster: SparkCluster, tmp_path: Path) -> None:
