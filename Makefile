@@ -4,7 +4,7 @@ TESTS ?= tests
 # Test processes side by side. The tests of a file stay together: they share its servers.
 JOBS ?= 2
 
-.PHONY: help setup kernel demo test lint bench proto version-before clean
+.PHONY: help setup kernel demo test test-tidb lint bench proto version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -15,12 +15,17 @@ setup: ## install system packages and .venv
 kernel: ## build the compiled parts in place (PY=interpreter; setup does it too)
 	$(or $(PY),$(VENV)/python) setup.py -q build_ext --inplace
 
-demo: setup ## watch a migration: two sharded upstreams become one table (KEEP=1 leaves the cluster up)
-	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
+demo: setup ## watch a migration: two sharded upstreams become one table (KEEP=1 leaves the cluster up, TARGET=tidb)
+	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep) $(if $(TARGET),--target $(TARGET))
 
 test: ## unit, integration, end-to-end and fault tests (TESTS=path for some, JOBS=0 for one process)
 	@deploy/setup.sh test
 	$(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
+
+test-tidb: ## all tests that have a target, into a real TiDB, which is built from its Go module first (needs Go; TESTS, JOBS)
+	@deploy/setup.sh test
+	@$(VENV)/python -m tests.harness.tidb
+	DM_TEST_TARGET=tidb $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
 lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .

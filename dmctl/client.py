@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
@@ -65,25 +65,27 @@ class MasterClient:
                 "(the environment variable DM_MASTER_ADDR may stand in for it)"
             )
         try:
-            return open_channel(self._reachable(), self._options.security)
+            return open_channel(reachable(self._options.masters), self._options.security)
         except OSError as exc:
             raise errors.new(
                 Code.CtlLoadTLSCfg, "can not load tls config", raw=exc, workaround="Please check the --ssl-* files."
             ) from exc
 
-    def _reachable(self) -> str:
-        causes = []
-        for address in self._options.masters:
-            cause = _refusal(address)
-            if not cause:
-                return address
-            causes.append(cause)
-        raise errors.new(
-            Code.CtlGRPCCreateConn,
-            "can not create grpc connection",
-            raw="; ".join(causes),
-            workaround="Please check your network connection, and that --master-addr names a running dm-master.",
-        )
+
+def reachable(masters: Sequence[str]) -> str:
+    """The first of ``masters`` that accepts a connection. Raises ``DMError`` 48001 if none does."""
+    causes = []
+    for address in masters:
+        cause = _refusal(address)
+        if not cause:
+            return address
+        causes.append(f"can't connect to {address}: {cause}")
+    raise errors.new(
+        Code.CtlGRPCCreateConn,
+        "can not create grpc connection",
+        raw="; ".join(causes),
+        workaround="Please check your network connection, and that --master-addr names a running dm-master.",
+    )
 
 
 def _refusal(address: str) -> str:

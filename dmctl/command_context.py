@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from dmctl.failure import UsageError
 from dmctl.options import GlobalOptions
+from pkg.errors import DMError
 from pkg.rpc import pbjson
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class CommandContext:
     def one_source(self) -> str:
         """The only source given. Raises :class:`UsageError` if there is none or more than one."""
         if len(self.sources) != 1:
-            raise UsageError(f"exactly one source must be given with -s/--source, not {len(self.sources)}")
+            raise UsageError(f"must specify one source with -s/--source, not {len(self.sources)}")
         return self.sources[0]
 
     def some_sources(self) -> list[str]:
         """The sources given. Raises :class:`UsageError` if there is none."""
         if not self.sources:
-            raise UsageError("at least one source must be given with -s/--source")
+            raise UsageError("must specify at least one source with -s/--source")
         return self.sources
 
     @cached_property
@@ -45,6 +46,20 @@ class CommandContext:
         from dmctl.client import MasterClient
 
         return MasterClient(self.options)
+
+    def connection_failure(self) -> str:
+        """Why no master can be reached; empty if one can, and if none was named.
+
+        DM connects first of all, and scripts expect this error before that of a wrong argument.
+        """
+        from dmctl.client import reachable
+
+        try:
+            if self.options.masters:
+                reachable(self.options.masters)
+        except DMError as exc:
+            return str(exc)
+        return ""
 
     def call(self, method: str, request: Message) -> Any:
         """One RPC of the master; see :meth:`dmctl.client.MasterClient.call` for what it raises."""

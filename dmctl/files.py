@@ -4,6 +4,7 @@ self-contained."""
 from __future__ import annotations
 
 import base64
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +14,18 @@ from dmctl.failure import CommandError
 from pkg import errors
 from pkg.errors import Code
 
+#: What operators write in place of a file.
+STDIN = "-"
 _TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
 
 
 def read_text(path: str) -> str:
-    """The file's text. Raises :class:`CommandError` if it can't be read."""
+    """The file's text; that of standard input for ``-``. Raises :class:`CommandError` if it can't be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return sys.stdin.read() if path == STDIN else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
-        raise CommandError(f"get file content error: open {path}: {reason}") from exc
+        raise CommandError(f"error in get file content: open {path}: {reason}") from exc
 
 
 def read_task(path: str) -> str:
@@ -38,8 +41,8 @@ def read_task(path: str) -> str:
     sharded = is_sharding is not None and is_sharding.value.lower() == "true"
     if sharded and mode is not None and mode.value not in ("", "pessimistic"):
         raise CommandError(
-            f"{path}:{mode.start_mark.line + 1}: shard-mode {mode.value!r} contradicts is-sharding: true (which means "
-            "pessimistic); please remove is-sharding"
+            f"{path}:{mode.start_mark.line + 1}: shard-mode {mode.value!r} contradicts is-sharding: true, which means "
+            "pessimistic; please use `shard-mode` only."
         )
     return _inline_tls(text, root, "target-database", path)
 

@@ -41,13 +41,8 @@ def _run_line(options: GlobalOptions, line: str) -> bool:
     if line_options.version:
         sys.stdout.write(version_text())
     elif rest:
-        run_command(line_options, _help(rest))
+        run_command(line_options, rest)
     return True
-
-
-def _help(words: list[str]) -> list[str]:
-    """``help`` and ``help command`` as arguments of the command line."""
-    return [*words[1:], "--help"] if words[0] == "help" else words
 
 
 def _prompted() -> Iterator[str]:

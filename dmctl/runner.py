@@ -35,12 +35,14 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     """Runs one command; an error is printed on standard error."""
     context = CommandContext(options)
     try:
-        commands.main(args=_plain_flags(arguments), prog_name="dmctl", standalone_mode=False, obj=context)
+        commands.main(args=_plain_flags(_help(arguments)), prog_name="dmctl", standalone_mode=False, obj=context)
     except click.ClickException as exc:
         click_context = getattr(exc, "ctx", None)
         usage = f"{click_context.get_usage()}\n" if click_context is not None else ""
-        return fail(usage + exc.format_message())
-    except (UsageError, CommandError, DMError) as exc:
+        return fail(context.connection_failure() or usage + exc.format_message())
+    except (UsageError, CommandError) as exc:
+        return fail(context.connection_failure() or str(exc))
+    except DMError as exc:
         return fail(str(exc))
     except (click.Abort, KeyboardInterrupt):
         return fail("interrupted")
@@ -51,6 +53,11 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     finally:
         context.close()
     return 0
+
+
+def _help(arguments: Sequence[str]) -> list[str]:
+    """``help`` and ``help command`` as click takes them."""
+    return [*arguments[1:], "--help"] if arguments[0] == "help" else list(arguments)
 
 
 def _plain_flags(arguments: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.harness.sharded import Servers
-from tests.harness.targets import TARGET, new_target
+from tests.harness.targets import TARGET, new_target, runs
 from tests.harness.tidb import TiDBServer, go_installed
 
 S = TypeVar("S", bound=SQLServer)
@@ -31,10 +31,6 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("dm")
-
-
-#: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of those that are about TiDB.
-_WITH_TARGET, _WITH_TIDB = {"_target", "servers"}, {"_tidb"}
 
 
 def pytest_report_header() -> str:
@@ -54,14 +50,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built."""
 
     def wanted(item: pytest.Item) -> bool:
-        used = set(getattr(item, "fixturenames", ()))
-        if TARGET == "tidb":
-            return bool(used & (_WITH_TARGET | _WITH_TIDB))
-        return not used & _WITH_TIDB or (go_installed() and item.get_closest_marker("core") is not None)
+        needs = [name for marker in item.iter_markers("target_with") for name in marker.args]
+        core = item.get_closest_marker("core") is not None
+        path = item.path.relative_to(config.rootpath).as_posix()
+        return runs(path, getattr(item, "fixturenames", ()), needs, core=core, buildable=go_installed())
 
-    left_out = [item for item in items if not wanted(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if wanted(item)]
+    chosen = [wanted(item) for item in items]
+    config.hook.pytest_deselected(items=[item for item, runs_here in zip(items, chosen, strict=True) if not runs_here])
+    items[:] = [item for item, runs_here in zip(items, chosen, strict=True) if runs_here]
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +128,12 @@ def target(_target: SQLServer) -> SQLServer:
 
 
 @pytest.fixture
+def target_with_triggers(target: SQLServer) -> SQLServer:
+    """:func:`target`, for fixtures: their tests do not run with one that has no triggers."""
+    return target
+
+
+@pytest.fixture
 def tidb(_tidb: TiDBServer) -> TiDBServer:
     """A TiDB, emptied of user schemas. What a test sets for all sessions, it sets back."""
     return _emptied(_tidb)
@@ -169,10 +171,16 @@ def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
         server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def _chosen() -> str:
+    """The kind of the target: what tests that make servers of their own are known by."""
+    return TARGET
+
+
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def servers(_chosen: str) -> Iterator[Servers]:
     """Two upstreams of both flavors with GTID, and a target whose binlog tells what ran there."""
-    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), new_target(binlog=True))
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), new_target(_chosen, binlog=True))
     with up(*made):
         yield made
 

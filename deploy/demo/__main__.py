@@ -1,4 +1,4 @@
-"""The program: ``python -m deploy.demo [--keep]``."""
+"""The program: ``python -m deploy.demo [--keep] [--target tidb]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from deploy.demo.environment import Environment
 from deploy.demo.screen import Screen
 from deploy.demo.script import play
 from tests.harness.process import HarnessError, Process
+from tests.harness.targets import TARGETS
 
 #: What a shell reports for a program that a signal ended.
 INTERRUPTED, TERMINATED = 130, 143
@@ -19,14 +20,16 @@ INTERRUPTED, TERMINATED = 130, 143
 def main() -> int:
     parser = argparse.ArgumentParser(prog="deploy.demo", description=deploy.demo.__doc__)
     parser.add_argument("--keep", action="store_true", help="leave servers and cluster running at the end")
-    keep = parser.parse_args().keep
+    parser.add_argument("--target", choices=TARGETS, default=TARGETS[0], help="the kind of server to migrate into")
+    arguments = parser.parse_args()
+    keep: bool = arguments.keep
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     Process.outlives = keep
     screen = Screen(sys.stdout)
     over = False
     environment: Environment | None = None
     try:
-        environment = Environment(screen)
+        environment = Environment(screen, arguments.target)
         equal = play(environment, screen, keep=keep)
         over = True
     except HarnessError as exc:

@@ -15,6 +15,8 @@ from tests.harness.cache import CACHE
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import HarnessError, binary
+from tests.harness.targets import new_target
+from tests.harness.tidb import is_built
 from tests.harness.workload import COLUMNS, Shard, Writer, create_shard
 
 #: Rows that Python makes for each shard, and how often SQL doubles them: 192,000 rows.
@@ -66,15 +68,22 @@ def second_upstream(screen: Screen) -> SQLServer:
         return MariaDBServer(gtid=True)
 
 
+def target_server(screen: Screen, kind: str) -> SQLServer:
+    """Of one of ``TARGETS``. Raises HarnessError."""
+    if kind == "tidb" and not is_built():
+        screen.say("  building TiDB from its Go module (once: several minutes, 4.5 GB of disk)")
+    return new_target(kind)
+
+
 class Environment:
     """Servers, cluster, shards and writers. ``close`` leaves nothing behind."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, target: str) -> None:
         screen.step("What is installed")
         for line in installed():
             screen.say(f"  {line}")
         self.upstreams: list[SQLServer] = [MariaDBServer(gtid=True), second_upstream(screen)]
-        self.target = MariaDBServer(binlog=False)
+        self.target = target_server(screen, target)
         self.cluster = Cluster(workers=2)
         self.sources = [f"upstream-{i + 1}" for i in range(len(self.upstreams))]
         self.shards = [

@@ -209,6 +209,7 @@ def _compare(environment: Environment, screen: Screen) -> bool:
 def _say_what_next(screen: Screen) -> None:
     screen.step("What to try next")
     screen.say("  make demo KEEP=1            the same, and the cluster stays up to work with")
+    screen.say("  make demo TARGET=tidb       the same into a TiDB, which is built from its Go module first")
     screen.say("  docs/operations.md          every command, and what to do when a task stops")
     screen.say("  configs/task-sharded.yaml   a task file for your own shards; configs/ explains every key")
 

@@ -34,9 +34,7 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
         )
     consistency = consistency_of(upstream.subtask.mydumper.extra_args)
     if consistency in ("auto", "flush") and not grants.allows("RELOAD"):
-        findings.append(
-            fail("lack of RELOAD global (*.*) privilege", f"GRANT RELOAD ON *.* TO '{user}' on the upstream.")
-        )
+        findings.append(fail(_lack_of("RELOAD"), f"GRANT RELOAD ON *.* TO '{user}' on the upstream."))
     if consistency == "lock":
         locked = [(schema, "*") for schema in upstream.schemas if not grants.allows("LOCK TABLES", schema)]
         if locked:
@@ -64,7 +62,7 @@ def consistency_of(extra_args: str) -> str:
 def check_replication_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
     return [
         fail(
-            f"lack of {privilege} global (*.*) privilege",
+            _lack_of(privilege),
             f"GRANT {privilege} ON *.* TO '{upstream.config.user}' on the upstream.",
         )
         for privilege in ("REPLICATION SLAVE", "REPLICATION CLIENT")
@@ -85,7 +83,9 @@ def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> l
         if missing:
             findings.append(
                 warn(
-                    f"lack of {privilege} privilege: {_shown(missing)}",
+                    f"{_lack_of(privilege)}, or of it on {_shown(missing)}"
+                    if len(missing) == len(names)
+                    else f"lack of {privilege.title()} privilege: {_shown(missing)}",
                     f"GRANT {privilege} ON {_shown(missing[:1])} TO '{target.config.user}' on the target.",
                 )
             )
@@ -121,7 +121,12 @@ def _connections(server: InspectedServer) -> tuple[int, int]:
 
 
 def _lacking(privilege: str, tables: Sequence[TableId], instruction: str) -> CheckFinding:
-    return fail(f"lack of {privilege} privilege: {_shown(tables)}", instruction)
+    return fail(f"lack of {privilege.title()} privilege: {_shown(tables)}", instruction)
+
+
+def _lack_of(privilege: str) -> str:
+    """DM's words for a privilege on everything."""
+    return f"lack of {privilege.title()} global (*.*) privilege"
 
 
 def _shown(tables: Sequence[TableId]) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
 
 import click
+
+from dmctl.commands.command import CommandGroup
 
 #: Command → (module, attribute, short help). Names with help ``None`` are older spellings, kept but not listed.
 COMMANDS: dict[str, tuple[str, str, str | None]] = {
@@ -45,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 }
 
 
-class LazyCommands(click.Group):
+class LazyCommands(CommandGroup):
     """The group of all commands: knows their names and loads the called one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -58,24 +59,9 @@ class LazyCommands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"dmctl.commands.{module}"), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def listed(self) -> list[tuple[str, str]]:
         # From the table above: listing the commands must not load them all.
-        rows = [(name, text) for name, (_, _, text) in sorted(COMMANDS.items()) if text is not None]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
-class DefaultGroup(click.Group):
-    """A group that runs ``default`` when its first argument is not one of its sub-commands."""
-
-    def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.default = default
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        return [(name, text) for name, (_, _, text) in sorted(COMMANDS.items()) if text is not None]
 
 
 def pick(value: str, allowed: Sequence[str], what: str) -> str:

@@ -7,6 +7,8 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import CommandGroup, DMCommand
+from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -20,7 +22,7 @@ _OPERATIONS = {
 _WITH_STATEMENTS = ("replace", "inject")
 
 
-@click.group("binlog")
+@click.group("binlog", cls=CommandGroup)
 def binlog() -> None:
     """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given.
 
@@ -30,12 +32,22 @@ def binlog() -> None:
 
 def _separated(text: str) -> list[str]:
     from pkg.ddl import separate
-    from pkg.errors import DMError
 
     try:
         return separate(text)
     except DMError as exc:
+        raise click.UsageError(f"invalid sql: {exc.message}") from exc
+
+
+def _checked(position: str) -> str:
+    from pkg.binlog.position import parse_position
+
+    try:
+        if position:
+            parse_position(position)
+    except DMError as exc:
         raise click.UsageError(exc.message) from exc
+    return position
 
 
 def _handle(context: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
@@ -49,7 +61,7 @@ def _handle(context: CommandContext, operation: str, task: str, position: str, s
         op=_OPERATIONS[operation],
         task=files.task_name(task),
         sources=context.sources,
-        binlogPos=position,
+        binlogPos=_checked(position),
         sqls=sqls,
     )
     context.run("HandleError", request)
@@ -65,7 +77,7 @@ _position = click.option(
 
 
 def _operation(operation: str, text: str) -> click.Command:
-    @click.command(operation, help=text)
+    @click.command(operation, help=text, cls=DMCommand)
     @click.argument("task")
     @click.argument("statements", nargs=-1)
     @_position
@@ -86,7 +98,7 @@ for _name, _text in {
     binlog.add_command(_operation(_name, _text))
 
 
-@click.command("handle-error")
+@click.command("handle-error", cls=DMCommand)
 @click.argument("task")
 @click.argument("operation", metavar="skip|replace|revert")
 @click.argument("statements", nargs=-1)

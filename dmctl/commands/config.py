@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from dmctl import configdir, files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import CommandGroup, DMCommand
 from dmctl.failure import CommandError
 from pkg.pb import dmmaster_pb2 as master
 
@@ -29,7 +30,7 @@ _KINDS = {
 }
 
 
-@click.group("config")
+@click.group("config", cls=CommandGroup)
 def config() -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
 
@@ -45,7 +46,7 @@ def _show(context: CommandContext, kind: str, name: str, path: str) -> None:
 
 
 def _kind(kind: str) -> click.Command:
-    @click.command(kind, help=f"Shows the configuration of a {kind}, or writes it to a file.")
+    @click.command(kind, help=f"Shows the configuration of a {kind}, or writes it to a file.", cls=DMCommand)
     @click.argument("name")
     @click.option("-p", "--path", default="", help="Write to this file instead.")
     @click.pass_obj
@@ -144,24 +145,33 @@ def _require(context: CommandContext, method: str, request: Message, failure: st
         raise CommandError(f"{failure}: {text}{hint}")
 
 
-def _older(name: str) -> click.Command:
-    @click.command(name)
-    @click.argument("kind", metavar="task|master|worker|source")
-    @click.argument("name")
-    @click.option("-f", "--file", "path", default="", help="Write to this file instead.")
-    @click.pass_obj
-    def command(context: CommandContext, kind: str, name: str, path: str) -> None:
-        """Older spelling of config."""
-        _show(context, pick(kind, list(_KINDS), "kind of configuration"), name, path)
-
-    return command
+_file = click.option("-f", "--file", "path", default="", help="Write to this file instead.")
 
 
-get_config = _older("get-config")
-get_task_config = _older("get-task-config")
+@click.command("get-config", cls=DMCommand)
+@click.argument("kind", metavar="task|master|worker|source")
+@click.argument("name")
+@_file
+@click.pass_obj
+def get_config(context: CommandContext, kind: str, name: str, path: str) -> None:
+    """Older spelling of config."""
+    _show(context, pick(kind, list(_KINDS), "kind of configuration"), name, path)
 
 
-@click.command("encrypt")
+@click.command("get-task-config", cls=DMCommand)
+@click.argument("arguments", nargs=-1, required=True, metavar="TASK")
+@_file
+@click.pass_obj
+def get_task_config(context: CommandContext, arguments: tuple[str, ...], path: str) -> None:
+    """Older spelling of config task."""
+    # Some versions of DM took the kind too.
+    kind, name = arguments if len(arguments) == 2 else ("task", arguments[0])
+    if len(arguments) > 2:
+        raise click.UsageError("only one task can be shown at a time")
+    _show(context, pick(kind, list(_KINDS), "kind of configuration"), name, path)
+
+
+@click.command("encrypt", cls=DMCommand)
 @click.argument("plaintext")
 @click.pass_obj
 def encrypt(context: CommandContext, plaintext: str) -> None:

@@ -6,12 +6,13 @@ import click
 
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import DMCommand
 from pkg.pb import dmmaster_pb2 as master
 
 _LEADER_OPERATIONS = {"evict": master.EvictLeaderOp, "cancel-evict": master.CancelEvictLeaderOp}
 
 
-@click.command("list-member")
+@click.command("list-member", cls=DMCommand)
 @click.option("-l", "--leader", is_flag=True, help="Only the leader.")
 @click.option("-m", "--master", "masters", is_flag=True, help="Only masters.")
 @click.option("-w", "--worker", "workers", is_flag=True, help="Only workers.")
@@ -24,7 +25,7 @@ def list_member(context: CommandContext, leader: bool, masters: bool, workers: b
     context.run("ListMember", request)
 
 
-@click.command("offline-member")
+@click.command("offline-member", cls=DMCommand)
 @click.option("-m", "--master", "masters", is_flag=True, help="The member is a master.")
 @click.option("-w", "--worker", "workers", is_flag=True, help="The member is a worker.")
 @click.option("-n", "--name", required=True, help="The member's name.")
@@ -37,7 +38,7 @@ def offline_member(context: CommandContext, masters: bool, workers: bool, name: 
     context.run("OfflineMember", request)
 
 
-@click.command("operate-leader")
+@click.command("operate-leader", cls=DMCommand)
 @click.argument("operation", metavar="evict|cancel-evict")
 @click.pass_obj
 def operate_leader(context: CommandContext, operation: str) -> None:

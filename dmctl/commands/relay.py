@@ -7,12 +7,13 @@ import sys
 import click
 
 from dmctl.command_context import CommandContext
+from dmctl.commands.command import DMCommand
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
 
 def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
-    @click.command(name, help=text)
+    @click.command(name, help=text, cls=DMCommand)
     @click.argument("workers", nargs=-1)
     @click.pass_obj
     def command(context: CommandContext, workers: tuple[str, ...]) -> None:
@@ -23,12 +24,11 @@ def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
 
 
 def _switch(name: str, op: worker.RelayOp, text: str) -> click.Command:
-    @click.command(name, help=text)
+    @click.command(name, help=text, cls=DMCommand)
     @click.pass_obj
     def command(context: CommandContext) -> None:
-        if not context.sources:
-            raise click.UsageError("at least one source must be given with -s/--source")
-        context.run("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=op, sources=context.sources))
+        request = master.OperateWorkerRelayRequest(op=op, sources=context.some_sources())
+        context.run("OperateWorkerRelayTask", request)
 
     return command
 
@@ -39,7 +39,7 @@ pause_relay = _switch("pause-relay", worker.PauseRelay, "Pauses the relay of the
 resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of the sources given with -s.")
 
 
-@click.command("purge-relay")
+@click.command("purge-relay", cls=DMCommand)
 @click.option("-f", "--filename", required=True, help="Remove the relay files before this one.")
 @click.option("--sub-dir", default="", help="The relay sub-folder that the file is in.")
 @click.pass_obj

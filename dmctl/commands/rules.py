@@ -9,11 +9,12 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import DMCommand
 from dmctl.failure import CommandError
 from pkg.pb import dmmaster_pb2 as master
 
 
-@click.command("show-rules")
+@click.command("show-rules", cls=DMCommand)
 @click.argument("task_file")
 @click.option("-o", "--output", default="table", help="table (for people) or json (everything).")
 @click.option(

@@ -7,13 +7,14 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import CommandGroup, DMCommand
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
 _OLDER = {"get": worker.GetSchema, "set": worker.SetSchema, "remove": worker.RemoveSchema}
 
 
-@click.group("binlog-schema")
+@click.group("binlog-schema", cls=CommandGroup)
 def binlog_schema() -> None:
     """Shows or changes the known structures of tables of a paused task, for the sources given with -s."""
 
@@ -79,7 +80,7 @@ def delete(context: CommandContext, task: str, database: str, table: str) -> Non
     context.run("OperateSchema", _request(context, worker.RemoveSchema, task, database, table))
 
 
-@click.command("operate-schema")
+@click.command("operate-schema", cls=DMCommand)
 @click.argument("operation", metavar="get|set|remove")
 @click.argument("task")
 @click.argument("schema_file", required=False)

@@ -9,7 +9,8 @@ import click
 
 from dmctl import files
 from dmctl.command_context import CommandContext
-from dmctl.commands import DefaultGroup, pick
+from dmctl.commands import pick
+from dmctl.commands.command import DefaultGroup, DMCommand
 from pkg.pb import dmmaster_pb2 as master
 
 _ACTIONS = {"skip": master.SkipLock, "exec": master.ExecLock}
@@ -21,7 +22,7 @@ def shard_ddl_lock() -> None:
 
 
 def _show(name: str) -> click.Command:
-    @click.command(name, help="Shows the shard-DDL locks that are not resolved.")
+    @click.command(name, help="Shows the shard-DDL locks that are not resolved.", cls=DMCommand)
     @click.argument("task", required=False)
     @click.pass_obj
     def command(context: CommandContext, task: str | None) -> None:
@@ -48,7 +49,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unlock(name: str) -> click.Command:
-    @click.command(name, help="Resolves a shard-DDL lock by hand.")
+    @click.command(name, help="Resolves a shard-DDL lock by hand.", cls=DMCommand)
     @click.argument("lock_id")
     @_options
     @click.pass_obj

@@ -10,6 +10,7 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import DMCommand
 from pkg.pb import dmmaster_pb2 as master
 
 _OPERATIONS = {
@@ -20,7 +21,7 @@ _OPERATIONS = {
 }
 
 
-@click.command("operate-source")
+@click.command("operate-source", cls=DMCommand)
 @click.argument("operation", required=False, metavar="create|update|stop|show")
 @click.argument("arguments", nargs=-1, metavar="[FILE|SOURCE-ID ...]")
 @click.option("-w", "--worker", default="", help="Bind the created source to this worker.")
@@ -71,7 +72,7 @@ def _sample() -> str:
     return resources.files("pkg.config.samples").joinpath("source.yaml").read_text(encoding="utf-8")
 
 
-@click.command("transfer-source")
+@click.command("transfer-source", cls=DMCommand)
 @click.argument("source")
 @click.argument("worker")
 @click.pass_obj

@@ -9,6 +9,7 @@ import click
 
 from dmctl import files
 from dmctl.command_context import CommandContext
+from dmctl.commands.command import DMCommand
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
@@ -16,7 +17,7 @@ from pkg.rpc import pbjson
 _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 
 
-@click.command("query-status")
+@click.command("query-status", cls=DMCommand)
 @click.argument("task", required=False)
 @click.option("--more", is_flag=True, help="Show all details even if no task is named.")
 @click.pass_obj

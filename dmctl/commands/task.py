@@ -10,6 +10,7 @@ import click
 
 from dmctl import files
 from dmctl.command_context import CommandContext
+from dmctl.commands.command import DMCommand
 from dmctl.failure import CommandError
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
@@ -22,7 +23,7 @@ _DETAIL = "detail: "
 _PLACE = "\x00"
 
 
-@click.command("start-task")
+@click.command("start-task", cls=DMCommand)
 @click.argument("task_file")
 @click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
@@ -35,7 +36,7 @@ def start_task(context: CommandContext, task_file: str, remove_meta: bool, start
     _show_with_report(context, context.call("StartTask", request), "checkResult")
 
 
-@click.command("check-task")
+@click.command("check-task", cls=DMCommand)
 @click.argument("task_file")
 @click.option(
     "-e", "--error", "errors", type=click.IntRange(min=0), default=10, help="The maximum number of errors to show."
@@ -77,7 +78,7 @@ def _readable(text: str) -> str:
 
 
 def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
-    @click.command(name, help=text)
+    @click.command(name, help=text, cls=DMCommand)
     @click.argument("task", required=False)
     @click.option(
         "--batch-size",

@@ -7,6 +7,7 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
+from dmctl.commands.command import CommandGroup, DMCommand
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -14,7 +15,7 @@ _STATES = {"all": worker.InvalidErr, "ignored": worker.IgnoredErr, "unprocessed"
 _STAGES = {"": worker.InvalidStage, "running": worker.Running, "stopped": worker.Stopped}
 
 
-@click.group("validation")
+@click.group("validation", cls=CommandGroup)
 def validation() -> None:
     """Starts, stops and inspects continuous data validation."""
 
@@ -75,7 +76,7 @@ def show_error(context: CommandContext, task: str, error: str) -> None:
 
 
 def _mark(name: str, op: worker.ValidationErrOp, text: str) -> click.Command:
-    @click.command(name, help=text)
+    @click.command(name, help=text, cls=DMCommand)
     @click.argument("task")
     @click.argument("error_id", type=click.IntRange(min=0), required=False)
     @click.option("--all", "all_errors", is_flag=True, help="All rows of the task.")

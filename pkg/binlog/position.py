@@ -70,7 +70,10 @@ def parse_position(text: str) -> Position:
         return Position(match[1].strip(), int(match[2]))
     name, colon, digits = text.strip().rpartition(":")
     if not colon or not digits.isdigit() or not name:
-        raise errors.new(Code.BinlogParsePosFromStr, f"{text!r} is not a binlog position such as mysql-bin.000001:4")
+        why = "; the pos should be digital" if colon and name else ""
+        raise errors.new(
+            Code.BinlogParsePosFromStr, f"{text!r} is not a binlog position such as mysql-bin.000001:4{why}"
+        )
     return Position(name, int(digits))
 
 

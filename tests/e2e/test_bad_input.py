@@ -219,10 +219,10 @@ def test_upstream_password_that_was_changed(place: Field) -> None:
 @pytest.mark.parametrize(
     ("grants", "told"),
     [
-        (("INSERT ON shop.orders", ENOUGH[1]), "lack of SELECT privilege: `shop`.`orders`"),
-        ((ENOUGH[0], "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"), "lack of RELOAD"),
-        ((ENOUGH[0], "RELOAD, REPLICATION CLIENT ON *.*"), "lack of REPLICATION SLAVE"),
-        ((ENOUGH[0], "RELOAD, REPLICATION SLAVE ON *.*"), "lack of REPLICATION CLIENT"),
+        (("INSERT ON shop.orders", ENOUGH[1]), "lack of Select privilege: `shop`.`orders`"),
+        ((ENOUGH[0], "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"), "lack of Reload global (*.*) privilege"),
+        ((ENOUGH[0], "RELOAD, REPLICATION CLIENT ON *.*"), "lack of Replication Slave global (*.*) privilege"),
+        ((ENOUGH[0], "RELOAD, REPLICATION SLAVE ON *.*"), "lack of Replication Client global (*.*) privilege"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -268,7 +268,9 @@ def test_missing_target_privilege_pauses_the_task_with_what_to_grant(place: Fiel
     text = place.task("root", name="grants", mode="full", account=f"user: dm, password: {SECRET}")
     path = place.cluster.write_task(text, "grants.yaml")
     told = place.cluster.dmctl("start-task", path)["checkResult"]
-    assert [one for one in ("CREATE", "INSERT") if f"lack of {one} privilege: `shop`.*" not in told] == [], told
+    assert [
+        one for one in ("Create", "Insert") if f"lack of {one} global (*.*) privilege, or of it on `shop`.*" not in told
+    ] == [], told
     assert "GRANT CREATE ON `shop`.* TO 'dm' on the target." in told
     error = paused(place, "grants")
     assert "Error 1044 (42000)" in error["Message"]

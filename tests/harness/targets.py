@@ -1,8 +1,9 @@
-"""The kind of server that tests migrate into, where they name none: ``DM_TEST_TARGET``."""
+"""The kind of server that tests migrate into where they name none (``DM_TEST_TARGET``), and the tests that have one."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import HarnessError
@@ -10,10 +11,71 @@ from tests.harness.tidb import TiDBServer
 
 TARGETS = ("mariadb", "tidb")
 TARGET = os.environ.get("DM_TEST_TARGET", "mariadb")
+#: What tests need of a target (``pytest.mark.target_with``): a name → the kinds that lack it.
+_LACKED_BY: Mapping[str, frozenset[str]] = {
+    # Forms of writing that only MariaDB gets.
+    "bulk execution": frozenset({"tidb"}),
+    "LOAD DATA": frozenset({"tidb"}),
+    # Answers to several statements of one packet are read together.
+    "several statements": frozenset({"tidb"}),
+    "triggers": frozenset({"tidb"}),
+    "table locks": frozenset({"tidb"}),
+    "storage engines": frozenset({"tidb"}),
+    "sequence tables": frozenset({"tidb"}),
+    "stored programs": frozenset({"tidb"}),
+    "rows over 6 MB": frozenset({"tidb"}),
+    "every charset": frozenset({"tidb"}),
+    "geometry": frozenset({"tidb"}),
+    # Its CHECK constraints are off by default.
+    "check constraints": frozenset({"tidb"}),
+    # A value of a generated column that does not fit is refused.
+    "strict generated columns": frozenset({"tidb"}),
+    "MariaDB's words": frozenset({"tidb"}),
+    "a binlog": frozenset({"tidb"}),
+    "TLS": frozenset({"tidb"}),
+    "widths of integers": frozenset({"tidb"}),
+    "truncated fractions": frozenset({"tidb"}),
+    "file numbers": frozenset({"tidb"}),
+}
+#: Tests that migrate, but are about the upstream's side or our own: any target serves, so they run with MariaDB alone.
+_TARGET_IS_ASIDE = (
+    "tests/e2e/test_relay.py",
+    "tests/e2e/test_secrets.py",
+    "tests/e2e/test_spark_cluster.py",
+    "tests/e2e/test_upgrade.py",
+    "tests/faults/test_relay.py",
+    "tests/integration/dm_master/process/",
+    "tests/integration/dm_master/test_shard_ddl_master.py",
+    "tests/integration/full_copy/test_dump_snapshot.py",
+    "tests/integration/syncer/planning/",
+    "tests/integration/syncer/unit/test_memory.py",
+    "tests/integration/test_recorded_binlogs.py",
+)
+#: Fixtures that stand for such a need.
+_NEEDED_BY = {"target_with_triggers": "triggers"}
+#: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of those that are about TiDB.
+_WITH_TARGET, _WITH_TIDB = frozenset({"_target", "_chosen"}), frozenset({"_tidb"})
 
 
-def new_target(*, binlog: bool = False) -> SQLServer:
-    """A server of that kind, not started. ``binlog``: it can tell which DDL statements ran there."""
-    if TARGET not in TARGETS:
-        raise HarnessError(f"DM_TEST_TARGET={TARGET}: the tests know {', '.join(TARGETS)}")
-    return TiDBServer() if TARGET == "tidb" else MariaDBServer(binlog=binlog)
+def new_target(kind: str = TARGET, *, binlog: bool = False) -> SQLServer:
+    """A server of that kind, not started. ``binlog``: MariaDB writes one, which tells what ran there."""
+    if kind not in TARGETS:
+        raise HarnessError(f"a target of kind {kind}: the tests know {', '.join(TARGETS)}")
+    return TiDBServer() if kind == "tidb" else MariaDBServer(binlog=binlog)
+
+
+def target_has(feature: str) -> bool:
+    """Whether the tests' target has it: one of the names in this module."""
+    return TARGET not in _LACKED_BY[feature]
+
+
+def runs(path: str, fixtures: Collection[str], needs: Collection[str], *, core: bool, buildable: bool) -> bool:
+    """Whether a test runs. ``core``: it is one of the few on TiDB that always do, if TiDB is ``buildable``."""
+    about_tidb = not _WITH_TIDB.isdisjoint(fixtures)
+    if TARGET == "mariadb":
+        return not about_tidb or (core and buildable)
+    if about_tidb:
+        return True
+    chosen = not _WITH_TARGET.isdisjoint(fixtures) and not path.startswith(_TARGET_IS_ASIDE)
+    needs = [*needs, *(feature for fixture, feature in _NEEDED_BY.items() if fixture in fixtures)]
+    return chosen and all(map(target_has, needs))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
-import urllib.request
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.harness.cache import once
+from tests.harness.cache import CACHE, once
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, free_port
 
@@ -33,6 +32,7 @@ class TiDBServer(SQLServer):
     flavor = "mysql"
 
     def __init__(self, *, extra: Sequence[str] = ()) -> None:
+        self._program = build()
         super().__init__(binlog=False, extra=extra)
         self.status_port = free_port()
         self._config = self.dir / "tidb.toml"
@@ -41,29 +41,27 @@ class TiDBServer(SQLServer):
         self._config.write_text("".join(f'{name} = "{self.dir}/{place}"\n' for name, place in folders.items()))
 
     def command(self) -> Sequence[str]:
-        program = once(f"tidb-{_version()}", _build) / "tidb-server"
         addresses = ["-host=127.0.0.1", f"-P={self.port}", "-status-host=127.0.0.1", f"-status={self.status_port}"]
         storage = ["-store=unistore", f"-path={self.data}"]
-        return [str(program), f"-config={self._config}", *storage, *addresses, "-L=warn", *self.extra]
+        return [str(self._program), f"-config={self._config}", *storage, *addresses, "-L=warn", *self.extra]
 
     def _make_data(self) -> None:
         self.data.mkdir()
 
-    def ready(self) -> bool:
-        # It listens to clients before it has read its schemas.
-        return self.status_answers() and super().ready()
 
-    def status_answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.status_port}/status", timeout=2) as answer:
-                return "version" in json.load(answer)
-        except OSError:
-            return False
+def build() -> Path:
+    """The program; built by the first process that asks for it. Raises HarnessError."""
+    return once(_cached(), _build) / "tidb-server"
 
 
-def _version() -> str:
+def is_built() -> bool:
+    return (CACHE / _cached()).exists()
+
+
+def _cached() -> str:
+    """The name of the program's folder in the cache."""
     content = b"".join((_MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
-    return hashlib.sha256(content).hexdigest()[:12]
+    return f"tidb-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _build(folder: Path) -> None:
@@ -83,3 +81,10 @@ def _build(folder: Path) -> None:
     )
     if done.returncode:
         raise HarnessError(f"TiDB is not built:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        print(f"TiDB: {build()}")
+    except HarnessError as error:
+        sys.exit(str(error))

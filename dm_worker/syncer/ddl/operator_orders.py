@@ -98,7 +98,9 @@ def _checked(number: int, text: str, count: int) -> ddl.DDLStatement:
     try:
         parsed = ddl.parse(text)
     except DMError as exc:
-        raise errors.new(_refusal(text, exc.kind), f"{which}: {exc.message}", workaround=advice) from exc
+        kind = _refusal(text, exc.kind)
+        what = f"invalid sql: {exc.message}" if kind is _INVALID else exc.message
+        raise errors.new(kind, f"{which}: {what}", workaround=advice) from exc
     if parsed.kind == "skip":
         what = f"{which} is not a DDL that the target needs: {shorten(text)}"
         raise errors.new(Code.SyncerUnitInjectDDLOnly, what, workaround=advice)

@@ -30,6 +30,8 @@ from tests.integration.apply.support import (
     states_of,
 )
 
+pytestmark = pytest.mark.target_with("LOAD DATA")
+
 
 @pytest.fixture(autouse=True)
 def _server_without_bulk_executions(monkeypatch: pytest.MonkeyPatch) -> None:

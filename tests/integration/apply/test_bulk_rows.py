@@ -28,6 +28,8 @@ from tests.integration.apply.support import (
     states_of,
 )
 
+pytestmark = pytest.mark.target_with("bulk execution")
+
 
 @pytest.fixture
 def bulks(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -250,6 +250,7 @@ def test_a_row_that_is_missing_in_a_bulk_change_is_named_and_nothing_is_written(
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(40,)]
 
 
+@pytest.mark.target_with("check constraints")
 def test_a_row_that_the_target_refuses_in_a_bulk_change_is_named(target: MariaDBServer, merged: list[int]) -> None:
     _simple(target, 40, ", CHECK (a < 100)")
     with pytest.raises(DMError, match=r"the row \(100,'x'\) of `up`.`up`.*Error 4025 "):
@@ -268,7 +269,14 @@ def test_copies_of_a_row_that_are_not_changed_stay(target: MariaDBServer, merged
     assert Counter(row[0] for row in target.execute("SELECT a FROM d.t")) == want
 
 
-@pytest.mark.parametrize("why", ["a trigger", "a column of its own", "MyISAM"])
+@pytest.mark.parametrize(
+    "why",
+    [
+        pytest.param("a trigger", marks=pytest.mark.target_with("triggers")),
+        "a column of its own",
+        pytest.param("MyISAM", marks=pytest.mark.target_with("storage engines")),
+    ],
+)
 def test_where_rows_can_not_be_exchanged_they_are_changed_one_by_one(
     target: MariaDBServer, merged: list[int], why: str
 ) -> None:

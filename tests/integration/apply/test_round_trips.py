@@ -39,6 +39,7 @@ def proxy(target: MariaDBServer) -> Iterator[CountingProxy]:
     made.close()
 
 
+@pytest.mark.target_with("several statements")
 def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
     target: MariaDBServer, proxy: CountingProxy
 ) -> None:
@@ -90,6 +91,7 @@ def test_fenced_writer_leaves_nothing_though_its_rows_were_sent_ahead(target: Ma
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(1,)]
 
 
+@pytest.mark.target_with("sequence tables")
 def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 0), (2, 0)")
     plans = {1: plan_of(target, "t")}
@@ -155,6 +157,7 @@ def test_connection_lost_while_statements_are_on_their_way_is_tried_again_one_by
     assert tried == [AHEAD, 1, 1]
 
 
+@pytest.mark.target_with("rows over 6 MB")
 def test_answers_stay_in_step_with_statements_of_every_size(target: MariaDBServer) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT)")
     sizes = [1, 20 << 20, 5, (1 << 24) - 60, 3 << 20, 2 << 20, 9]

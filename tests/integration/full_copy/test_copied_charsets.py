@@ -11,6 +11,8 @@ from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.charset_codes import charsets, codes
 
+pytestmark = pytest.mark.target_with("every charset")
+
 #: Stands for the rows of a table, whatever their order.
 _DIGEST = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(id, '/', HEX(v), '/', HEX(c))), 12), 16, 10) AS UNSIGNED))"
 

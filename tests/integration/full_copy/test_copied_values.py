@@ -111,6 +111,7 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
     return server
 
 
+@pytest.mark.target_with("geometry")
 @pytest.mark.parametrize("extra_args", ["", "--escape-backslash=false -s 200"])
 def test_every_type_arrives_bit_for_bit(
     upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, extra_args: str
@@ -140,6 +141,7 @@ def test_float_keeps_bits_that_its_text_drops(
     assert [row[0] for row in target.execute("SELECT f*1e0 FROM f.f ORDER BY id")] == values
 
 
+@pytest.mark.target_with("MariaDB's words")
 def test_columns_that_cannot_be_written_are_left_out_and_hidden_ones_are_not(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
@@ -172,6 +174,7 @@ def test_odd_names_survive_the_file_system(
         assert target.execute(f"SELECT id FROM {quoted}") == [(i,)]
 
 
+@pytest.mark.target_with("rows over 6 MB")
 def test_a_row_larger_than_a_packet_arrives(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:

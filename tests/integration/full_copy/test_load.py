@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -121,12 +122,12 @@ class _Loading:
 
 @pytest.fixture
 def slow_load(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+    mariadb_upstream: MariaDBServer, target_with_triggers: SQLServer, spark: SparkEngine, tmp_path: Path
 ) -> SubTaskConfig:
     """A dump of keyless tables, and a target that takes its time."""
     _keyless(mariadb_upstream)
-    _slow_target(target)
-    cfg = config(mariadb_upstream, target, tmp_path, extra_args="-s 2000")
+    _slow_target(target_with_triggers)
+    cfg = config(mariadb_upstream, target_with_triggers, tmp_path, extra_args="-s 2000")
     dump(cfg, spark)
     return cfg
 
@@ -361,7 +362,7 @@ def test_a_key_that_two_shards_share_is_an_error_that_names_it(
     assert [error.code for error in outcome.errors] == [34019]
     text = str(outcome.errors[0])
     assert "`merged`.`t`" in text
-    assert "for key 'PRIMARY'" in text
+    assert re.search(r"for key '(\w+\.)?PRIMARY'", text)
     assert ".000000000.sql" in text
     assert "on-duplicate-logical" in text
     target.execute("DELETE FROM merged.t WHERE id BETWEEN 150 AND 160")
@@ -407,6 +408,7 @@ def test_a_load_never_checks_foreign_keys(
         assert contents(target, f"l.{name}") == contents(mariadb_upstream, f"l.{name}")
 
 
+@pytest.mark.target_with("storage engines")
 def test_a_load_makes_tables_that_can_roll_back_and_takes_no_others(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:

@@ -32,6 +32,8 @@ from tests.harness.full_copy import config, contents, dump
 from tests.harness.mysql import MariaDBServer
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
+pytestmark = pytest.mark.target_with("bulk execution")
+
 required("sqlscan")
 
 _TYPES = (

@@ -31,6 +31,7 @@ from pkg.rules.table_router import TableRouter
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.targets import target_has
 
 IDS = ColumnMappingRule("s_*", "id", "partition id", "t_*", "", ("3", "s_", "t_"))
 REFS = ColumnMappingRule("s_1", "ref", "partition id", "t_1", "", ("3", "", ""))
@@ -150,7 +151,7 @@ def test_merged_rows_are_those_that_sql_computes(
         errors = _load(replace(cfg, name=way))
         assert [str(error) for error in errors] == []
         assert contents(target, "all.merged") == expected, way
-        if tool.startswith("own"):
+        if tool.startswith("own") and target_has("bulk execution"):
             assert bool(executed) is (way == "bulk")
         executed.clear()
 
@@ -200,7 +201,7 @@ _WITHOUT = replace(ROUTE, extract_schema=None, extract_source=None)
     [
         # Made from the upstream's CREATE TABLE, the target would have neither the column nor the room.
         ("", {"routes": (_WITHOUT,)}, 34010, "`c_table`", "Create the target table"),
-        ("", {"column_mappings": (IDS,)}, 34011, "int(11)", "BIGINT"),
+        ("", {"column_mappings": (IDS,)}, 34011, "does not fit into int", "BIGINT"),
         ("(id INT)", {"routes": (_WITHOUT,)}, 34010, "lacks the column `c_table`", "ADD COLUMN"),
         ("(id INT, c_table INT AS (1))", {"routes": (_WITHOUT,)}, 34010, "generated", "another"),
         (
@@ -217,7 +218,7 @@ _WITHOUT = replace(ROUTE, extract_schema=None, extract_source=None)
             "'t_1'",
             "",
         ),
-        ("(id INT UNSIGNED)", {"routes": (RouteRule("s_*", "all", "t_*", "merged"),), "column_mappings": (IDS,)}, 34011, "int(10) unsigned", "MODIFY COLUMN `id` BIGINT NULL"),
+        ("(id INT UNSIGNED)", {"routes": (RouteRule("s_*", "all", "t_*", "merged"),), "column_mappings": (IDS,)}, 34011, "which is int", "MODIFY COLUMN `id` BIGINT NULL"),
         ("(id DOUBLE)", {"routes": (RouteRule("s_*", "all", "t_*", "merged"),), "column_mappings": (IDS,)}, 34011, "double", "MODIFY COLUMN `id` BIGINT NULL"),
         ("", {"column_mappings": (replace(IDS, target_column="ids"),)}, 34011, "no column `ids`", "'id'"),
         ("", {"column_mappings": (replace(IDS, arguments=("3", "x", "")),)}, 34011, "'s_1'", "arguments"),

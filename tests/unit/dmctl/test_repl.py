@@ -59,6 +59,6 @@ def test_lines_from_standard_input(
     assert main(["--master-addr", fake.address]) == 0
     captured = capsys.readouterr()
     assert [line for line in captured.out.splitlines() if line.startswith("<")] == ["<a b>", "<c d>", "<e>"]
-    assert "No such command 'nonsense'" in captured.err
+    assert 'unknown command "nonsense" for "dmctl"' in captured.err
     assert "No closing quotation" in captured.err
     assert "Usage: dmctl encrypt" in captured.out

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import click
 import pytest
 
+from dmctl.cli import main
+from dmctl.commands.command import USAGE
+from dmctl.runner import commands
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
@@ -33,6 +38,9 @@ from tests.unit.dmctl.support import RunDmctl
         ["start-relay"],
         ["validation", "start"],
         ["config", "task"],
+        ["binlog", "skip", "t", "-b", "mysql-bin.000001:abc"],
+        ["get-task-config"],
+        ["pause-relay"],
     ],
 )
 def test_wrong_calls_end_with_one_and_never_reach_the_master(
@@ -55,6 +63,8 @@ def test_wrong_calls_end_with_one_and_never_reach_the_master(
         (["binlog", "skip", "t", "-b", "mysql-bin.000001:4"], "HandleError"),
         (["binlog", "replace", "t", "alter table a.b add c int; drop table a.d"], "HandleError"),
         (["handle-error", "t", "skip"], "HandleError"),
+        (["get-task-config", "t"], "GetCfg"),
+        (["get-task-config", "task", "t"], "GetCfg"),
         (["binlog-schema", "list", "t", "d", "tbl", "-s", "s1"], "OperateSchema"),
         (["operate-schema", "get", "t", "-d", "d", "-t", "tbl", "-s", "s1"], "OperateSchema"),
         (["binlog-schema", "delete", "t", "d", "tbl", "-s", "s1,s2"], "OperateSchema"),
@@ -81,3 +91,68 @@ def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv
     assert code == 0
     assert json.loads(out)["msg"] == "told"
     assert [name for name, _ in fake.requests] == [method]
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["start-task"], "Usage: dmctl start-task [-s source ...] [--remove-meta] <config-file>\n"),
+        (["check-task"], "Usage: dmctl check-task <config-file> [--error count] [--warn count]\n"),
+        (["query-status", "a", "b"], "Usage: dmctl query-status [-s source ...] [task-name | task-file] [--more]\n"),
+        (["purge-relay", "-s", "s1"], "Usage: dmctl purge-relay <-s source> <-f filename> [--sub-dir directory]\n"),
+        (["pause-relay", "-s", "s1", "x"], "Usage: dmctl pause-relay <-s source ...>\n"),
+        (["transfer-source", "s1"], "Usage: dmctl transfer-source <source-id> <worker-id>\n"),
+        (["operate-schema", "get"], "Usage: dmctl operate-schema <operate-type> <-s source ...> <task-name | "
+         "task-file> <-d database> <-t table> [schema-file] [--flush] [--sync]\n"),
+        (["nonsense"], 'unknown command "nonsense" for "dmctl"'),
+        (["binlog", "nonsense"], 'unknown command "nonsense" for "dmctl binlog"'),
+        (["pause-relay"], "must specify at least one source"),
+        (["binlog-schema", "list", "t", "d", "t"], "must specify at least one source"),
+        (["binlog", "skip", "t", "-b", "mysql-bin.000001:abc"], "the pos should be digital"),
+        (["binlog", "replace", "t", "alter table `x"], "invalid sql"),
+        (["start-task", "absent.yaml"], "error in get file content"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_have_the_texts_that_scripts_look_for(dmctl: RunDmctl, argv: list[str], line: str) -> None:
+    _, _, err = dmctl(*argv)
+    assert line in err
+
+
+@pytest.mark.parametrize("argv", [["start-task"], ["start-task", "absent.yaml"], ["nonsense"], ["query-status"]])
+def test_a_master_that_cannot_be_reached_is_named_before_any_other_mistake(
+    capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    assert main(["--master-addr", "127.0.0.1:1", *argv]) == 1
+    assert "can't connect to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused" in capsys.readouterr().err
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    assert "Available Commands:\n" in capsys.readouterr().out
+    assert main(["help", "binlog"]) == 0
+    told = capsys.readouterr().out
+    assert "Usage: dmctl binlog <command>\n" in told
+    assert "Available Commands:\n" in told
+
+
+@pytest.mark.parametrize(
+    ("argv", "method"), [(["start-task", "-"], "StartTask"), (["operate-source", "create", "-"], "OperateSource")]
+)
+def test_a_file_can_come_from_standard_input(
+    dmctl: RunDmctl, fake: CannedMaster, monkeypatch: pytest.MonkeyPatch, argv: list[str], method: str
+) -> None:
+    output = master.DESCRIPTOR.services_by_name["Master"].methods_by_name[method].output_type.name
+    fake.answers[method] = getattr(master, output)(result=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("name: t\n"))
+    assert dmctl(*argv)[0] == 0
+    assert "name: t" in str(fake.last(method))
+
+
+def test_every_command_of_dm_has_its_usage_line() -> None:
+    context = click.Context(commands, info_name="dmctl")
+    paths = set()
+    for name in commands.list_commands(context):
+        command = commands.get_command(context, name)
+        assert command is not None
+        paths |= {name, *(f"{name} {one}" for one in getattr(command, "commands", {}))}
+    assert set(USAGE) <= paths

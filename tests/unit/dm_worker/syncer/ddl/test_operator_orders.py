@@ -105,7 +105,7 @@ def test_another_text_is_no_position(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "code"),
     [
-        ("ALTER TABLE d.t ADD COLUMN", "statement 2 of 2: .*at its end", 11118),
+        ("ALTER TABLE d.t ADD COLUMN", "statement 2 of 2: invalid sql: .*at its end", 11118),
         ("ALTER TABLE t ADD COLUMN", "statement 2 of 2: .*offset 12.* has no schema", 11118),
         ("ALTER TABLE t ADD COLUMN c INT", "statement 2 of 2: .*offset 12.* has no schema", 36024),
         ("ALTER DATABASE COLLATE latin1_bin", "statement 2 of 2: .*no schema is given", 36024),
