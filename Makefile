@@ -3,8 +3,9 @@ VENV := .venv/bin
 TESTS ?= tests
 # Test processes side by side. The tests of a file stay together: they share its servers.
 JOBS ?= 2
+SERVER_TESTS := mysql_versions newest_mysql partial_json mariadb_11_8
 
-.PHONY: help setup kernel demo test test-tidb lint bench proto version-before clean
+.PHONY: help setup kernel demo test test-servers test-tidb lint bench proto version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,6 +27,11 @@ test-tidb: ## all tests that have a target, into a real TiDB, which is built fro
 	@deploy/setup.sh test
 	@$(VENV)/python -m tests.harness.tidb
 	DM_TEST_TARGET=tidb $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
+
+test-servers: ## the tests that take one server after the other, on every version there is (TESTS=path for others)
+	@deploy/setup.sh test
+	DM_TEST_SERVERS=all $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 \
+	  $(if $(filter-out tests,$(TESTS)),$(TESTS),$(addprefix tests/integration/test_,$(addsuffix .py,$(SERVER_TESTS))))
 
 lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .

@@ -11,7 +11,7 @@ from pkg.mysql.introspect import ServerInfo, query
 
 #: The releases that were tested as upstream and target with real servers: flavor → series → release.
 TRIED = {
-    "mysql": {(5, 6): "5.6.24", (5, 7): "5.7.22", (8, 0): "8.0.12"},
+    "mysql": {(5, 6): "5.6.24", (5, 7): "5.7.22", (8, 0): "8.0.12, 8.0.46", (8, 4): "8.4.8", (9, 7): "9.7.4"},
     "mariadb": {(10, 11): "10.11", (11, 8): "11.8.6"},
 }
 

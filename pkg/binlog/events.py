@@ -350,10 +350,6 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "INCIDENT (the upstream reports that its binlog lacks changes)",
         "Migrate this upstream again from a full copy.",
     ),
-    c.PARTIAL_UPDATE_ROWS_EVENT: (
-        "partial JSON update",
-        "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
-    ),
     c.TRANSACTION_PAYLOAD_EVENT: (
         "compressed transaction from an upstream that is not MySQL",
         "Set the source's flavor to mysql if it is one.",

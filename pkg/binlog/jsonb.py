@@ -23,11 +23,12 @@ from pkg.binlog.constants import (
 )
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 
-_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY = 0x00, 0x01, 0x02, 0x03
-_LITERAL, _INT16, _UINT16, _INT32, _UINT32 = 0x04, 0x05, 0x06, 0x07, 0x08
-_INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = 0x09, 0x0A, 0x0B, 0x0C, 0x0F
+#: The types of values in binary JSON.
+SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY = 0x00, 0x01, 0x02, 0x03
+LITERAL, INT16, UINT16, INT32, UINT32 = 0x04, 0x05, 0x06, 0x07, 0x08
+INT64, UINT64, DOUBLE, STRING, OPAQUE = 0x09, 0x0A, 0x0B, 0x0C, 0x0F
 _LITERALS = {0: "null", 1: "true", 2: "false"}
-_NUMBERS = {_INT16: "<h", _UINT16: "<H", _INT32: "<i", _UINT32: "<I", _INT64: "<q", _UINT64: "<Q"}
+_NUMBERS = {INT16: "<h", UINT16: "<H", INT32: "<i", UINT32: "<I", INT64: "<q", UINT64: "<Q"}
 #: Deeper documents than the server accepts (it stops at 100).
 _MAX_DEPTH = 128
 
@@ -65,29 +66,29 @@ class _Text:
         if depth > _MAX_DEPTH:
             raise ValueError("JSON document is nested too deeply")
         self._spend(1)
-        if kind <= _LARGE_ARRAY:
+        if kind <= LARGE_ARRAY:
             return self._container(kind, at, depth)
-        if kind == _LITERAL:
+        if kind == LITERAL:
             return _literal(self._data[at])
         if kind in _NUMBERS:
             return str(struct.unpack_from(_NUMBERS[kind], self._data, at)[0])
-        if kind == _DOUBLE:
+        if kind == DOUBLE:
             (number,) = struct.unpack_from("<d", self._data, at)
             if not math.isfinite(number):
                 raise ValueError(f"{number} is not a JSON number")
             return self._double(number)
-        if kind == _STRING:
-            length, start = _length(self._data, at)
+        if kind == STRING:
+            length, start = length_at(self._data, at)
             return self._string(self._take(start, length).decode())
-        if kind == _OPAQUE:
-            length, start = _length(self._data, at + 1)
+        if kind == OPAQUE:
+            length, start = length_at(self._data, at + 1)
             return self._opaque(self._data[at], self._take(start, length))
         raise ValueError(f"0x{kind:02x} is not a JSON type")
 
     def _container(self, kind: int, at: int, depth: int) -> str:
         data = self._data
-        width = 4 if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else 2
-        is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+        width = 4 if kind in (LARGE_OBJECT, LARGE_ARRAY) else 2
+        is_object = kind in (SMALL_OBJECT, LARGE_OBJECT)
         count = _uint(data, at, width)
         entry = at + 2 * width
         keys = []
@@ -105,7 +106,7 @@ class _Text:
     def _entry(self, base: int, entry: int, width: int, depth: int) -> str:
         """A value of a container: in the entry itself when it is small enough, otherwise at the offset it gives."""
         kind = self._data[entry]
-        inlined = kind in (_LITERAL, _INT16, _UINT16) or (width == 4 and kind in (_INT32, _UINT32))
+        inlined = kind in (LITERAL, INT16, UINT16) or (width == 4 and kind in (INT32, UINT32))
         at = entry + 1 if inlined else base + _uint(self._data, entry + 1, width)
         return self._value(kind, at, depth + 1)
 
@@ -156,7 +157,7 @@ class _Sql(_Text):
     """The same walk, printed as calls of SQL functions."""
 
     def document(self) -> str:
-        if self._data[0] <= _LARGE_ARRAY:
+        if self._data[0] <= LARGE_ARRAY:
             return super().document()
         # The same for a single value; CAST(… AS JSON) is not everywhere.
         return f"JSON_EXTRACT(JSON_ARRAY({super().document()}), '$[0]')"
@@ -202,7 +203,7 @@ def _slice(data: bytes, at: int, size: int) -> bytes:
     return piece
 
 
-def _length(data: bytes, at: int) -> tuple[int, int]:
+def length_at(data: bytes, at: int) -> tuple[int, int]:
     """A length of seven bits a byte, and where the bytes after it begin."""
     length = shift = 0
     while True:

@@ -17,7 +17,8 @@ from pkg.binlog.column_programs import derived_programs, programs
 from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
 from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes, inflate
-from pkg.binlog.literals import codec_for
+from pkg.binlog.literals import Codec, codec_for
+from pkg.binlog.partial_updates import PartialUpdates
 from pkg.binlog.row_reader import PythonReaders, RowReaders
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
@@ -48,11 +49,28 @@ def _readers(
     derived: tuple[Derived, ...],
     kernel: ModuleType | None,
 ) -> RowReaders:
-    codecs = [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
+    codecs = _codecs(types, metas, collations, columns)
     if kernel is None:
         return PythonReaders(codecs, nullable, key, write, derived)
     readers: RowReaders = kernel.Readers(programs(codecs, nullable), key, write, derived_programs(derived))
     return readers
+
+
+@lru_cache(maxsize=128)
+def _partial_updates(
+    types: bytes,
+    metas: tuple[int, ...],
+    nullable: tuple[bool, ...],
+    collations: tuple[int, ...],
+    columns: tuple[Column, ...],
+) -> PartialUpdates:
+    return PartialUpdates(types, _codecs(types, metas, collations, columns), nullable)
+
+
+def _codecs(
+    types: bytes, metas: tuple[int, ...], collations: tuple[int, ...], columns: tuple[Column, ...]
+) -> list[Codec]:
+    return [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
 
 
 class RowDecoder:
@@ -77,10 +95,8 @@ class RowDecoder:
         check_table_map(table_map, columns)
         self.table_map = table_map
         collations = table_map.collations or (0,) * table_map.column_count
-        self.readers = _readers(
-            *(table_map.types, table_map.metas, table_map.nullable, collations),
-            *(tuple(columns), tuple(key), tuple(write), tuple(derived), kernel),
-        )
+        self._shape = (table_map.types, table_map.metas, table_map.nullable, collations, tuple(columns))
+        self.readers = _readers(*self._shape, tuple(key), tuple(write), tuple(derived), kernel)
         bitmap = (table_map.column_count + 7) // 8
         count = 1 if table_map.column_count < 251 else 3
         self._sizes = (count + bitmap, count + 2 * bitmap)
@@ -111,7 +127,10 @@ class RowDecoder:
         return [(op, before, after) for before, after in rows]
 
     def prepare(self, data: bytes, file: str = "") -> tuple[bytes, int, int]:
-        """The event with its images inflated, its operation, and where the images begin. Raises as :meth:`changes`."""
+        """The event with its images inflated and whole, its operation, and where the images begin.
+
+        Raises as :meth:`changes`.
+        """
         if len(data) < c.HEADER_SIZE:
             event_from_bytes(data)
         kind = data[4]
@@ -121,12 +140,18 @@ class RowDecoder:
         body = start + self._sizes[op == c.OP_UPDATE]
         if data[27:body] + data[4:5] not in self._known:
             body = self._check_header(data, body, file)
-        if kind in c.ROWS_EVENTS_COMPRESSED:
+        if kind in c.ROWS_EVENTS_COMPRESSED or kind == c.PARTIAL_UPDATE_ROWS_EVENT:
             try:
-                data = data[:body] + inflate(data[body:])
+                data = self._with_images(data, body)
             except MALFORMED as exc:
                 raise self.malformed(data, file, exc) from exc
         return data, op, body
+
+    def _with_images(self, data: bytes, body: int) -> bytes:
+        """The event of another form as an ordinary one."""
+        if data[4] == c.PARTIAL_UPDATE_ROWS_EVENT:
+            return _partial_updates(*self._shape).completed(data, body)
+        return data[:body] + inflate(data[body:])
 
     def _run(self, readers: tuple[_Read, _Read, _Read], data: bytes, file: str, append: Callable[[Any], None]) -> int:
         data, op, body = self.prepare(data, file)

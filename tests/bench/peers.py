@@ -79,7 +79,7 @@ def rewind(replica: MariaDBServer, start: Location) -> None:
 def replica_catches_up(source: MariaDBServer, replica: MariaDBServer, threads: int) -> float:
     """Fetches the relay log first, then times the replica's SQL side alone; seconds."""
     replica.execute(f"SET GLOBAL slave_parallel_threads = {threads}", "START SLAVE IO_THREAD")
-    end = source.execute("SHOW MASTER STATUS")[0]
+    end = source.binlog_status()
 
     def column(name: str) -> str:
         conn = replica.connect()

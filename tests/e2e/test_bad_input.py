@@ -331,7 +331,7 @@ def live(place: Field) -> Iterator[Field]:
 
 def caught_up(place: Field) -> None:
     """Waits until the rows are equal and the checkpoint is where the upstream is."""
-    end = place.upstream.execute("SHOW MASTER STATUS")[0][:2]
+    end = place.upstream.binlog_status()[:2]
     wait_until(lambda: checkpoint(place) == end, "a checkpoint at the end of the binlog", 120, step=0.3)
     assert rows(place.target) == rows(place.upstream)
     place.cluster.wait_stage("live", "Running", unit="Sync")

@@ -46,7 +46,7 @@ class Stage:
         assert self.target.execute(query) == self.upstream.execute(query)
 
     def place(self) -> str:
-        ((name, pos, *_),) = self.upstream.execute("SHOW MASTER STATUS")
+        name, pos, *_ = self.upstream.binlog_status()
         return f"{name}:{pos}"
 
     def one(self, *args: str) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _end_the_load(before: Before) -> None:
 
 def _order_a_statement_to_be_skipped(before: Before) -> str:
     """An order for a statement far ahead; its position."""
-    name, *_ = before.one.execute("SHOW MASTER STATUS")[0]
+    name, *_ = before.one.binlog_status()
     position = f"{name}:900000000"
     before.cluster.ok("binlog", "skip", "changing", "-s", "source-1", "-b", position)
     return position

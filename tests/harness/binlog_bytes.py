@@ -54,10 +54,10 @@ def rows(kind: int, count: int, images: bytes, *, present: int = -1, after: int 
     """A rows event's data; ``present`` and ``after`` are bitmaps, -1 for all columns."""
     size = (count + 7) // 8
     body = struct.pack("<IHH", 42, 0, 1)
-    if kind in (30, 31, 32, 169, 170, 171):
+    if kind in (30, 31, 32, 39, 169, 170, 171):
         body += struct.pack("<H", 2 + len(extra)) + extra
     body += bytes([count]) + (present & (1 << count) - 1).to_bytes(size, "little")
-    if kind in (24, 31, 167, 170):
+    if kind in (24, 31, 39, 167, 170):
         body += (after & (1 << count) - 1).to_bytes(size, "little")
     return raw(kind, body + images)
 

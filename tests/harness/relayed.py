@@ -56,7 +56,7 @@ class Relayed:
 
     def end(self) -> tuple[str, int]:
         """Where the upstream's binlog ends."""
-        name, pos, *_ = self.upstream.execute("SHOW MASTER STATUS")[0]
+        name, pos, *_ = self.upstream.binlog_status()
         return str(name), int(pos)
 
     def files(self) -> tuple[Path, list[str]]:

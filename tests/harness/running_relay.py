@@ -69,7 +69,7 @@ class RunningRelay:
 
 
 def binlog_end(server: SQLServer) -> Position:
-    name, pos = server.execute("SHOW MASTER STATUS")[0][:2]
+    name, pos = server.binlog_status()[:2]
     return Position(str(name), int(pos))
 
 

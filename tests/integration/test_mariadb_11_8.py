@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,18 +14,14 @@ from pathlib import Path
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.relay.layout import RelayDir
-from dm_worker.relay.source_relay import SourceRelay
-from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
-from pkg.config.model import SubTaskConfig, SyncerConfig
-from pkg.pb import dmworker_pb2 as pb
+from pkg.config.model import SyncerConfig
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, up, wait_until
-from tests.harness.running_relay import binlog_end, same_files, source_of
-from tests.integration.binlog_replay import here
+from tests.harness.running_relay import binlog_end
+from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -56,40 +51,6 @@ def pair(servers: Pair) -> Pair:
         server.wipe()
     servers[0].execute("FLUSH BINARY LOGS")
     return servers
-
-
-@contextmanager
-def relayed(upstream: MariaDBServer, folder: Path, *, gtid: bool) -> Iterator[SourceRelay]:
-    start = here(upstream)
-    source = replace(source_of(upstream, enable_gtid=gtid), server_id=88_800 + upstream.port)
-    relay = SourceRelay(source, folder, start_at=lambda: start, needed=lambda *_: [])
-    relay.follow("Running")
-    try:
-        yield relay
-    finally:
-        relay.close()
-
-
-@contextmanager
-def read_through(route: str, cfg: SubTaskConfig, upstream: MariaDBServer, folder: Path) -> Iterator[RelayReader | None]:
-    """What a subtask reads by ``route``. At the end, the relay's files must be the server's."""
-    if route == "direct":
-        yield None
-        return
-    with relayed(upstream, folder, gtid=cfg.enable_gtid) as relay:
-
-        def status() -> pb.RelayStatus:
-            found = relay.status()
-            assert found is not None
-            assert not found.result.errors, found
-            return found
-
-        wait_until(lambda: bool(status().relayBinlog), "the relay has begun", WAIT_TIMEOUT)
-        yield relay.reader()
-        wait_until(lambda: status().relayBinlog == str(binlog_end(upstream)), "the relay has all", WAIT_TIMEOUT)
-        current = RelayDir(folder).current()
-        assert current is not None
-        same_files(upstream, current)
 
 
 def odd_work(upstream: MariaDBServer, number: int) -> None:

@@ -13,7 +13,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_TRIED, MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -23,14 +23,19 @@ Pair = tuple[MySQLServer, MySQLServer]
 _PASSWORD = "se'cr\\et"
 
 
-@pytest.fixture(scope="module", params=MYSQL_VERSIONS)
+@pytest.fixture(scope="module", params=MYSQL_TRIED)
 def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """An upstream and a target of one version, each with its version's own defaults, and an account with a password.
 
     No TLS: the password of MySQL 8's default plugin then goes through its RSA exchange.
     """
     version: str = request.param
-    extra = ["--skip-ssl", *([MYSQL_8_COLLATION] if version == "8.0" else [])]
+    old = version in ("5.6", "5.7")
+    # Servers from 8.4 on lack --skip-ssl, and 8.0.12 leaves an empty tls-version out.
+    extra = [
+        *(["--tls-version="] if version in ("8.4", "9.7") else ["--skip-ssl"]),
+        *([] if old else [MYSQL_8_COLLATION]),
+    ]
     upstream, target = (MySQLServer(version=version, gtid=True, extra=extra) for _ in range(2))
     with up(upstream, target):
         for server in (upstream, target):
@@ -195,19 +200,3 @@ def test_a_target_without_the_collation_takes_what_is_made_by_hand(
         upstream.execute("INSERT INTO d.t VALUES ('a ', 2), ('b', 3)", "UPDATE d.t SET k = 'Á' WHERE k = 'a'")
         run.wait_synced(upstream)
     assert_equal(upstream, target, "d.t")
-
-
-@pytest.mark.parametrize("servers", ["8.0"], indirect=True)
-def test_partial_updates_of_json_stop_with_the_setting_to_change(spark: SparkEngine, pair: Pair) -> None:
-    upstream, target = pair
-    for server in pair:
-        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)")
-    upstream.execute("INSERT INTO d.t VALUES (1, JSON_OBJECT('a', REPEAT('x', 1000), 'b', 1))")
-    cfg = subtask(upstream, target)
-    with running(cfg, spark) as run:
-        upstream.execute(
-            "SET binlog_row_value_options = PARTIAL_JSON", "UPDATE d.t SET j = JSON_SET(j, '$.b', 2) WHERE id = 1"
-        )
-        outcome = run.wait_ended()
-    [error] = outcome.errors
-    assert "binlog_row_value_options" in f"{error.message} {error.workaround}"

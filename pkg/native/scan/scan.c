@@ -14,7 +14,7 @@
 static int is_rows(unsigned kind)
 {
     return (kind >= WRITE_ROWS_EVENT_V1 && kind <= DELETE_ROWS_EVENT_V1) ||
-           (kind >= WRITE_ROWS_EVENT && kind <= DELETE_ROWS_EVENT) ||
+           (kind >= WRITE_ROWS_EVENT && kind <= DELETE_ROWS_EVENT) || kind == PARTIAL_UPDATE_ROWS_EVENT ||
            (kind >= MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 && kind <= MARIADB_DELETE_ROWS_COMPRESSED_EVENT);
 }
 

@@ -94,7 +94,7 @@ def _open_bank(server: SQLServer) -> tuple[str, int]:
             f"CREATE TABLE bank.accounts{i} (id INT PRIMARY KEY, money INT)",
             f"INSERT INTO bank.accounts{i} VALUES {rows}",
         )
-    status = server.execute("SHOW MASTER STATUS")[0]
+    status = server.binlog_status()
     return str(status[0]), int(status[1])
 
 
@@ -322,7 +322,7 @@ def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
             time.sleep(0.02)
         upstream.execute(_CHANGES[change])
         assert upstream.execute(_READS), "the dump was faster than the change"
-        changed = upstream.execute("SHOW MASTER STATUS")[0][1]
+        changed = upstream.binlog_status()[1]
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
     assert read_metadata(dump_dir(cfg)).position.pos >= changed

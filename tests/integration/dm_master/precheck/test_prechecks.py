@@ -304,7 +304,7 @@ def test_start_positions_by_file(
 ) -> None:
     servers: tuple[SQLServer, ...] = (mysql_upstream, mariadb_upstream)
     for server in servers:
-        name, position = server.execute("SHOW MASTER STATUS")[0][:2]
+        name, position = server.binlog_status()[:2]
         assert _start_at(server, target, Meta(name, position), gtid=False).passed
         for bad in (Meta(name, position + 1000), Meta("mysql-bin.999999", 4), Meta("", 0, "0-1-1")):
             assert _failed(_start_at(server, target, bad, gtid=False)) == {"meta position check"}

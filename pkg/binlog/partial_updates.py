@@ -1,0 +1,91 @@
+"""MySQL's PARTIAL_UPDATE_ROWS events (``binlog_row_value_options=PARTIAL_JSON``) as ordinary updates. Pure.
+
+An image after such an update holds, for JSON columns, the differences to the image before. It is completed here, so
+that everything behind reads the images of an ordinary update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pkg.binlog import constants as c
+from pkg.binlog.cursor import Cursor
+from pkg.binlog.json_diffs import apply_diffs
+from pkg.binlog.literals import Codec
+
+_PARTIAL_JSON = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How a column stands in an image."""
+
+    prefix: int
+    size: int
+    nullable: bool
+    json: bool
+
+
+class PartialUpdates:
+    """Completes the images of one table shape."""
+
+    def __init__(self, types: bytes, codecs: Sequence[Codec], nullable: Sequence[bool]) -> None:
+        self._places = [
+            _Place(codec.prefix, codec.fixed_size, null, kind == c.TYPE_JSON)
+            for kind, codec, null in zip(types, codecs, nullable, strict=True)
+        ]
+        self._bitmap = (len(types) + 7) // 8
+        self._json_columns = sum(place.json for place in self._places)
+
+    def completed(self, data: bytes, start: int) -> bytes:
+        """The event with whole images from ``start`` on, as UPDATE_ROWS has them.
+
+        Raises ``ValueError`` or ``IndexError`` for images that are torn or do not fit each other.
+        """
+        cursor = Cursor(data, start)
+        out = [data[:4], bytes([c.UPDATE_ROWS_EVENT]), data[5:start]]
+        while cursor.left:
+            at = cursor.pos
+            before = self._image(cursor)
+            out.append(data[at : cursor.pos])
+            out.append(self._after(cursor, before))
+        return b"".join(out)
+
+    def _after(self, cursor: Cursor, before: list[bytes | None]) -> bytes:
+        options = cursor.packed_int()
+        if options & ~_PARTIAL_JSON:
+            raise ValueError(f"an update with unknown options {options:#x}")
+        partial = 0
+        if options & _PARTIAL_JSON:
+            partial = int.from_bytes(cursor.take((self._json_columns + 7) // 8), "little")
+        nulls = cursor.take(self._bitmap)
+        cursor.pos -= len(nulls)
+        out = [nulls]
+        json_columns = 0
+        for number, (place, value) in enumerate(zip(self._places, self._image(cursor), strict=True)):
+            is_partial = place.json and partial >> json_columns & 1
+            json_columns += place.json
+            if value is None:
+                continue
+            if is_partial:
+                document = before[number]
+                if document is None:
+                    raise ValueError("differences to a JSON document that is NULL")
+                value = apply_diffs(document, value)
+            if place.prefix:
+                out.append(len(value).to_bytes(place.prefix, "little"))
+            out.append(value)
+        return b"".join(out)
+
+    def _image(self, cursor: Cursor) -> list[bytes | None]:
+        """The values of the image at the cursor; None for NULL."""
+        nulls = int.from_bytes(cursor.take(self._bitmap), "little")
+        values: list[bytes | None] = []
+        for number, place in enumerate(self._places):
+            if place.nullable and nulls >> number & 1:
+                values.append(None)
+                continue
+            size = cursor.uint(place.prefix) if place.prefix else place.size
+            values.append(cursor.take(size))
+        return values

@@ -1,0 +1,131 @@
+"""Hazard: what MySQL logs of an update of JSON in part is applied as another update.
+
+The oracle is the server: the rows that its binlog becomes must be those that it has.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pkg.binlog import constants as c
+from tests.harness.mysql import MYSQL_TRIED, MySQLServer
+from tests.harness.process import up
+from tests.integration.binlog_replay import SESSION, apply_changes, decode, events_between, here
+
+VERSIONS = [version for version in MYSQL_TRIED if version >= "8"]
+KEYS = ["a", "b", "key", "k 1", 'q"uote', "it's", "é", "日本", "", "$", "a.b", "[0]", "back\\slash", "x" * 70, "\t"]
+_TYPED = ["CAST('12.50' AS DECIMAL(9,3))", "CAST('2024-02-29' AS DATE)", "CAST('-12:13:14.5' AS TIME(6))",
+          "CAST('2024-02-29 01:02:03.000004' AS DATETIME(6))", "CAST(18446744073709551615 AS UNSIGNED)",
+          "1.5e0", "1e300", "TRUE", "NULL", "-32769", "70000", "''", "'é日😀'", "REPEAT('y', 300)",
+          "JSON_ARRAY(CAST('7.0' AS DECIMAL(3,1)), 1)"]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
+    one = MySQLServer(version=request.param, extra=["--binlog-row-value-options=PARTIAL_JSON"])
+    with up(one):
+        yield one
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _document(rnd: random.Random, depth: int = 0) -> Any:
+    kind = rnd.randrange(9 if depth < 4 else 6)
+    if kind >= 6 or depth == 0:
+        if kind % 2:
+            return {key: _document(rnd, depth + 1) for key in rnd.sample(KEYS, rnd.randrange(6))}
+        return [_document(rnd, depth + 1) for _ in range(rnd.randrange(6))]
+    scalars = [None, True, rnd.randrange(-9, 9), rnd.randrange(-(2**62), 2**62), rnd.random(), "t" * rnd.randrange(200)]
+    return scalars[kind]
+
+
+def _path(rnd: random.Random, document: Any) -> str:
+    """A place in the document, or near one."""
+    path = "$"
+    while True:
+        if isinstance(document, dict):
+            key = rnd.choice([*document, rnd.choice(KEYS)])
+            path += "." + json.dumps(key, ensure_ascii=False)
+            document = document.get(key)
+        elif isinstance(document, list):
+            number = rnd.randrange(len(document) + 2)
+            last = f"last-{number}" if number else "last"
+            path += f"[{number}]" if rnd.random() < 0.7 else f"[{last}]"
+            document = document[number] if number < len(document) else None
+        if not isinstance(document, (dict, list)) or rnd.random() < 0.3:
+            return path
+
+
+def _changed(rnd: random.Random, column: str, document: Any) -> str:
+    """An expression that MySQL may log in part."""
+    expression = column
+    for _ in range(rnd.randrange(1, 4)):
+        places = [_quoted(path) for path in (_path(rnd, document) for _ in range(rnd.randrange(1, 3))) if path != "$"]
+        places = places or [_quoted("$.a")]
+        if rnd.random() < 0.3:
+            expression = f"JSON_REMOVE({expression}, {', '.join(places)})"
+            continue
+        name = rnd.choice(["JSON_SET", "JSON_SET", "JSON_REPLACE"])
+        value = rnd.choice([*_TYPED, f"CAST({_quoted(json.dumps(_document(rnd)))} AS JSON)"])
+        expression = f"{name}({expression}, {', '.join(f'{place}, {value}' for place in places)})"
+    return expression
+
+
+def _write(server: MySQLServer, seed: int) -> None:
+    rnd = random.Random(seed)
+    conn = server.connect()
+    with conn.cursor() as cursor:
+        documents = [_document(rnd) for _ in range(40)]
+        for number, document in enumerate(documents):
+            text = _quoted(json.dumps(document, ensure_ascii=False))
+            cursor.execute(f"INSERT INTO d.src VALUES ({number}, {text}, 'x', {text}, NULL, 1.5)")
+        for turn in range(400):
+            number = rnd.randrange(len(documents))
+            cursor.execute(f"SELECT j, k FROM d.src WHERE id = {number}")
+            first, second = (json.loads(text) if text else None for text in cursor.fetchone())
+            sets = []
+            if turn % 5:
+                sets.append(f"j = {_changed(rnd, 'j', first)}")
+            if turn % 3 == 0:
+                sets.append(f"k = {_changed(rnd, 'k', second)}")
+            if turn % 11 == 0:
+                sets.append(rnd.choice(["k = NULL", "l = j", "l = CAST('[1, 2]' AS JSON)", "v = CONCAT(v, 'y')"]))
+            where = "id" if turn % 20 else "id + 1 - 1"
+            cursor.execute(f"UPDATE d.src SET {', '.join(sets) or 'n = n + 1'} WHERE {where} = {number}")
+            if turn % 11 == 1:
+                cursor.execute("UPDATE d.src SET k = '[]' WHERE k IS NULL")
+        cursor.execute(f"UPDATE d.src SET j = {_changed(rnd, 'j', {})} WHERE JSON_TYPE(j) = 'OBJECT'")
+    conn.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_updates_in_part_give_the_rows_that_the_server_has(server: MySQLServer, seed: int) -> None:
+    server.wipe()
+    table = "(id INT PRIMARY KEY, j JSON, v VARCHAR(500), k JSON, l JSON, n DOUBLE)"
+    server.execute("CREATE DATABASE d", f"CREATE TABLE d.src {table}", f"CREATE TABLE d.dst {table}")
+    start = here(server)
+    _write(server, seed)
+    events = events_between(server, start, here(server).position)
+    assert sum(event.type == c.PARTIAL_UPDATE_ROWS_EVENT for event in events) > 200
+    decoded = decode(server, events, "d", "src", key=[0])
+    conn = server.connect()
+    apply_changes(conn, "d.dst", ["id", "j", "v", "k", "l", "n"], ["id"], decoded.changes)
+    conn.close()
+    # The images before are the server's own, and say what the update before them must have made.
+    known: dict[bytes, list[bytes]] = {}
+    for _, before, after in decoded.images:
+        assert before is None or before == known[before[0]]
+        assert after is not None
+        known[after[0]] = after
+    shown = "SELECT id, CAST(j AS CHAR), v, CAST(k AS CHAR), CAST(l AS CHAR), n FROM d.{} ORDER BY id"
+    assert server.execute(SESSION, shown.format("dst")) == server.execute(SESSION, shown.format("src"))
+    types = "SELECT id, JSON_TYPE(j), JSON_STORAGE_SIZE(CAST(CAST(j AS CHAR) AS JSON)) FROM d.{} ORDER BY id"
+    assert server.execute(types.format("dst")) == server.execute(types.format("src"))
