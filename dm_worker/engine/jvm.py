@@ -131,8 +131,17 @@ def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
     properties.unlink(missing_ok=True)
     with open(os.open(properties, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.write(as_properties(settings))
-    command = [os.path.join(_find_spark_home(), "bin", "spark-submit"), "--properties-file", str(properties)]
-    env = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
+    home = _find_spark_home()
+    command = [os.path.join(home, "bin", "spark-submit"), "--properties-file", str(properties)]
+    env = {
+        # The script has a first JVM compute the command of ours.
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **os.environ,
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+        # The script would start Python to find it.
+        "SPARK_HOME": home,
+    }
     try:
         return subprocess.Popen(
             [*command, "--load-spark-defaults", "pyspark-shell"],
