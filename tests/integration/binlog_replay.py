@@ -3,6 +3,7 @@ the server itself, which must find both tables equal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +12,15 @@ from pymysql.connections import Connection
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.row_decoder import RowChange, RowImages
+from pkg.binlog.row_decoder import RowChange, RowDecoder, RowImages
 from pkg.binlog.server_position import master_status
 from pkg.binlog.server_stream import open_upstream
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
 from pkg.mysql.introspect import fetch_table_info
+from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
+from tests.compiled import kernels
 from tests.harness.mysql import SQLServer
 
 SESSION = (
@@ -79,27 +82,52 @@ class Decoded:
     images: list[RowImages] = field(default_factory=list)
 
 
-def decode(server: SQLServer, events: list[Event], schema: str, table: str, key: list[int]) -> Decoded:
+def _rows_events(events: Iterable[Event], schema: str, table: str) -> Iterator[tuple[TableMap, bytes]]:
+    """The rows events of one table, each with its table map; there must be some."""
+    current: TableMap | None = None
+    for event in events:
+        if event.type == c.TABLE_MAP_EVENT:
+            table_map = parse_table_map(event)
+            if (table_map.schema, table_map.table) == (schema, table):
+                current = table_map
+        elif event.is_rows and current and table_map_id(event.data) == current.table_id:
+            yield current, event.data
+    assert current is not None, f"no rows of {schema}.{table}"
+
+
+def _columns(server: SQLServer, schema: str, table: str) -> tuple[Sequence[Column], list[int]]:
+    """A table's columns, and which of them can be written."""
     conn = server.connect()
     info = fetch_table_info(conn, schema, table)
     conn.close()
     assert info is not None
-    write = [i for i, column in enumerate(info.columns) if not column.generated]
+    return info.columns, [i for i, column in enumerate(info.columns) if not column.generated]
+
+
+def decode(server: SQLServer, events: list[Event], schema: str, table: str, key: list[int]) -> Decoded:
+    columns, write = _columns(server, schema, table)
     current: Decoded | None = None
-    decoder: BothDecoders | None = None
-    for event in events:
-        if event.type == c.TABLE_MAP_EVENT:
-            table_map = parse_table_map(event)
-            if (table_map.schema, table_map.table) != (schema, table):
-                continue
-            current = current or Decoded(table_map)
-            current.table_map = table_map
-            decoder = BothDecoders(table_map, info.columns, key=key, write=write)
-        elif event.is_rows and current and decoder and table_map_id(event.data) == current.table_map.table_id:
-            current.changes += decoder.changes(event.data)
-            current.images += decoder.images(event.data)
+    for table_map, data in _rows_events(events, schema, table):
+        if current is None or current.table_map is not table_map:
+            current = Decoded(table_map, *((current.changes, current.images) if current else ()))
+            decoder = BothDecoders(table_map, columns, key=key, write=write)
+        current.changes += decoder.changes(data)
+        current.images += decoder.images(data)
     assert current is not None, f"no rows of {schema}.{table}"
     return current
+
+
+def decode_images(server: SQLServer, events: list[Event], schema: str, table: str) -> list[RowImages]:
+    """The images as one decoder reads them, the compiled one if there is one: for tests of what comes after it."""
+    columns, write = _columns(server, schema, table)
+    found: list[RowImages] = []
+    known: TableMap | None = None
+    for table_map, data in _rows_events(events, schema, table):
+        if table_map is not known:
+            known = table_map
+            decoder = RowDecoder(table_map, columns, key=[], write=write, kernel=kernels()[-1])
+        found += decoder.images(data)
+    return found
 
 
 def apply_changes(
