@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from pkg import errors
+from pkg.binlog import multi_byte_charsets
 from pkg.binlog.single_byte_charsets import HIGH, OTHERWISE, SWE7
 from pkg.errors import Code
 from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
@@ -75,7 +77,7 @@ _CODECS: Final = {
     "macroman": "mac_roman",
     "macce": "mac_latin2",
     "tis620": "tis_620",
-    "euckr": "euc_kr",
+    "euckr": "cp949",
     "ujis": "euc_jp",
     "eucjpms": "euc_jp",
     "sjis": "shift_jis",
@@ -113,6 +115,23 @@ _ENCODE: Final = {
 }
 #: Charsets in which an ASCII character is another byte, or more than one.
 _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
+_MULTI_BYTE: Final = frozenset(
+    {
+        "ucs2",
+        "utf16",
+        "utf16le",
+        "utf32",
+        "big5",
+        "gbk",
+        "gb2312",
+        "gb18030",
+        "euckr",
+        "ujis",
+        "eucjpms",
+        "sjis",
+        "cp932",
+    }
+)
 #: Charsets whose bytes are UTF-8. Not ascii: servers before MySQL 5.7 keep any byte there.
 UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 
@@ -148,11 +167,37 @@ def decode_text(data: bytes, charset: str) -> str:
             return _decode_latin1(data)
         if charset in _DECODE:
             return "".join(_decoded(data, _DECODE[charset]))
+        if charset in multi_byte_charsets.DECODE:
+            return multi_byte_charsets.DECODE[charset](data)
         if charset in _CODECS:
             return data.decode(_CODECS[charset])
     except UnicodeDecodeError as exc:
         raise _undecodable(data, charset, str(exc)) from exc
     raise _undecodable(data, charset, "this charset is not supported")
+
+
+def is_ascii_alone(charset: str) -> bool:
+    """Whether bytes of ASCII are the text that they are in ASCII."""
+    return charset not in _WIDE
+
+
+@lru_cache(maxsize=64)
+def utf8_characters(charset: str) -> bytes:
+    """The characters of a single-byte charset as they stand in a literal, for the compiled kernel: for each byte a
+    length and up to three bytes, of length 0 where there is none. Empty for other charsets."""
+    if charset in _MULTI_BYTE:
+        return b""
+    return b"".join(_utf8_entry(bytes((byte,)), charset) for byte in range(0x100))
+
+
+def _utf8_entry(byte: bytes, charset: str) -> bytes:
+    try:
+        char = decode_text(byte, charset).encode()
+    except errors.DMError:
+        return bytes(4)
+    if char in (b"'", b"\\"):
+        char = b"\\" + char
+    return bytes((len(char),)) + char.ljust(3, b"\0")
 
 
 def _decoded(data: bytes, table: Mapping[int, str]) -> Iterator[str]:

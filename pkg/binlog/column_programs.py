@@ -35,6 +35,7 @@ class ColumnOp(IntEnum):
     HEX = 17
     PADDED_HEX = 18
     FOREIGN = 19
+    TRANSLATED = 20
 
 
 #: op, prefix, raw ('s', 'i', 'u', 'f', 'd'), form has %d, nullable, size, parameter a, parameter b, render, head, tail,

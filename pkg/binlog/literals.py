@@ -14,12 +14,12 @@ import zlib
 from binascii import hexlify
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import jsonb, temporal
-from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
+from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset, decode_text, is_ascii_alone, utf8_characters
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.events import unzip
 from pkg.errors import Code
@@ -28,6 +28,7 @@ from pkg.mysql.schema import Column
 
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
 Render = Callable[[Any], Any]
+_MarkedColumn = TypeVar("_MarkedColumn", bound=Column)
 
 _BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector"})
 _INTEGERS = {c.TYPE_TINY: "b", c.TYPE_SHORT: "h", c.TYPE_LONG: "i", c.TYPE_LONGLONG: "q"}
@@ -72,9 +73,21 @@ class MembersByName(Column):
 
     __slots__ = ()
 
-    @classmethod
-    def of(cls, column: Column) -> MembersByName:
-        return cls(**{field.name: getattr(column, field.name) for field in fields(column)})
+
+class TextInUtf8(Column):
+    """A column whose text is written in UTF-8, whatever its charset: the target reads no literals in others."""
+
+    __slots__ = ()
+
+
+def marked(kind: type[_MarkedColumn], column: Column) -> _MarkedColumn:
+    """The column as one of ``kind``."""
+    return kind(**{field.name: getattr(column, field.name) for field in fields(column)})
+
+
+def literal_charset(column: Column) -> str:
+    """The charset that the literals of a text column are in."""
+    return "utf8mb4" if isinstance(column, TextInUtf8) else column.charset
 
 
 def escape(text: bytes) -> bytes:
@@ -259,6 +272,9 @@ def _characters(prefix: int, column: Column, collation: int) -> Codec:
         return Codec(prefix=prefix, form=b"x'%b'", render=hexlify)
     if charset in UTF8:
         return Codec(prefix=prefix, form=b"'%b'", escape=True)
+    if isinstance(column, TextInUtf8):
+        native = ("TRANSLATED", int(is_ascii_alone(charset)), 0, utf8_characters(charset))
+        return Codec(prefix=prefix, form=b"'%b'", render=_translated(column, charset), native=native)
     native = ("FOREIGN", int(charset in ASCII_COMPATIBLE), 0, f"_{charset} x'".encode())
     return Codec(prefix=prefix, render=_foreign(charset), native=native)
 
@@ -290,6 +306,29 @@ def _foreign(charset: str) -> Render:
         return b"%b%b'" % (introducer, hexlify(raw))
 
     return render
+
+
+def _translated(column: Column, charset: str) -> Render:
+    """Text in another charset as UTF-8."""
+
+    def render(raw: bytes) -> bytes:
+        try:
+            return escape(decode_text(raw, charset).encode())
+        except errors.DMError as exc:
+            raise _untranslatable(column, charset, raw) from exc
+
+    return render
+
+
+def _untranslatable(column: Column, charset: str, raw: bytes) -> errors.DMError:
+    shown = f"{raw[:40].hex()}{'…' if len(raw) > 40 else ''}"
+    return errors.new(
+        Code.BinlogColumnTypeNotSupport,
+        f"column `{column.name}` ({column.column_type}) has the bytes {shown}, which are not valid text in {charset}; "
+        "the target takes text in UTF-8 only",
+        workaround="Correct the row on the upstream, then migrate the table again from a full copy; or exclude the "
+        "table with block-allow-list.",
+    )
 
 
 def _compressed(make: Callable[[int, Column, int], Codec]) -> Callable[[int, Column, int], Codec]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from pymysql.connections import Connection
 
-from pkg.binlog.charsets import collation_charset, same_charset
+from pkg.binlog.charsets import collation_charset, decode_text, same_charset
+from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, checksum, decode, events_between, here
+from tests.integration.charset_codes import charsets, codes
 
 #: Characters of one row: what the smallest text type takes in any character set.
 _PER_ROW = 60
@@ -101,6 +104,50 @@ def test_every_character_of_every_charset_of_mariadb_survives(mariadb_upstream: 
 
 def test_every_character_of_every_charset_of_mysql_survives(mysql_upstream: MySQLServer) -> None:
     _round_trip(mysql_upstream)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "names"),
+    [
+        (
+            "mariadb",
+            ("cp932", "sjis", "ujis", "eucjpms", "euckr", "gbk", "gb2312", "big5", "cp1256", "tis620", "utf16"),
+        ),
+        ("mysql", ("gb18030", "ujis")),
+    ],
+)
+def test_every_code_is_read_as_the_server_converts_it(
+    flavor: str, names: Sequence[str], mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    server = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    server.execute("CREATE DATABASE cs")
+    for name in names:
+        found = codes(name, charsets(server)[name])
+        if name in ("ujis", "eucjpms"):
+            found += [f"8F{high:02X}{low:02X}" for high in range(0xA1, 0xFF) for low in range(0xA1, 0xFF)]
+        rows = [f"({number},0x{code})" for number, code in enumerate(found)]
+        answers = server.execute(
+            "SET SESSION sql_mode = ''",
+            f"CREATE TABLE cs.{name} (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {name}) ENGINE=MyISAM",
+            *(f"INSERT IGNORE INTO cs.{name} VALUES {','.join(rows[n : n + 5000])}" for n in range(0, len(rows), 5000)),
+            f"SELECT HEX(v), CONVERT(v USING utf8mb4) FROM cs.{name}",
+        )
+        assert len(answers) == len(found)
+        wrong = [(code, text, _read(code, name)) for code, text in answers if _read(code, name) != _text_or_none(text)]
+        assert wrong == [], name
+
+
+def _read(code: str, charset: str) -> str | None:
+    try:
+        text = decode_text(bytes.fromhex(code), charset)
+    except DMError:
+        return None
+    return None if "?" in text else text
+
+
+def _text_or_none(text: str) -> str | None:
+    """The server puts a question mark, or a sign of its own, for what is no character."""
+    return None if "?" in text or "\ufffd" in text else text
 
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])

@@ -176,8 +176,9 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
         # With conflict keys, an update that changes a value of a further unique key comes as a replacement.
-        updated = renew if plan.rewrite_existing and not plan.conflict_keys else AS_UPSERT
-        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        collides = plan.rewrite_existing and not plan.conflict_keys
+        updated = renew if collides or not plan.upserts else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns or not plan.upserts else AS_UPSERT
         kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
@@ -292,7 +293,7 @@ def for_ordered(
     plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: StatementForm
 ) -> Iterator[RowStatement]:
     """The statements for rows in their order; inserts into one table that follow each other are joined."""
-    waiting: list[bytes] = []
+    waiting: list[Sequence[bytes]] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:
         if waiting and plan is not None and (op != compaction.INSERT or number != plan.number):
@@ -301,7 +302,7 @@ def for_ordered(
         plan = plans[number]
         if op == compaction.INSERT:
             assert after is not None
-            waiting.append(_tuple(plan, after))
+            waiting.append(after)
         elif op == compaction.DELETE:
             assert before is not None
             yield _delete_one(plan, before, position, form)
@@ -313,11 +314,21 @@ def for_ordered(
         yield from _insert_ordered(plan, waiting, form)
 
 
-def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
-    if form.safe and plan.key:
-        yield from of_kind(plan, UPSERT_ROWS, rows, form)
+def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: StatementForm) -> Iterator[RowStatement]:
+    if not form.safe or not plan.key:
+        yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row) for row in rows], form)
+    elif plan.upserts or replaces(plan, UPSERT_ROWS, form):
+        yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, row) for row in rows], form)
     else:
-        yield from of_kind(plan, INSERT_ROWS, rows, form)
+        for row in rows:
+            (insert,) = of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
+            yield replace(insert, text=insert.text + b" ON DUPLICATE KEY UPDATE " + _assignments(plan, row))
+
+
+def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:
+    return b",".join(
+        quote(name).encode() + b"=" + image[i] for name, i in zip(plan.write_names, plan.write, strict=True)
+    )
 
 
 def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
@@ -370,10 +381,7 @@ def _update_one(
     if form.safe and plan.key:
         if not plan.extra_columns or any(before[i] != after[i] for i in plan.key):
             yield _delete_one(plan, before, position, form)
-        yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
+        yield from _insert_ordered(plan, [after], form)
         return
-    assignments = b",".join(
-        quote(name).encode() + b"=" + after[i] for name, i in zip(plan.write_names, plan.write, strict=True)
-    )
     head = f"UPDATE {qualified(*plan.target)} SET ".encode()
-    yield _one_row(plan, head + assignments + _where(plan, before) + _ONE, before, position, form)
+    yield _one_row(plan, head + _assignments(plan, after) + _where(plan, before) + _ONE, before, position, form)

@@ -33,7 +33,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 from pkg.binlog.charsets import UTF8
-from pkg.binlog.literals import MembersByName
+from pkg.binlog.literals import MembersByName, literal_charset
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 
@@ -62,7 +62,7 @@ _LITERAL = re.compile(rb"(?:[^,']|'(?:[^'\\]|\\.)*')+", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class KeyNormalizer:
     """How a literal is normalized. ``charset`` and ``characters`` (256, for a single-byte one) are those of the
-    upstream's text."""
+    text in literals."""
 
     kind: str
     size: int = 0
@@ -159,12 +159,12 @@ def _bytes(here: Column, there: Column, prefix: int, _: TargetCharsets) -> KeyNo
 def _text(here: Column, there: Column, prefix: int, charsets: TargetCharsets) -> KeyNormalizer:
     if here.type_name not in _TEXTS or not there.collation:
         return KeyNormalizer(INCOMPARABLE)
-    characters = ""
-    if here.charset not in UTF8 and here.charset not in _CODECS:
-        characters = charsets.characters(here.charset) or ""
+    charset, characters = literal_charset(here), ""
+    if charset not in UTF8 and charset not in _CODECS:
+        characters = charsets.characters(charset) or ""
         if not characters:
             return KeyNormalizer(INCOMPARABLE)
-    charset = "utf8" if here.charset in UTF8 else here.charset
+    charset = "utf8" if charset in UTF8 else charset
     collation_weights = None
     if not there.collation.endswith("_bin"):
         collation_weights = charsets.weights_of(there.charset, there.collation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from pkg.errors import Code
 from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 
 #: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
 _REFERABLE = frozenset(
@@ -31,14 +33,17 @@ _REFERABLE = frozenset(
     }
 )
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_BITS = re.compile(r"[^0-9]")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """``compact`` as the task asks. ``charsets``: what is known of the target's collations."""
+    """``compact`` as the task asks. ``charsets``: what is known of the target's collations; ``values``: how it takes
+    values."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
+    values: TargetValues = EXACT_VALUES
 
 
 def build(
@@ -60,13 +65,13 @@ def build(
     of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
     keys connect to the target, when it checks them.
     """
-    shape = RowShape(upstream, target, rules)
+    shape = RowShape(upstream, target, rules, options.values)
     columns = _WrittenColumns.of(upstream, target, shape)
     key = common_key(upstream, target, shape)
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
-    # A row that may be missing must not be made up from its change.
-    gaps = rules.filter.leaves_gaps
+    # A row that may be missing must not be made up from its change. What a row has at the target only must stay.
+    one_by_one = rules.filter.leaves_gaps or (extra and (bool(further) or not columns.upserts(options.values)))
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -74,12 +79,12 @@ def build(
         target=(target.schema, target.name),
         table_map=table_map,
         columns=tuple(shape.columns[: len(upstream.columns)]),
-        mode=ORDERED if not options.compact or not key or family or (further and extra) or gaps else COMPACT,
+        mode=ORDERED if not options.compact or not key or family or one_by_one else COMPACT,
         key=tuple(shape.index_of(name) for name in key.columns) if key else (),
         key_names=key.columns if key else (),
         write=columns.numbers,
         write_names=tuple(column.name for column in columns.there),
-        matchers=tuple(condition(here, there) for here, there in columns.compared),
+        matchers=tuple(condition(here, there, options.values) for here, there in columns.compared),
         spread=False,
         rewrite_existing=bool(further),
         extra_columns=extra,
@@ -89,7 +94,7 @@ def build(
         derived=shape.derived,
         filter=rules.filter,
     )
-    plan = _with_bulk_forms(plan, columns, target)
+    plan = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
 
 
@@ -115,8 +120,12 @@ class _WrittenColumns:
         compared = [(shape.literal_column(i), column) for i, column in zip(numbers, there, strict=True)]
         return cls(there, numbers, pairs, compared)
 
+    def upserts(self, values: TargetValues) -> bool:
+        """Whether the target takes their values by VALUES()."""
+        return values.upserts_wide_bits or not any(map(_is_wide_bits, self.there))
 
-def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo) -> TablePlan:
+
+def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo, values: TargetValues) -> TablePlan:
     """The plan with what decides how many rows are written at once, and what to expect of the target's own columns."""
     same = not plan.extra_columns
     plan = replace(
@@ -127,10 +136,16 @@ def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInf
         # What is written before a refusal can only be undone there.
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),
+        upserts=columns.upserts(values),
     )
     if plan.key or plan.extra_columns or not plan.bulk or plan.filter.leaves_gaps:
         return plan
-    return replace(plan, digests=_digests(columns.compared), lookups=_lookups(target, columns.compared))
+    return replace(plan, digests=_digests(columns.compared, values), lookups=_lookups(target, columns.compared))
+
+
+def _is_wide_bits(column: Column) -> bool:
+    """Whether a BIT column has eight bytes."""
+    return column.type_name == "bit" and int(_BITS.sub("", column.column_type) or 1) > 56
 
 
 def _alike(here: Column, there: Column) -> bool:
@@ -156,7 +171,7 @@ def incomparable_columns(
 ) -> frozenset[str]:
     """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
     :class:`RowShape`."""
-    shape = RowShape(upstream, target, rules)
+    shape = RowShape(upstream, target, rules, options.values)
     incomparable = set()
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
@@ -210,9 +225,9 @@ def _placed(
     return replace(plan, spread=True, normalizers=normalizers, conflict_keys=found)
 
 
-def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[DigestForm, ...]:
+def _digests(columns: Sequence[tuple[Column, Column]], values: TargetValues) -> tuple[DigestForm, ...]:
     """The digest forms of all columns; none when one has none."""
-    forms = [digest_form(here, there) for here, there in columns]
+    forms = [digest_form(here, there, values) for here, there in columns]
     found = tuple(form for form in forms if form is not None)
     return found if len(found) == len(forms) else ()
 

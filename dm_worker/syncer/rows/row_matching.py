@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 
 from pkg.binlog.charsets import UTF8, same_charset
-from pkg.binlog.literals import MembersByName
+from pkg.binlog.literals import MembersByName, literal_charset
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
+from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 
 #: SQL text in parts; the value's literal goes between each two of them.
 MatchExpression = tuple[str, ...]
@@ -30,7 +31,7 @@ _NUMBERED_MEMBERS = 63
 _DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
 
 
-def condition(here: Column, there: Column) -> MatchExpression:
+def condition(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> MatchExpression:
     """True for exactly the values of the target's column ``there`` that a literal of the column ``here`` becomes."""
     name = quote(there.name)
     if there.type_name in _TEXT or there.type_name == "binary":
@@ -38,7 +39,7 @@ def condition(here: Column, there: Column) -> MatchExpression:
         return (f"{column} <=> {literal[0]}", *literal[1:])
     if there.type_name in _BYTES and here.type_name not in _BYTES | {"binary"}:
         return f"{name} <=> CAST(", " AS BINARY)"
-    if there.type_name in _FLOATS and here.type_name in _FLOATS:
+    if there.type_name in _FLOATS and here.type_name in _FLOATS and values.negative_zero:
         # Minus zero equals zero and is another value.
         return f"({name} <=> ", f" AND LEFT({name}*1e0, 1) <=> LEFT(", "*1e0, 1))"
     if there.type_name == "json":
@@ -49,7 +50,7 @@ def condition(here: Column, there: Column) -> MatchExpression:
     return f"{name} <=> ", ""
 
 
-def digest_form(here: Column, there: Column) -> DigestForm | None:
+def digest_form(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> DigestForm | None:
     """The form in which values of the two columns can be put into one text per row; None where there is none."""
     name, kind = quote(there.name), there.type_name
     if kind in _TEXT or kind == "binary":
@@ -59,7 +60,8 @@ def digest_form(here: Column, there: Column) -> DigestForm | None:
     if kind in _INTEGERS and here.type_name in _INTEGERS:
         return _number(name)
     if kind in _FLOATS and here.type_name in _FLOATS:
-        return f"{name}*1e0", ("", "*1e0")
+        double = "*1e0" if values.negative_zero else "*1e0+0e0"
+        return f"{name}{double}", ("", double)
     if kind != here.type_name:
         return None
     if kind in _CAST_BACK:
@@ -89,7 +91,7 @@ def is_searchable(here: Column, there: Column) -> bool:
     if kind in _INTEGERS:
         return here.type_name in _INTEGERS
     if kind in _TEXT:
-        return here.charset in UTF8 and _same_bytes(here, there)
+        return literal_charset(here) in UTF8 and _same_bytes(here, there)
     same = kind == here.type_name and _digits(here) == _digits(there)
     return same and (kind in _TIMES or kind in ("decimal", "varbinary", "binary"))
 
@@ -122,4 +124,5 @@ def _same_bytes(here: Column, there: Column) -> bool:
     """Whether literals of the column have the bytes that they are stored as."""
     if here.type_name not in _TEXT:
         return False
-    return same_charset(here.charset, there.charset) or (here.charset in UTF8 and there.charset in UTF8)
+    charset = literal_charset(here)
+    return same_charset(charset, there.charset) or (charset in UTF8 and there.charset in UTF8)

@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
+from pkg.binlog.charsets import UTF8
 from pkg.binlog.derived_literals import Derived, LiteralChange
-from pkg.binlog.literals import MembersByName, escape
+from pkg.binlog.literals import MembersByName, TextInUtf8, escape, marked
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
+from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 from pkg.rules.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
 from pkg.rules.merge_rules import extract_problems, mapping_problems
+
+#: The most members of a SET: its numbers take 64 bits.
+_MOST_MEMBERS = 64
+_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +54,13 @@ class RowShape:
     Raises 36027 for a rule that the target's table can't take, or that the upstream's own column stands against.
     """
 
-    def __init__(self, upstream: TableInfo, target: TableInfo, rules: TableRules) -> None:
+    def __init__(
+        self, upstream: TableInfo, target: TableInfo, rules: TableRules, values: TargetValues = EXACT_VALUES
+    ) -> None:
         self._upstream = upstream
         self._target = target
         self._derived: list[Derived] = []
-        self._columns = [_as_written(column, target) for column in upstream.columns]
+        self._columns = [_as_written(column, target, values) for column in upstream.columns]
         #: By the target column's lower-case name: the literal's number, and the upstream column that decides it.
         self._numbers: dict[str, int] = {}
         self._origins: dict[str, str] = {}
@@ -120,11 +128,17 @@ class RowShape:
             )
 
 
-def _as_written(column: Column, target: TableInfo) -> Column:
-    """ENUM and SET go by the numbers of their members, which is exact, wherever the target gives the same ones."""
+def _as_written(column: Column, target: TableInfo, values: TargetValues) -> Column:
+    """ENUM and SET go by the numbers of their members, which is exact, wherever the target gives the same ones. Text
+    goes by its bytes, which is exact, wherever the target takes them."""
+    if column.type_name in _TEXT:
+        as_it_is = values.text_by_bytes or column.charset in UTF8 or column.charset == "binary"
+        return column if as_it_is else marked(TextInUtf8, column)
     there = target.column(column.name)
     members = column.elements
     if not members or there is None:
         return column
     same = there.type_name == column.type_name and there.elements[: len(members)] == members
-    return column if same else MembersByName.of(column)
+    wide = column.type_name == "set" and len(there.elements) == _MOST_MEMBERS
+    by_number = same and (values.compares_wide_sets or not wide)
+    return column if by_number else marked(MembersByName, column)

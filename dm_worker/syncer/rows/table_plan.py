@@ -36,6 +36,8 @@ class TablePlan:
     ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
     further unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
     values in them changed.
+    ``upserts``: the target takes INSERT … ON DUPLICATE KEY UPDATE with VALUES() for all columns. Otherwise rows
+    are deleted and inserted, or written one by one.
     ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
     AUTO_INCREMENT column.
@@ -78,6 +80,7 @@ class TablePlan:
     lookups: tuple[int, ...] = ()
     computed: tuple[str, ...] = ()
     alike: bool = False
+    upserts: bool = True
 
     @property
     def seed(self) -> int:

@@ -234,7 +234,7 @@ class RunAssembly:
             rules=self._rules.of_table,
             source=source if sharding is None else sharding,
             target=target.table,
-            options=PlanOptions(compact=compact, charsets=TargetCharsets(facts.collation_weights, facts.characters)),
+            options=PlanOptions(compact, TargetCharsets(facts.collation_weights, facts.characters), facts.values()),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,
         )

@@ -12,6 +12,7 @@ from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetc
 from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import server_info
 from pkg.mysql.schema import ForeignKey
+from pkg.mysql.target_values import TargetValues, fetch_target_values
 from pkg.process.log import get_logger
 
 log = get_logger("syncer")
@@ -56,6 +57,10 @@ class TargetFacts:
             key = (self._cfg.to.host, self._cfg.to.port, version, collation)
             self._weights[collation] = KNOWN_COLLATIONS.get(key, ask)
         return self._weights[collation]
+
+    def values(self) -> TargetValues:
+        """In which forms the target takes values."""
+        return self._target.ask(fetch_target_values)
 
     def characters(self, charset: str) -> str | None:
         if charset not in self._charsets:

@@ -10,6 +10,20 @@ static const uint8_t op_sizes[OP_COUNT] = {
     [OP_OLD_TIME] = 3, [OP_OLD_DATETIME] = 8, [OP_OLD_TIMESTAMP] = 4, [OP_WIDE_SET] = 8,
 };
 
+/* Whether a text has nothing, or an entry for each byte: how many of the three bytes behind it are the character's. */
+static int is_character_table(PyObject *text)
+{
+    const uint8_t *entries = (const uint8_t *)PyBytes_AS_STRING(text);
+    if (PyBytes_GET_SIZE(text) == 0)
+        return 1;
+    if (PyBytes_GET_SIZE(text) != 256 * CHARACTER_ENTRY)
+        return 0;
+    for (size_t i = 0; i < 256; i++)
+        if (entries[i * CHARACTER_ENTRY] >= CHARACTER_ENTRY)
+            return 0;
+    return 1;
+}
+
 /* Whether the op can read values of this size with these parameters. */
 static int fits_op(const Column *column)
 {
@@ -29,6 +43,8 @@ static int fits_op(const Column *column)
         return a <= 6 && size == 4 + fraction;
     case OP_DECIMAL:
         return a >= 1 && a <= 65 && b <= a && size == decimal_size(a - b) + decimal_size(b);
+    case OP_TRANSLATED:
+        return column->prefix >= 1 && is_character_table(column->text);
     default:
         return column->op < OP_TEXT || (column->prefix >= 1 && a <= 0xFFFF);
     }

@@ -129,6 +129,30 @@ static int is_ascii(const uint8_t *p, size_t size)
     return all < 0x80;
 }
 
+/* Text in a charset other than UTF-8; by Python where ``text`` has no character for a byte. */
+static int append_translated(const Column *column, const Value *value, Buffer *out)
+{
+    if (column->a && is_ascii(value->data, value->size))
+        return append_text(value, out);
+    if (PyBytes_GET_SIZE(column->text) == 0)
+        return append_by_python(column, value, out);
+    if (buffer_reserve(out, (CHARACTER_ENTRY - 1) * value->size + 2) < 0)
+        return -1;
+    const uint8_t *characters = (const uint8_t *)PyBytes_AS_STRING(column->text);
+    unsigned char *p = out->data + out->size;
+    *p++ = '\'';
+    for (size_t i = 0; i < value->size; i++) {
+        const uint8_t *entry = characters + (size_t)value->data[i] * CHARACTER_ENTRY;
+        if (entry[0] == 0)
+            return append_by_python(column, value, out);
+        for (size_t k = 1; k <= entry[0]; k++)
+            *p++ = entry[k];
+    }
+    *p++ = '\'';
+    out->size = (size_t)(p - out->data);
+    return 0;
+}
+
 /* -- numbers --------------------------------------------------------------------------------------------------- */
 
 static int append_float(const Column *column, const Value *value, Buffer *out)
@@ -193,6 +217,8 @@ int append_literal(const Column *column, const Value *value, Buffer *out)
         if (value->size == 0 || (column->a && is_ascii(value->data, value->size)))
             return append_text(value, out);
         return append_hex(column->text, value, 0, out);
+    case OP_TRANSLATED:
+        return append_translated(column, value, out);
     case OP_FLOAT:
     case OP_DOUBLE:
         return append_float(column, value, out);

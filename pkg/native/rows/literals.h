@@ -36,8 +36,12 @@ enum {
     OP_HEX,
     OP_PADDED_HEX,
     OP_FOREIGN,
+    OP_TRANSLATED,
     OP_COUNT
 };
+
+/* Bytes of an entry in the table of a single-byte charset's characters: a length, and the character in UTF-8. */
+#define CHARACTER_ENTRY 4
 
 typedef struct {
     uint8_t op;

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from pkg.binlog.literals import literal_charset
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import collations, times
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError
@@ -76,7 +77,8 @@ def _textual(definition: Column, at: int) -> tuple[ValueType, Callable[[bytes], 
             at, f"column `{definition.name}` is text in {charset}, which expressions cannot read exactly"
         )
     type_ = ValueType("text", collation=definition.collation or f"{charset}_unknown", derivation=IMPLICIT)
-    return type_, lambda literal: collations.decode(string_bytes(literal), charset)
+    written = literal_charset(definition) or charset
+    return type_, lambda literal: collations.decode(string_bytes(literal), written)
 
 
 def _enum_reader(elements: tuple[str, ...]) -> Callable[[bytes], int]:

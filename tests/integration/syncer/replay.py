@@ -33,6 +33,7 @@ from pkg.mysql.connection import error_number
 from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
+from pkg.mysql.target_values import fetch_target_values
 from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
@@ -104,7 +105,9 @@ class Replay:
             source=Structures(upstream),  # type: ignore[arg-type]
             target=lambda schema, table: fetch_table_info(conn, schema, table),
             options=PlanOptions(
-                compact, TargetCharsets(collation_weights, lambda charset: fetch_characters(conn, charset))
+                compact,
+                TargetCharsets(collation_weights, lambda charset: fetch_characters(conn, charset)),
+                fetch_target_values(conn),
             ),
             foreign_keys=lambda: checked_keys(foreign_keys, lambda: fetch_foreign_keys(conn)),
         )
@@ -157,7 +160,9 @@ class Replay:
             conn.commit()
         except pymysql.Error as exc:
             if error_number(exc) not in _AGAIN:
-                raise AssertionError(f"{exc}\n" + "\n".join(ascii(sql.text) for sql in found)) from exc
+                raise AssertionError(
+                    f"{exc}\n{sql.text[:3000]!r}\n" + "\n".join(ascii(sql.text) for sql in found)
+                ) from exc
             return False
         return True
 

@@ -23,11 +23,11 @@ COLLATIONS = (
     *("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci", "utf8mb4_bin", "utf8mb4_swedish_ci"),
     *("utf8_general_ci", "utf8_unicode_ci", "utf8mb4_german2_ci", "utf8mb4_spanish_ci"),
     *("latin1_swedish_ci", "latin1_german1_ci", "latin1_german2_ci", "latin1_general_cs", "latin1_bin"),
-    *("latin2_general_ci", "cp1251_general_ci", "utf16_unicode_ci", "ascii_general_ci"),
+    *("latin2_general_ci", "cp1251_general_ci", "utf16_unicode_ci", "ascii_general_ci", "gbk_chinese_ci"),
 )
 ONLY_MARIADB = ("utf8mb4_general_nopad_ci", "utf8mb4_unicode_nopad_ci", "utf8mb4_nopad_bin", "latin1_swedish_nopad_ci")
 ONLY_MYSQL_8 = ("utf8mb4_0900_ai_ci", "utf8mb4_0900_as_ci", "utf8mb4_0900_as_cs")
-REFUSED = ("utf8mb4_danish_ci", "utf8mb4_czech_ci", "utf8mb4_hungarian_ci", "utf8mb4_croatian_ci", "gbk_chinese_ci")
+REFUSED = ("utf8mb4_danish_ci", "utf8mb4_czech_ci", "utf8mb4_hungarian_ci", "utf8mb4_croatian_ci")
 #: Each string: what some collation calls equal, or what could be mistaken for it.
 # fmt: off
 FAMILIES = [
@@ -125,6 +125,7 @@ ENCODINGS = {
     "latin2": "iso8859-2",
     "cp1251": "cp1251",
     "ascii": "ascii",
+    "gbk": "gbk",
     "utf8": "utf-8",
     "utf8mb4": "utf-8",
     "utf16": "utf-8",

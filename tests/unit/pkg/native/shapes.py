@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
 from dm_worker.syncer.rows.table_plan import TablePlan
+from pkg.binlog.charsets import encode_text
 from pkg.binlog.decimals import decimal_size
+from pkg.binlog.literals import TextInUtf8, marked
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.harness import binlog_bytes
 
@@ -27,9 +29,11 @@ class Kind:
     values: st.SearchStrategy[bytes]
     charset: str = ""
     unsigned: bool = False
+    in_utf8: bool = False
 
     def column(self, name: str, *, nullable: bool) -> Column:
-        return Column(name, self.type_name, self.column_type, nullable, self.unsigned, self.charset)
+        column = Column(name, self.type_name, self.column_type, nullable, self.unsigned, self.charset)
+        return marked(TextInUtf8, column) if self.in_utf8 else column
 
 
 def sized(size: int) -> st.SearchStrategy[bytes]:
@@ -125,6 +129,17 @@ def _bytes() -> list[Kind]:
     for size in (1, 2, 3, 4, 8):
         members = ",".join(f"'m{i}'" for i in range(8 * size))
         kinds.append(Kind(254, bytes([248, size]), "set", f"set({members})", sized(size)))
+    for charset, characters in (
+        ("latin1", "a'\\é\x81€"),
+        ("armscii8", "a\\Աֆ"),
+        ("swe7", "a'å"),
+        ("utf16", "a'\\😀"),
+    ):
+        encoded = st.text(characters, max_size=12).map(lambda text, charset=charset: encode_text(text, charset))  # type: ignore[misc]
+        values = prefixed(1, encoded | st.binary(max_size=12) if charset in ("latin1", "armscii8") else encoded)
+        kinds.append(Kind(15, struct.pack("<H", 80), "varchar", "varchar(20)", values, charset, in_utf8=True))
+    encoded = st.text("a'\\中\x40", max_size=12).map(lambda text: encode_text(text, "gbk"))
+    kinds.append(Kind(252, b"\2", "text", "text", prefixed(2, encoded), "gbk", in_utf8=True))
     for charset in ("utf8mb4", "ascii", "latin1", "gbk", "utf16"):
         kinds.append(Kind(15, struct.pack("<H", 80), "varchar", "varchar(20)", prefixed(1, texts), charset))
         kinds.append(Kind(254, bytes([0xFE ^ 0x10, 0]), "char", "char(100)", prefixed(2, texts), charset))

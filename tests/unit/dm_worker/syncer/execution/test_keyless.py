@@ -15,7 +15,7 @@ from dm_worker.syncer.execution.keyless import MissingRow, images_of, merge_equa
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_matching import condition, digest_form
-from pkg.binlog.literals import MembersByName
+from pkg.binlog.literals import MembersByName, marked
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
 A = Column("a", "int", "int(11)")
@@ -126,7 +126,7 @@ def test_values_without_a_canonical_form_have_none() -> None:
     enum = Column("e", "enum", "enum('a','b')", charset="latin1")
     wide = Column("e", "set", f"set({','.join(repr(str(n)) for n in range(64))})", charset="latin1")
     pairs = [
-        (MembersByName.of(enum), enum),
+        (marked(MembersByName, enum), enum),
         (wide, wide),
         (Column("d", "datetime", "datetime(3)"), Column("d", "datetime", "datetime")),
         (Column("d", "decimal", "decimal(5,2)"), Column("d", "decimal", "decimal(5,3)")),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, row_statements
-from dm_worker.syncer.execution.compaction import DELETE, UPDATE
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
+from dm_worker.syncer.rows.table_plan import ORDERED
 from pkg.binlog.literals import escape
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.mysql.target_values import TargetValues
 
 ID = Column("id", "int", "int(11)", nullable=False)
 NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4")
@@ -104,4 +108,44 @@ def test_safe_update_in_order_keeps_what_only_the_target_has() -> None:
     assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, moved, StatementForm(safe=True))] == [
         b"DELETE",
         b"INSERT",
+    ]
+
+
+BITS = Column("bits", "bit", "bit(64)")
+WITHOUT_UPSERTS = PlanOptions(values=TargetValues(upserts_wide_bits=False))
+
+
+def with_bits(*more: Column, width: int = 64) -> TableInfo:
+    return TableInfo("d", "t", (ID, replace(BITS, column_type=f"bit({width})"), *more), (KEY,))
+
+
+def test_wide_bits_are_not_updated_by_values_where_the_target_reverses_them() -> None:
+    plan = build(1, 1, b"", with_bits(), with_bits(), WITHOUT_UPSERTS)
+    states = {b"7": (UPDATED, 1, b"(7,1)"), b"8": (REPLACED, 1, b"(8,2)")}
+    groups = merge.groups_of(states, {1: row_statements.write_rule_of(plan, StatementForm())})
+    assert [row_statements.for_group(plan, group, StatementForm()).text for group in groups] == [
+        b"DELETE FROM `d`.`t` WHERE `id` IN (7,8)",
+        b"INSERT INTO `d`.`t` (`id`,`bits`) VALUES (7,1),(8,2)",
+    ]
+    for other in (
+        build(1, 1, b"", with_bits(width=56), with_bits(width=56), WITHOUT_UPSERTS),
+        build(1, 1, b"", with_bits(), with_bits(), PlanOptions()),
+    ):
+        assert other.upserts
+        assert len(merge.groups_of(states, {1: row_statements.write_rule_of(other, StatementForm())})) == 1
+
+
+def test_wide_bits_leave_columns_alone_that_only_the_target_has() -> None:
+    plan = build(1, 1, b"", with_bits(), with_bits(Column("own", "int", "int(11)")), WITHOUT_UPSERTS)
+    assert plan.mode == ORDERED
+    rows = [(1, INSERT, 1, 99, None, [b"6", b"5"]), (2, UPDATE, 1, 99, [b"7", b"0"], [b"7", b"1"])]
+    plain, safe = (
+        [sql.text for sql in row_statements.for_ordered({1: plan}, rows, StatementForm(safe=safe))]
+        for safe in (False, True)
+    )
+    upsert = b"INSERT INTO `d`.`t` (`id`,`bits`) VALUES (%b,%b) ON DUPLICATE KEY UPDATE `id`=%b,`bits`=%b"
+    assert safe == [upsert % (b"6", b"5", b"6", b"5"), upsert % (b"7", b"1", b"7", b"1")]
+    assert plain == [
+        b"INSERT INTO `d`.`t` (`id`,`bits`) VALUES (6,5)",
+        b"UPDATE `d`.`t` SET `id`=7,`bits`=1 WHERE `id`=7 LIMIT 1",
     ]

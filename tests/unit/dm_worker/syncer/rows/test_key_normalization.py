@@ -17,7 +17,7 @@ from dm_worker.syncer.rows.key_normalization import (
     normalizer_of,
     split_literals,
 )
-from pkg.binlog.literals import MembersByName
+from pkg.binlog.literals import MembersByName, marked
 from pkg.mysql.collation_weights import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column
 
@@ -56,7 +56,11 @@ def column(name: str, kind: str, **more: str) -> Column:
         (column("float", "float"), column("double", "double"), key_normalization.FLOAT),
         (column("float", "float(7,2)"), column("float", "float(7,3)"), key_normalization.INCOMPARABLE),
         (column("enum", "enum('a','b')"), column("enum", "enum('a','b','c')"), key_normalization.EXACT),
-        (MembersByName.of(column("enum", "enum('b','a')")), column("enum", "enum('a','b')"), key_normalization.MEMBERS),
+        (
+            marked(MembersByName, column("enum", "enum('b','a')")),
+            column("enum", "enum('a','b')"),
+            key_normalization.MEMBERS,
+        ),
         (column("enum", "enum('z')"), column("enum", "enum('a')"), key_normalization.INCOMPARABLE),
         (column("binary", "binary(4)"), column("binary", "binary(6)"), key_normalization.BINARY),
         (column("varbinary", "varbinary(4)"), column("blob", "blob"), key_normalization.EXACT),
@@ -72,7 +76,9 @@ def test_normalizers_by_types(here: Column, there: Column, kind: str) -> None:
 def test_members_by_name_and_by_number_meet() -> None:
     there = column("enum", "enum('a','it''s')")
     by_name = normalize_function(
-        normalizer_of(MembersByName.of(column("enum", "enum('it''s')")), there, 0, key_normalization.UNKNOWN_CHARSETS)
+        normalizer_of(
+            marked(MembersByName, column("enum", "enum('it''s')")), there, 0, key_normalization.UNKNOWN_CHARSETS
+        )
     )
     assert (by_name(b"'it\\'s'"), by_name(b"'a'"), by_name(b"''")) == (b"2", b"1", b"0")
 

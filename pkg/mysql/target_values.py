@@ -1,0 +1,42 @@
+"""In which forms a target takes values exactly. MySQL and MariaDB take all forms that are used here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from pkg.mysql.introspect import query, server_info
+
+#: A character whose code in latin1 is not its code in UTF-8, and the latter.
+_LATIN1_CHARACTER, _IN_UTF8 = "E4", "C3A4"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetValues:
+    """``text_by_bytes``: a literal may be bytes in any charset (``_latin1 x'E4'``); otherwise text is sent in UTF-8.
+    ``negative_zero``: FLOAT and DOUBLE columns keep it.
+    ``compares_wide_sets``: a SET of 64 members may be compared with a number.
+    ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE takes the new value of a BIT column of more than 56 bits by VALUES().
+    """
+
+    text_by_bytes: bool = True
+    negative_zero: bool = True
+    compares_wide_sets: bool = True
+    upserts_wide_bits: bool = True
+
+
+EXACT_VALUES = TargetValues()
+
+
+def fetch_target_values(conn: Connection[Any]) -> TargetValues:
+    """What this server does. Raises ``pymysql.Error``."""
+    # TiDB keeps latin1 as UTF-8, and knows few charsets beside.
+    ((converted,),) = query(conn, f"SELECT HEX(CONVERT(_latin1 x'{_LATIN1_CHARACTER}' USING utf8mb4))")
+    # TiDB stores 0 for -0e0, which is another value in a condition; it compares a SET as a signed number, and fails
+    # with "overflows bigint"; VALUES() of a BIT has its bytes reversed.
+    exact = server_info(conn).flavor != "tidb"
+    return TargetValues(
+        str(converted) == _IN_UTF8, negative_zero=exact, compares_wide_sets=exact, upserts_wide_bits=exact
+    )
