@@ -27,6 +27,7 @@ from pkg.settings.connections import DBConfig
 
 #: The longest time that one query may take (seconds).
 QUERY_TIMEOUT = 60.0
+_CHECK_ACCOUNT = "Check host, port, user and password."
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
 
@@ -41,7 +42,7 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
             exc.message,
             # The cause is in the message already, except for its code.
             raw=f"code={exc.code}",
-            workaround=exc.workaround or "Check host, port, user and password.",
+            workaround=f"Please check the database connection. {exc.workaround or _CHECK_ACCOUNT}",
             scope=scope,
         ) from exc
 

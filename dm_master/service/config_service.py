@@ -40,10 +40,11 @@ class ConfigService:
         getter = getters.get(request.type)
         if getter is None:
             return pb.GetCfgResponse(msg=f"config type {pb.CfgType.Name(request.type)} is not supported yet")
+        kind = pb.CfgType.Name(request.type).removesuffix("Type").lower()
         text = getter(request.name)
         if text is None:
             return pb.GetCfgResponse(
-                msg=f"{request.name} is not found; see `query-status` or `list-member` for the names"
+                msg=f"{kind} not found: {request.name}; see `query-status` or `list-member` for the names"
             )
         return pb.GetCfgResponse(result=True, cfg=text)
 

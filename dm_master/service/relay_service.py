@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.workers.source_workers import ask_workers, unbound
+from dm_master.workers.source_workers import ask_workers
 from dm_master.workers.stage_wait import relay_reaches, wait_for_all
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -14,6 +14,8 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Seconds that a worker has to remove files.
 PURGE_TIMEOUT = 60.0
+#: DM's words, which scripts look for.
+_OFFLINE = "source relay is operated but the bound worker is offline"
 #: Operation → (desired stage to store, stage that the worker then reports).
 _STAGES = {
     worker_pb.PauseRelay: ("Paused", worker_pb.Paused),
@@ -38,7 +40,8 @@ class RelayService:
         operate(request.source, workers)
         if self._cluster.scheduler.bound_worker(request.source) is None:
             # The worker that the source is bound to later reads the desired stage.
-            return pb.OperateRelayResponse(result=True, msg=str(unbound([request.source])))
+            away = worker_pb.CommonWorkerResponse(result=True, msg=_OFFLINE, source=request.source)
+            return pb.OperateRelayResponse(result=True, sources=[away])
         answers = self._await([request.source], stage)
         return pb.OperateRelayResponse(result=True, sources=answers)
 

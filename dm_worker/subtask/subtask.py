@@ -248,7 +248,12 @@ class SubTask:
     def _report(self, unit_type: pb.UnitType, errs: Sequence[DMError]) -> None:
         for error in errs:
             log.error("unit failed", task=self.name, unit=pb.UnitType.Name(unit_type), error=str(error))
-        self._on_failure(self, unit_type, resumable(errs))
+        may_resume = resumable(errs)
+        if not may_resume:
+            log.warning(
+                "task can't auto resume", task=self.name, source=self.config.source_id, reason="error is not resumable"
+            )
+        self._on_failure(self, unit_type, may_resume)
 
     def _stop_run(self, run: _Run, graceful: bool) -> None:
         deadline = time.monotonic() + self._grace

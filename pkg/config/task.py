@@ -176,7 +176,12 @@ class _TaskReader:
         if mode not in ("", "pessimistic", "optimistic"):
             raise top.error(kind, "shard-mode", f"shard-mode {mode!r} is not valid", "Set pessimistic or optimistic.")
         if old and mode == "optimistic":
-            raise top.error(kind, "is-sharding", "is-sharding contradicts shard-mode", "Remove is-sharding.")
+            raise top.error(
+                kind,
+                "is-sharding",
+                "is-sharding contradicts shard-mode; please use `shard-mode` only.",
+                "Remove is-sharding.",
+            )
         if top.flag("strict-optimistic-shard-mode", False) and mode != "optimistic":
             raise top.error(
                 Code.ConfigStrictOptimisticShardMode,

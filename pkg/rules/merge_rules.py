@@ -6,7 +6,7 @@ The full copy and the prechecks refuse by it what would fail, or be cut, row aft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pkg.mysql.names import qualified, quote
@@ -31,30 +31,43 @@ class TargetProblem:
 
 def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Iterable[str]) -> list[TargetProblem]:
     """Of a route that fills ``columns``. ``target`` None: it would be made from the upstream's CREATE TABLE."""
-    problems = []
-    for name in columns:
-        if upstream.column(name) is not None:
-            what = f"the upstream table has a column {quote(name)} itself, which the route must fill"
-            problems.append(TargetProblem(what, "Give the extract another target-column."))
-        elif target is None:
-            what = (
-                f"the target table does not exist; created like the upstream's, it would lack the column {quote(name)}"
-            )
-            problems.append(
-                TargetProblem(what, "Create the target table with this column, then resume or start the task.")
-            )
-        elif (column := target.column(name)) is None:
-            what = f"the target table {_name(target)} lacks the column {quote(name)}, which the route must fill"
-            problems.append(
-                TargetProblem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL")
-            )
-        elif column.generated:
-            what = (
-                f"the column {quote(name)} of the target table {_name(target)} is generated, so no value can be "
-                "written to it"
-            )
-            problems.append(TargetProblem(what, "Give the extract another target-column."))
-    return problems
+    names = list(columns)
+    problems = [_present(upstream, name) for name in names if upstream.column(name) is not None]
+    wanted = [name for name in names if upstream.column(name) is None]
+    if target is None:
+        return problems + ([_not_created(wanted)] if wanted else [])
+    missing = [name for name in wanted if target.column(name) is None]
+    if missing:
+        problems.append(_missing(target, missing))
+    there = ((name, target.column(name)) for name in wanted)
+    return problems + [_generated(target, name) for name, column in there if column is not None and column.generated]
+
+
+def _present(upstream: TableInfo, name: str) -> TargetProblem:
+    table = _name(upstream)
+    what = f"the upstream table {table} must not contain the extended column {quote(name)}, which the route fills"
+    return TargetProblem(what, "Give the extract another target-column.")
+
+
+def _not_created(names: Sequence[str]) -> TargetProblem:
+    what = (
+        f"the target table with the extended columns {_quoted(names)} does not exist in downstream tables; created "
+        "like the upstream's, it would lack them"
+    )
+    return TargetProblem(what, "Create the target table with these columns, then resume or start the task.")
+
+
+def _missing(target: TableInfo, names: Sequence[str]) -> TargetProblem:
+    what = f"the target table {_name(target)} must contain extended columns that it lacks: {_quoted(names)}"
+    added = ", ".join(f"ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL" for name in names)
+    return TargetProblem(what, f"ALTER TABLE {_name(target)} {added}")
+
+
+def _generated(target: TableInfo, name: str) -> TargetProblem:
+    what = (
+        f"the column {quote(name)} of the target table {_name(target)} is generated, so no value can be written to it"
+    )
+    return TargetProblem(what, "Give the extract another target-column.")
 
 
 def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: TableMapping) -> list[TargetProblem]:
@@ -94,6 +107,10 @@ def holds(column: Column, number: int) -> bool:
         length = _LENGTH.search(column.column_type)
         return length is None or digits <= int(length[1])
     return True
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names))
 
 
 def _name(info: TableInfo) -> str:

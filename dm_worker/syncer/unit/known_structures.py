@@ -97,7 +97,9 @@ class KnownStructures:
     def _put(self, info: TableInfo, origin: str) -> None:
         self._store.prepare()
         self._store.put_table(info)
-        log.info("set a table's structure", table=qualified(info.schema, info.name), origin=origin)
+        log.info(
+            "flush table info: the table's structure is set", table=qualified(info.schema, info.name), origin=origin
+        )
 
     def _server(self, scope: str) -> ServerLookup:
         if scope == "upstream":

@@ -141,11 +141,9 @@ def _by_event(compiled: _Compiled, types: Sequence[str]) -> FilterDecision | Non
     if not types:
         return None
     if listed(types, compiled.events):
-        return (
-            None if compiled.action == "do" else FilterDecision(compiled.action, compiled.rule, f"event {types[0]!r}")
-        )
+        return None if compiled.action == "do" else FilterDecision(compiled.action, compiled.rule, f"event {types[0]}")
     if compiled.action == "do":
-        return FilterDecision("ignore", compiled.rule, f"events, which lack {types[0]!r}")
+        return FilterDecision("ignore", compiled.rule, f"events, which lack {types[0]}")
     return None
 
 

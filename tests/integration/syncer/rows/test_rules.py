@@ -216,7 +216,12 @@ def test_many_rows_at_once(mariadb_upstream: MariaDBServer, target: MariaDBServe
 @pytest.mark.parametrize(
     ("upstream_columns", "target_columns", "code", "what"),
     [
-        ("id INT PRIMARY KEY", "id INT PRIMARY KEY, c_schema INT, c_source INT", 36027, "lacks the column `c_table`"),
+        (
+            "id INT PRIMARY KEY",
+            "id INT PRIMARY KEY, c_schema INT, c_source INT",
+            36027,
+            "must contain extended columns that it lacks: `c_table`",
+        ),
         ("id INT PRIMARY KEY, C_TABLE INT", "id INT PRIMARY KEY, C_TABLE INT", 36027, "has a column `c_table` itself"),
     ],
 )
@@ -292,7 +297,7 @@ def test_a_kind_that_must_not_come_stops_the_task_with_its_place(
         mariadb_upstream.execute("DELETE FROM d.t")
         [error] = run.wait_ended().errors
     assert error.kind is Code.SyncerUnitBinlogEventFilter
-    for part in ("'d.t: Error'", "event 'delete'", "`d`.`t`", "rows event that ends at", "startLocation"):
+    for part in ("'d.t: Error'", "event delete", "`d`.`t`", "rows event that ends at", "startLocation"):
         assert part in error.message
     assert not error.retryable
     assert rows(target, "d.t") == [(1, 1, 1)]
@@ -413,7 +418,7 @@ def test_a_statement_that_must_not_come_stops_the_task_before_any_part_ran(
     )
     error = ended(cfg, spark)
     assert error.kind is Code.SyncerUnitBinlogEventFilter
-    for part in ("'d.b: Error'", "event 'drop table'", "`d`.`b`", "DROP TABLE", "startLocation"):
+    for part in ("'d.b: Error'", "event drop table", "`d`.`b`", "DROP TABLE", "startLocation"):
         assert part in error.message
     assert [name for (name,) in target.execute("SHOW TABLES FROM d")] == ["a", "b"]
 

@@ -112,9 +112,9 @@ ORIGIN = Column("origin", "varchar", "varchar(20)", nullable=False)
     ("there", "texts"),
     [
         (_info("t", ID, V, ORIGIN), []),
-        (_info("t", ID, V), ["lacks the column `origin`"]),
+        (_info("t", ID, V), ["must contain extended columns that it lacks: `origin`"]),
         (_info("t", SMALL, V, ORIGIN), ["does not fit into the target's column, which is int(11)"]),
-        (None, ["would lack the column `origin`", "does not fit into int(11)"]),
+        (None, ["extended columns `origin` does not exist in downstream table", "does not fit into int(11)"]),
     ],
 )
 def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts: list[str]) -> None:
