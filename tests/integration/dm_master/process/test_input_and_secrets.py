@@ -78,6 +78,8 @@ def test_bad_input_is_refused_and_changes_nothing(
     assert "haven't been added" in dmctl("query-status", "-s", "s1")["msg"]
 
     assert dmctl("operate-source", "create", both[0])["result"]
+    for kind in ("task", "source", "master", "worker"):
+        assert f"{kind} not found: x" in dmctl("config", kind, "x")["msg"]
     misspelt = tmp_path / "misspelt.yaml"
     misspelt.write_text("nmae: t\n")
     assert ":1:1" in dmctl("start-task", str(misspelt))["msg"]
@@ -87,3 +89,7 @@ def test_bad_input_is_refused_and_changes_nothing(
     assert foreign["sources"][0]["msg"] == "source not found in task's config"
     assert "not supported yet" in dmctl("start-task", task, "--start-time", "2026-01-02 03:04:05")["msg"]
     assert dmctl("query-status")["tasks"] == []
+    assert dmctl("operate-source", "create", source_file(tmp_path, upstream, "s3"))["result"]
+    away = dmctl("start-relay", "-s", "s3")
+    assert (away["result"], [one["result"] for one in away["sources"]]) == (True, [True])
+    assert away["sources"][0]["msg"] == "source relay is operated but the bound worker is offline"

@@ -20,6 +20,7 @@ from pkg.settings.connections import DBConfig
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 LOST = errors.new(Code.DBBadConn, "connection lost")
+FINAL = errors.new(Code.SyncUnitDDLWrongSequence, "another DDL")
 
 
 class Scripted:
@@ -62,6 +63,8 @@ class Scripted:
                     raise ValueError("a bug")
                 case "fail":
                     return UnitOutcome(errors=[LOST])
+                case "final":
+                    return UnitOutcome(errors=[FINAL])
                 case "done":
                     return UnitOutcome(finished=True)
             self._stop.wait(30)
@@ -168,14 +171,18 @@ def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
     assert subtask.join(60)
 
 
-def test_failures_are_reported_with_whether_they_may_pass() -> None:
+@pytest.mark.parametrize(("end", "may_pass"), [("fail", True), ("final", False)])
+def test_failures_are_reported_with_whether_they_may_pass(
+    end: str, may_pass: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     reported: list[tuple[int, bool]] = []
     subtask = make(
-        "incremental", Scripted(pb.Sync, ["fail"]), on_failure=lambda _, unit, may: reported.append((unit, may))
+        "incremental", Scripted(pb.Sync, [end]), on_failure=lambda _, unit, may: reported.append((unit, may))
     )
     subtask.expect(pb.Running)
     at(subtask, pb.Paused)
-    assert reported == [(pb.Sync, True)]
+    until(lambda: reported == [(pb.Sync, may_pass)])
+    assert ("task can't auto resume" in caplog.text) != may_pass
     subtask.kill()
     assert subtask.join(60)
 
