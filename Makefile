@@ -3,7 +3,7 @@ VENV := .venv/bin
 TESTS ?= tests
 # Test processes side by side. The tests of a file stay together: they share its servers.
 JOBS ?= 2
-SERVER_TESTS := mysql_versions newest_mysql partial_json mariadb_11_8
+SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
 .PHONY: help setup kernel demo test test-servers test-tidb lint bench proto version-before clean
 

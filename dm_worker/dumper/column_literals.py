@@ -56,11 +56,20 @@ _EXACT = UTF8 | {"latin1"}
 #: What a FOREIGN value begins with when it is bytes, and when the server makes no value so long. No text in UTF-8 does.
 ODD, TOO_LONG = b"\xff", b"\xfe"
 #: The error for the latter.
-TOO_LONG_ERROR = "a text with characters that Unicode lacks is longer than the upstream's max_allowed_packet"
+TOO_LONG_ERROR = (
+    "a text with characters that Unicode lacks, or a JSON document, exceeds the upstream's max_allowed_packet"
+)
+#: What a statement has in front of the bytes of a JSON document with types. No literal holds a NUL.
+JSON_MARK = b"\0j x'"
+#: Types of JSON values that a document's text does not tell, by their names in JSON_TYPE.
+_UNTOLD = "'DECIMAL','DATE','TIME','DATETIME','UNSIGNED INTEGER'"
 
 
-def kind_of(column: Column) -> LiteralKind:
+def kind_of(column: Column, *, json_types: bool = False) -> LiteralKind:
+    """``json_types``: the types of values in JSON documents are asked for, see :func:`select_expression`."""
     name = column.type_name
+    if name == "json" and json_types:
+        return LiteralKind.FOREIGN
     if name in _VERBATIM:
         return LiteralKind.VERBATIM
     if name in ("float", "double"):
@@ -72,14 +81,21 @@ def kind_of(column: Column) -> LiteralKind:
     return LiteralKind.FOREIGN if column.charset and column.charset not in _EXACT else LiteralKind.TEXT
 
 
-def introducer_of(column: Column) -> bytes:
+def introducer_of(column: Column, *, json_types: bool = False) -> bytes:
     """How a literal of the column's bytes begins, when it is FOREIGN; otherwise nothing."""
+    if column.type_name == "json":
+        return JSON_MARK if json_types else b""
     return f"_{column.charset} x'".encode() if kind_of(column) is LiteralKind.FOREIGN else b""
 
 
-def select_expression(column: Column) -> str:
-    """What is selected for the column. A FOREIGN one's values are texts if these come back, else bytes behind ODD."""
+def select_expression(column: Column, *, json_types: bool = False) -> str:
+    """What is selected for the column. A FOREIGN one's values are texts if these come back, else bytes behind ODD.
+
+    With ``json_types``, such bytes of a JSON document are the types of its values, a NUL, and its text.
+    """
     name = quote(column.name)
+    if column.type_name == "json" and json_types:
+        return _json_with_types(name)
     if kind_of(column) is LiteralKind.FOREIGN:
         stored, text = f"CAST({name} AS BINARY)", f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
         # ASCII has the same bytes in both, without a second conversion.
@@ -87,6 +103,38 @@ def select_expression(column: Column) -> str:
         odd = f"IFNULL(CONCAT(x'{ODD.hex()}', {stored}), x'{TOO_LONG.hex()}')"
         return f"IF({text if column.charset == 'ascii' else back} <=> {stored}, {text}, {odd})"
     return f"{name}*1e0" if column.type_name == "float" else name
+
+
+def _json_with_types(name: str) -> str:
+    """The types of root, members and cells: JSON_TABLE gives the members of one container after the other, each before
+    those in it, and then the cells likewise."""
+    text = f"CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
+    kind = "JSON_TYPE(COALESCE(`dm member`,`dm cell`))"
+
+    def told(rest: str) -> str:
+        types = f"CONCAT('[\"',JSON_TYPE({name}),{rest})"
+        return f"CONCAT(x'{ODD.hex()}',CAST({types} AS BINARY),x'00',{text})"
+
+    several = told(f"""'",',SUBSTR(JSON_ARRAYAGG({kind}),2)""")
+    found = (
+        f"(SELECT IF(MAX({kind} IN ({_UNTOLD})),{several},{text}) FROM JSON_TABLE({name},'$' COLUMNS("
+        "NESTED PATH '$**.*' COLUMNS(`dm member` JSON PATH '$'),NESTED PATH '$**[*]' COLUMNS(`dm cell` JSON PATH '$')"
+        ")) `dm values`)"
+    )
+    alone = told("""'"]'""")
+    single = f"IF(JSON_TYPE({name}) IN ({_UNTOLD}),{alone},{text})"
+    made = f"IF(JSON_TYPE({name}) IN ('OBJECT','ARRAY'),{found},{single})"
+    # The server makes NULL of what is longer than its packets.
+    return f"IF({name} IS NULL,NULL,IFNULL({made},x'{TOO_LONG.hex()}'))"
+
+
+def text_literal(value: bytes, *, backslash: bool) -> bytes:
+    """Text in UTF-8 as a literal; see :class:`RowRenderer` for ``backslash``."""
+    if backslash:
+        return b"'" + _SPECIAL.sub(lambda match: _ESCAPES[match[0]], value) + b"'"
+    if _SPECIAL.search(value.replace(b"'", b"")):
+        return b"_utf8mb4 x'" + value.hex().encode() + b"'"
+    return b"'" + value.replace(b"'", b"''") + b"'"
 
 
 class RowRenderer:
@@ -144,8 +192,4 @@ class RowRenderer:
         return introducer + value[1:].hex().encode() + b"'" if value[:1] == ODD else self._text(value)
 
     def _text(self, value: bytes) -> bytes:
-        if self._backslash:
-            return b"'" + _SPECIAL.sub(lambda match: _ESCAPES[match[0]], value) + b"'"
-        if _SPECIAL.search(value.replace(b"'", b"")):
-            return b"_utf8mb4 x'" + value.hex().encode() + b"'"
-        return b"'" + value.replace(b"'", b"''") + b"'"
+        return text_literal(value, backslash=self._backslash)

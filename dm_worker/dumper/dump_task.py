@@ -21,7 +21,8 @@ from dm_worker.dumper.chunk_writer import ChunkWriter, schema_text
 from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of
 from dm_worker.dumper.column_literals import introducer_of, kind_of, select_expression
 from dm_worker.dumper.file_names import table_file
-from dm_worker.dumper.insert_statements import statements
+from dm_worker.dumper.insert_statements import Statements, statements
+from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.row_stream import stream
 from dm_worker.dumper.snapshot import DumpSnapshot, SnapshotRendezvous, join_snapshot, lead_snapshot
@@ -52,6 +53,7 @@ class DumpSpec:
     """All that a task needs. ``folder`` is the work folder that all tasks and the driver see.
 
     ``collations_of`` is the server whose default collations the schema files write out, None for as it shows them.
+    ``json_types``: the upstream tells the types of values in its JSON documents.
     """
 
     upstream: DBConfig
@@ -60,6 +62,7 @@ class DumpSpec:
     chunks: tuple[Chunk, ...]
     folder: str
     collations_of: ServerDefaults | None = None
+    json_types: bool = False
 
 
 @dataclass(slots=True)
@@ -228,16 +231,19 @@ class DumpTask:
         options = self._spec.options
         columns = [column for column in info.columns if not column.generated]
         names = ",".join(quote(column.name) for column in columns)
-        fields = ",".join(select_expression(column) for column in columns)
+        typed = self._spec.json_types
+        fields = ",".join(select_expression(column, json_types=typed) for column in columns)
         wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
         where = " WHERE " + " AND ".join(wheres) if wheres else ""
-        rendered = statements(
-            [kind_of(column) for column in columns],
-            [introducer_of(column) for column in columns],
+        rendered: Statements = statements(
+            [kind_of(column, json_types=typed) for column in columns],
+            [introducer_of(column, json_types=typed) for column in columns],
             f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
             options.statement_size,
             backslash=options.escape_backslash,
         )
+        if typed and any(column.type_name == "json" for column in columns):
+            rendered = TypedDocuments(rendered, backslash=options.escape_backslash)
         writer = ChunkWriter(
             self._folder,
             chunk.schema,

@@ -56,6 +56,7 @@ class _Attempt:
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     collations_of: ServerDefaults | None = None
+    json_types: bool = False
     rate: Rate = field(default_factory=Rate)
     rows: int = 0
     size: int = 0
@@ -204,6 +205,7 @@ class DumpUnit:
         rendezvous = SnapshotRendezvous(token, count, options.consistency, flavor, tables, needs_position)
         folder = str(attempt.work.path.absolute())
         spec = DumpSpec(upstream, options, rendezvous, tuple(attempt.chunks), folder, attempt.collations_of)
+        spec = replace(spec, json_types=attempt.json_types)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
@@ -218,7 +220,8 @@ class DumpUnit:
         """Lists tables and chunks, writes the databases' files; the upstream's flavor and those files' sizes."""
         conn = open_session(upstream)
         try:
-            flavor = server_info(conn).flavor
+            info = server_info(conn)
+            flavor, attempt.json_types = info.flavor, info.tells_json_types
             self._check_binlog(conn, flavor)
             if self._cfg.collation_compatible == "strict":
                 attempt.collations_of = fetch_server_defaults(conn)

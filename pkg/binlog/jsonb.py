@@ -28,6 +28,7 @@ SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY = 0x00, 0x01, 0x02, 0x03
 LITERAL, INT16, UINT16, INT32, UINT32 = 0x04, 0x05, 0x06, 0x07, 0x08
 INT64, UINT64, DOUBLE, STRING, OPAQUE = 0x09, 0x0A, 0x0B, 0x0C, 0x0F
 _LITERALS = {0: "null", 1: "true", 2: "false"}
+_UNSIGNED = (UINT16, UINT32, UINT64)
 _NUMBERS = {INT16: "<h", UINT16: "<H", INT32: "<i", UINT32: "<I", INT64: "<q", UINT64: "<Q"}
 #: Deeper documents than the server accepts (it stops at 100).
 _MAX_DEPTH = 128
@@ -41,8 +42,9 @@ def to_text(data: bytes) -> str:
 def to_sql(data: bytes) -> bytes:
     """An SQL expression for the document, for a session with charset utf8mb4.
 
-    It is the quoted text, unless that would lose types: decimals, dates and times, which MySQL keeps as such inside
-    documents, come only out of JSON_OBJECT and JSON_ARRAY. MariaDB, where JSON is text, makes the same text of both.
+    It is the quoted text, unless that would lose types: decimals, dates, times and unsigned numbers, which MySQL keeps
+    as such inside documents, come only out of JSON_OBJECT and JSON_ARRAY. MariaDB, where JSON is text, makes the same
+    text of both.
     """
     plain = _Text(data)
     text = plain.document()
@@ -71,7 +73,7 @@ class _Text:
         if kind == LITERAL:
             return _literal(self._data[at])
         if kind in _NUMBERS:
-            return str(struct.unpack_from(_NUMBERS[kind], self._data, at)[0])
+            return self._integer(struct.unpack_from(_NUMBERS[kind], self._data, at)[0], kind)
         if kind == DOUBLE:
             (number,) = struct.unpack_from("<d", self._data, at)
             if not math.isfinite(number):
@@ -140,6 +142,11 @@ class _Text:
     def _array(self, values: list[str]) -> str:
         return "[" + ", ".join(values) + "]"
 
+    def _integer(self, value: int, kind: int) -> str:
+        # A larger number is unsigned by its text.
+        self.typed = self.typed or (kind in _UNSIGNED and value < 1 << 63)
+        return str(value)
+
     def _double(self, value: float) -> str:
         return repr(value)
 
@@ -167,6 +174,9 @@ class _Sql(_Text):
 
     def _array(self, values: list[str]) -> str:
         return f"JSON_ARRAY({','.join(values)})"
+
+    def _integer(self, value: int, kind: int) -> str:
+        return f"CAST({value} AS UNSIGNED)" if kind in _UNSIGNED else str(value)
 
     def _double(self, value: float) -> str:
         text = repr(value)

@@ -210,7 +210,8 @@ def index_options(cursor: TokenCursor) -> bool:
         elif cursor.accept_any("VISIBLE", "INVISIBLE") or accept_ignored(cursor):
             continue
         elif cursor.at_any("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING") or (
-            cursor.token.kind == "word" and cursor.ahead(1).text == "="
+            # MariaDB shows the name of an engine's option in quotes.
+            cursor.token.kind in ("word", "name") and cursor.ahead(1).text == "="
         ):
             if cursor.at_any("ALGORITHM", "LOCK"):
                 return hashed

@@ -41,6 +41,11 @@ class ServerInfo:
     server_uuid: str
     gtid_on: bool
 
+    @property
+    def tells_json_types(self) -> bool:
+        """Whether it keeps SQL types in JSON documents, and has JSON_TABLE to ask for them."""
+        return self.flavor == "mysql" and self.version >= (8, 0, 4)
+
 
 #: An SQL template and its values.
 BoundStatement = tuple[str, tuple[Any, ...]]

@@ -183,3 +183,53 @@ def test_a_transaction_that_is_a_binlog_file_of_its_own(
         scramble(upstream, 62, 10)
         run.wait_synced(upstream)
     assert_equal(upstream, target, *ALL, "d.large", "d.copied")
+
+
+_MODERN = {
+    "vectors": "(id INT PRIMARY KEY, v VECTOR(3) NOT NULL, t VARCHAR(40), VECTOR INDEX (v) DISTANCE=cosine)",
+    "addresses": "(id UUID PRIMARY KEY DEFAULT UUID_v7(), a INET4, b INET6, j JSON, t TIMESTAMP DEFAULT '2090-01-01')",
+    "words": "(w VARCHAR(40) PRIMARY KEY, n INT, INDEX (n DESC) IGNORED)",
+    "hidden": "(id INT AUTO_INCREMENT PRIMARY KEY, h INT INVISIBLE DEFAULT 3, c TEXT COMPRESSED)",
+}
+
+
+def _write_modern(upstream: MariaDBServer, turn: int) -> None:
+    rows = range(turn * 100, turn * 100 + 15)
+    upstream.execute(
+        *[f"INSERT INTO d.vectors (id, v, t) VALUES ({n}, VEC_FromText('[{n}.5, -1e-7, 3]'), 'v{n}')" for n in rows],
+        f"UPDATE d.vectors SET v = VEC_FromText('[1,2,3]') WHERE id = {turn * 100 + 1}",
+        f"DELETE FROM d.vectors WHERE id = {turn * 100 + 2}",
+        *[f"INSERT INTO d.addresses (a, b, j) VALUES ('10.0.{turn}.{n % 90}', '::{n}', '[{n}.50]')" for n in rows],
+        "UPDATE d.addresses SET j = JSON_SET(j, '$[0]', 1) LIMIT 2",
+        *[f"INSERT INTO d.words (w, n) VALUES ('wörd{n}', {n}), ('WORD {n} ', {n}), ('😀{n}', {n})" for n in rows],
+        f"UPDATE d.words SET n = 0 WHERE w = 'word{turn * 100 + 3}'",
+        *[f"INSERT INTO d.hidden (c) VALUES (REPEAT('compressed {n}', 30))" for n in rows],
+        f"UPDATE d.hidden SET h = {turn} WHERE id % 3 = 1",
+    )
+
+
+def test_what_older_servers_lack(pair: Pair, spark: SparkEngine, tmp_path: Path) -> None:
+    upstream, target = pair
+    upstream.execute("CREATE DATABASE d", *[f"CREATE TABLE d.{name} {body}" for name, body in _MODERN.items()])
+    assert upstream.execute("SELECT @@collation_server") == [("utf8mb4_uca1400_ai_ci",)]
+    _write_modern(upstream, 1)
+    cfg = replace(config(upstream, target, tmp_path), online_ddl=False)
+    dump(cfg, spark)
+    _write_modern(upstream, 2)
+    load(cfg, spark)
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "SET SESSION binlog_row_image = FULL_NODUP",
+            "SET GLOBAL binlog_row_metadata = FULL",
+            "ALTER TABLE d.vectors ADD COLUMN w VECTOR(2) DEFAULT NULL, ALGORITHM=INSTANT",
+            "CREATE OR REPLACE TABLE d.made (id UUID PRIMARY KEY, v VECTOR(3)) SELECT id FROM d.addresses",
+            "ALTER TABLE d.words ALTER INDEX n NOT IGNORED, ADD COLUMN u UUID DEFAULT NULL",
+        )
+        _write_modern(upstream, 3)
+        run.wait_synced(upstream)
+        upstream.execute("SET GLOBAL binlog_row_metadata = NO_LOG")
+    for table, shown in (
+        ("vectors", "id, HEX(v), t, w"), ("addresses", "*"), ("words", "*"), ("hidden", "id, h, c"), ("made", "id"),
+    ):  # fmt: skip
+        rows = f"SELECT {shown} FROM d.{table} ORDER BY 1"
+        assert target.execute(rows) == upstream.execute(rows), table

@@ -135,7 +135,7 @@ _DOCUMENTS = [
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("servers", ["5.7", "8.0"], indirect=True)
+@pytest.mark.parametrize("servers", [version for version in MYSQL_TRIED if version != "5.6"], indirect=True)
 def test_json_and_what_is_generated_from_it(pair: Pair, spark: SparkEngine, tmp_path: Path) -> None:
     upstream, target = pair
     large = json.dumps([{"n": n, "text": "x" * 300} for n in range(400)])
@@ -147,7 +147,7 @@ def test_json_and_what_is_generated_from_it(pair: Pair, spark: SparkEngine, tmp_
     conn = upstream.connect()
     fill = [
         *[f"('{document.translate(_ESCAPED)}', {i})" for i, document in enumerate([*_DOCUMENTS, large])],
-        # Values of SQL's own types keep their text only: JSON's text does not tell them.
+        # Of binary strings the text is kept, and of all SQL types from servers that do not tell them.
         "(CAST(TIMESTAMP'2024-02-29 12:13:14.000001' AS JSON), 1)", "(CAST(DATE'2024-02-29' AS JSON), 2)",
         "(CAST(TIME'-12:13:14.5' AS JSON), 3)", "(CAST(12.5 AS JSON), 4)",
         "(CAST(X'00ff' AS JSON), 5)", "(NULL, 7)",
@@ -173,7 +173,8 @@ def test_json_and_what_is_generated_from_it(pair: Pair, spark: SparkEngine, tmp_
         run.wait_synced(upstream, 120)
     for table in ("d.copied", "d.replicated"):
         assert contents(target, table) == contents(upstream, table), table
-        plain = f"SELECT id, JSON_TYPE(j), k, s FROM {table} WHERE v NOT BETWEEN 1 AND 5 OR id < 10 ORDER BY id"
+        told = "v <> 5 OR id < 10" if upstream.version != "5.7" else "v NOT BETWEEN 1 AND 5 OR id < 10"
+        plain = f"SELECT id, JSON_TYPE(j), k, s FROM {table} WHERE {told} ORDER BY id"
         assert target.execute(plain) == upstream.execute(plain)
 
 

@@ -137,7 +137,8 @@ static int kind_by_first(Statements *self, unsigned char first)
     if (first == TOO_LONG) {
         self->broken = 1;
         PyErr_SetString(PyExc_ValueError,
-                        "a text with characters that Unicode lacks is longer than the upstream's max_allowed_packet");
+                        "a text with characters that Unicode lacks, or a JSON document, exceeds the upstream's "
+                        "max_allowed_packet");
         return -1;
     }
     return first == ODD ? 'h' : 't';

@@ -22,6 +22,7 @@ TEXTS = [
     "CREATE TABLE `t` (`a` int ENGINE_ATTRIBUTE '{}' NOT SECONDARY, `b` char(1) DEFAULT _utf8mb4'x')",
     "CREATE TABLE `t` (`a` int NOT NULL, `b` int GENERATED ALWAYS AS (`a` + 1) VIRTUAL NOT NULL COMMENT 'x' UNIQUE KEY)",
     "CREATE TABLE `t` (`v` VECTOR(5), `vector` int, VECTOR INDEX (`v`) M=8 DISTANCE=cosine)",
+    "CREATE TABLE `t` (`v` VECTOR(5), VECTOR KEY `v` (`v`) `M`=8 `DISTANCE`=cosine)",
     "CREATE TABLE `t` (`id` int, `d` date, PRIMARY KEY (`id`)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb3\n"
     "/*!50100 PARTITION BY RANGE (`id`)\nSUBPARTITION BY HASH (`id`)\n"
     "(PARTITION p0 VALUES LESS THAN (10) DATA DIRECTORY = '/x' ENGINE = InnoDB,\n"

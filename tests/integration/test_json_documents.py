@@ -1,18 +1,25 @@
-"""Hazard: what MySQL logs of an update of JSON in part is applied as another update.
+"""Hazard: MySQL's JSON documents lose the SQL types of their values in a dump, or what it logs of an update in part is
+applied as another update.
 
-The oracle is the server: the rows that its binlog becomes must be those that it has.
+The oracle is the server: what its binlog or its rows become must be what it has.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from dm_worker.dumper.column_literals import introducer_of, kind_of, select_expression
+from dm_worker.dumper.insert_statements import statements
+from dm_worker.dumper.json_types import TypedDocuments
+from dm_worker.dumper.row_stream import stream
 from pkg.binlog import constants as c
+from pkg.mysql.schema import Column
 from tests.harness.mysql import MYSQL_TRIED, MySQLServer
 from tests.harness.process import up
 from tests.integration.binlog_replay import SESSION, apply_changes, decode, events_between, here
@@ -129,3 +136,48 @@ def test_updates_in_part_give_the_rows_that_the_server_has(server: MySQLServer, 
     assert server.execute(SESSION, shown.format("dst")) == server.execute(SESSION, shown.format("src"))
     types = "SELECT id, JSON_TYPE(j), JSON_STORAGE_SIZE(CAST(CAST(j AS CHAR) AS JSON)) FROM d.{} ORDER BY id"
     assert server.execute(types.format("dst")) == server.execute(types.format("src"))
+
+
+def _types(statement: bytes) -> bytes:
+    """An expression for a document without the precision of its decimals, which their text does not tell."""
+    return re.sub(rb"DECIMAL\(\d+,", b"DECIMAL(", statement)
+
+
+@pytest.mark.parametrize("backslash", [True, False])
+def test_a_dump_keeps_the_types_of_all_values(server: MySQLServer, backslash: bool) -> None:
+    server.wipe()
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.src (id INT, j JSON)", "CREATE TABLE d.dst LIKE d.src")
+    rnd = random.Random(7)
+    start = here(server)
+    rows = ["NULL", "'null'", "'{}'", "'[]'", *(f"JSON_EXTRACT(JSON_ARRAY({value}), '$[0]')" for value in _TYPED)]
+    for _ in range(200):
+        document = _document(rnd)
+        text = f"CAST({_quoted(json.dumps(document))} AS JSON)"
+        rows.append(_changed(rnd, text, document) if rnd.random() < 0.8 else text)
+    server.execute(*(f"INSERT INTO d.src VALUES ({number}, {row})" for number, row in enumerate(rows)))
+    columns = [Column("id", "int", "int"), Column("j", "json", "json")]
+    plain = statements(
+        [kind_of(column, json_types=True) for column in columns],
+        [introducer_of(column, json_types=True) for column in columns],
+        b"INSERT INTO d.dst VALUES\n",
+        20_000,
+        backslash=backslash,
+    )
+    consumer = TypedDocuments(plain, backslash=backslash)
+    conn = server.connect()
+    fields = ",".join(select_expression(column, json_types=True) for column in columns)
+    pieces = [piece for found, _ in stream(conn, f"SELECT {fields} FROM d.src", lambda _: consumer) for piece in found]
+    written_text = b"".join(piece for _, piece in pieces + consumer.finish())
+    with conn.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = %s", ("" if backslash else "NO_BACKSLASH_ESCAPES",))
+        for one in written_text.split(b";\n")[:-1]:
+            cursor.execute(one)
+    conn.close()
+    events = events_between(server, start, here(server).position)
+    read, written = (
+        {after[0]: _types(after[1]) for _, _, after in decode(server, events, "d", name, key=[0]).images if after}
+        for name in ("src", "dst")
+    )
+    assert written == read
+    assert len(read) == len(rows)
+    assert sum(b"CAST(" in literal for literal in read.values()) > 80
