@@ -8,6 +8,7 @@ import pymysql
 
 from dm_master.precheck.result import CheckFinding, fail
 from dm_master.rules.inspected_upstream import InspectedUpstream
+from pkg.config.model import Meta
 from pkg.mysql.introspect import query
 
 _MARIADB_GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
@@ -16,27 +17,30 @@ _HINT = "Copy again with task-mode all, or give a position that the upstream sti
 
 def check_meta_position(upstream: InspectedUpstream) -> list[CheckFinding]:
     meta = upstream.subtask.meta
-    if meta is None:
-        return []
+    return [] if meta is None else check_position(upstream, meta, "meta")
+
+
+def check_position(upstream: InspectedUpstream, meta: Meta, what: str) -> list[CheckFinding]:
+    """Whether the upstream still has the binlog behind ``meta``; findings call the position that of ``what``."""
     if upstream.subtask.enable_gtid and meta.binlog_gtid:
         if upstream.info.flavor == "mariadb":
-            return _mariadb_gtid(upstream, meta.binlog_gtid)
-        return _mysql_gtid(upstream, meta.binlog_gtid)
+            return _mariadb_gtid(upstream, meta.binlog_gtid, what)
+        return _mysql_gtid(upstream, meta.binlog_gtid, what)
     if not meta.binlog_name:
-        return [fail("meta has only binlog-gtid, but the source has enable-gtid: false", "Add binlog-name.")]
-    return _file_position(upstream, meta.binlog_name, meta.binlog_pos)
+        return [fail(f"{what} has only binlog-gtid, but the source has enable-gtid: false", "Add binlog-name.")]
+    return _file_position(upstream, meta.binlog_name, meta.binlog_pos, what)
 
 
-def _file_position(upstream: InspectedUpstream, name: str, position: int) -> list[CheckFinding]:
+def _file_position(upstream: InspectedUpstream, name: str, position: int, what: str) -> list[CheckFinding]:
     files = {str(row[0]): int(row[1]) for row in query(upstream.conn, "SHOW BINARY LOGS")}
     if name not in files:
-        return [fail(f"binlog file {name} of meta is not on the upstream", _HINT)]
+        return [fail(f"binlog file {name} of {what} is not on the upstream", _HINT)]
     if position > files[name]:
-        return [fail(f"position {position} of meta is beyond the end of {name}, {files[name]}", _HINT)]
+        return [fail(f"position {position} of {what} is beyond the end of {name}, {files[name]}", _HINT)]
     return []
 
 
-def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[CheckFinding]:
+def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str, what: str) -> list[CheckFinding]:
     try:
         row = query(
             upstream.conn,
@@ -44,27 +48,27 @@ def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[CheckFinding
             (gtid_set, gtid_set),
         )[0]
     except pymysql.Error:
-        return [fail(f"binlog-gtid {gtid_set!r} of meta is not a GTID set", "Correct it.")]
+        return [fail(f"binlog-gtid {gtid_set!r} of {what} is not a GTID set", "Correct it.")]
     if not row[0]:
-        return [fail("the upstream purged transactions that binlog-gtid of meta does not have", _HINT)]
+        return [fail(f"the upstream purged transactions that binlog-gtid of {what} does not have", _HINT)]
     if not row[1]:
-        return [fail("binlog-gtid of meta has transactions that the upstream never had", _HINT)]
+        return [fail(f"binlog-gtid of {what} has transactions that the upstream never had", _HINT)]
     return []
 
 
-def _mariadb_gtid(upstream: InspectedUpstream, text: str) -> list[CheckFinding]:
+def _mariadb_gtid(upstream: InspectedUpstream, text: str, what: str) -> list[CheckFinding]:
     wanted = _domains(text)
     if wanted is None:
-        return [fail(f"binlog-gtid {text!r} of meta is not a GTID set", "Write it as domain-server-sequence,… .")]
+        return [fail(f"binlog-gtid {text!r} of {what} is not a GTID set", "Write it as domain-server-sequence,… .")]
     ahead = _domains(upstream.variable("gtid_binlog_pos")) or {}
     beyond = [domain for domain, sequence in wanted.items() if sequence > ahead.get(domain, 0)]
     if beyond:
-        return [fail("binlog-gtid of meta has transactions that the upstream never had", _HINT)]
+        return [fail(f"binlog-gtid of {what} has transactions that the upstream never had", _HINT)]
     first = query(upstream.conn, "SHOW BINARY LOGS")[0][0]
     listed = query(upstream.conn, f"SHOW BINLOG EVENTS IN {upstream.conn.escape(str(first))} LIMIT 3")
     gone = next((_domains(str(row[5]).strip("[]")) for row in listed if row[2] == "Gtid_list"), None) or {}
     if any(sequence > wanted.get(domain, 0) for domain, sequence in gone.items()):
-        return [fail("the upstream purged transactions that binlog-gtid of meta does not have", _HINT)]
+        return [fail(f"the upstream purged transactions that binlog-gtid of {what} does not have", _HINT)]
     return []
 
 

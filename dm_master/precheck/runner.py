@@ -20,6 +20,7 @@ from dm_master.precheck import (
     rule_checks,
     server_checks,
     table_checks,
+    takeover_check,
 )
 from dm_master.precheck.result import CheckFinding, CheckResult, PrecheckResult, conclude, from_error
 from dm_master.precheck.table_checks import TablesByTarget
@@ -138,8 +139,9 @@ def run_prechecks(
     err_count: int = 10,
     warn_count: int = 10,
     only: Sequence[str] = (),
+    remove_meta: bool = False,
 ) -> PrecheckResult:
-    """Checks a task before it starts; ``only`` selects some of its sources.
+    """Checks a task before it starts; ``only`` selects some of its sources. ``remove_meta``: its meta tables go first.
 
     Every problem of the servers is in the answer. Raises 20031 for sources that do not exist.
     """
@@ -163,6 +165,8 @@ def run_prechecks(
                 stack.callback(upstream.close)
                 upstreams.append(upstream)
         results += _check_target(target, task, subtasks, upstreams) if target is not None else ()
+        if target is not None and not remove_meta:
+            results += [_takeover(upstream, target) for upstream in upstreams]
         # Shards of a running task may differ for a while: some have executed a DDL and others not yet.
         fresh = target is None or not any(target.has_progress(subtask) for subtask in subtasks)
         copied = fresh and task.task_mode in _DUMP
@@ -331,6 +335,15 @@ def _check_target(
             "check if connection concurrency exceeds database's maximum connection limit",
             lambda: privilege_checks.check_load_connections(target, subtasks),
         )
+
+
+def _takeover(upstream: InspectedUpstream, target: InspectedServer) -> CheckResult:
+    return _result(
+        target,
+        "dm takeover check",
+        "check whether the task can go on from what DM left of it",
+        lambda: takeover_check.check_takeover(upstream, target),
+    )
 
 
 def _targets(upstreams: Sequence[InspectedUpstream]) -> list[TableId]:

@@ -30,6 +30,7 @@ class RunPrechecks(Protocol):
         err_count: int,
         warn_count: int,
         only: Sequence[str],
+        remove_meta: bool = False,
     ) -> PrecheckResult: ...
 
 
@@ -86,7 +87,9 @@ class TaskService:
         known = self._cluster.scheduler.sources()
         subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
         names = [subtask.source_id for subtask in subtasks]
-        found = self._steps.precheck(task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names)
+        found = self._steps.precheck(
+            task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names, remove_meta=request.removeMeta
+        )
         if not found.passed:
             return pb.StartTaskResponse(checkResult=found.text)
         subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]

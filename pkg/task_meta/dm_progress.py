@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -63,6 +65,18 @@ def read_progress(conn: Connection[Any], schema: str, task: str, source: str) ->
             if is_foreign(str(data))
         ),
     )
+
+
+def read_structures(
+    conn: Connection[Any], schema: str, task: str, source: str
+) -> Iterator[tuple[tuple[str, str], object]]:
+    """The structures that DM recorded with its checkpoint, as parsed JSON. Raises ``pymysql.Error``."""
+    name = qualified(schema, f"{task}_syncer_checkpoint")
+    rows = query(conn, f"SELECT cp_schema, cp_table, table_info FROM {name} WHERE id = %s AND is_global = 0", (source,))
+    for table_schema, table, text in rows:
+        data = json.loads(text)
+        if isinstance(data, dict) and "format" not in data:
+            yield (str(table_schema), str(table)), data
 
 
 def _location(name: Any, pos: Any, gtid: Any) -> Location | None:
