@@ -10,7 +10,7 @@ was set by hand the dump's files don't count: what happened to the tables since 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
@@ -65,23 +65,22 @@ class SchemaSource:
         self._unaltered = unaltered
         #: What DM left, until it is needed first.
         self._foreign: dict[tuple[str, str], TableInfo] = {}
+        self._ghosts: Mapping[tuple[str, str], tuple[str, str]] = {}
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
         #: Names whose schema files of the dump do not count any more; table '' for a whole schema.
         self._given_up: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def restore(
-        self,
-        tables: list[TableInfo],
-        given_up: Iterable[tuple[str, str]] = (),
-        foreign: Iterable[TableInfo] = (),
-    ) -> None:
-        """What the checkpoint stored: structures, names that were dropped or renamed (table '': the schema was), and
-        structures that DM left there."""
+    def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
+        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
         self._given_up.update(given_up)
-        self._foreign = {(info.schema, info.name): info for info in foreign}
         for info in tables:
             self.tracker.set_table(info)
+
+    def take_over(self, foreign: Iterable[TableInfo], ghosts: Mapping[tuple[str, str], tuple[str, str]]) -> None:
+        """Structures that DM left. ``ghosts``: the tables among them that online DDL made like others."""
+        self._foreign = {(info.schema, info.name): info for info in foreign}
+        self._ghosts = ghosts
 
     def take_changes(self) -> tuple[list[TableInfo], list[tuple[str, str]]]:
         """Structures to store with the next checkpoint, and names that are given up; once each."""
@@ -136,7 +135,10 @@ class SchemaSource:
 
     def _adapted(self, name: tuple[str, str], table_map: TableMap | None) -> AdaptedStructure | None:
         stored = self._foreign.get(name)
-        return None if stored is None else adapted(stored, self._upstream(*name), self._server, table_map)
+        if stored is None:
+            return None
+        # A ghost table may be gone by now; the real one has its columns then.
+        return adapted(stored, self._upstream(*self._ghosts.get(name, name)), self._server, table_map)
 
     def _present(self, table_map: TableMap) -> TableInfo:
         """The structure that upstream or target have now, as far as it is proven to be that of the rows."""

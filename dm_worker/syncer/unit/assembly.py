@@ -215,7 +215,9 @@ class RunAssembly:
             unaltered=self._is_unaltered,
         )
         stored = durable.structures
-        source.restore(stored.tables, stored.given_up, () if takeover is None else takeover.structures)
+        source.restore(stored.tables, stored.given_up)
+        if takeover is not None:
+            source.take_over(takeover.structures, takeover.ghosts)
         return source
 
     def _is_unaltered(self, table: str) -> bool:

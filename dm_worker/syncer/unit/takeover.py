@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dm_worker.syncer.checkpoint.meta_store import DurableState
+from pkg import ddl
 from pkg.binlog.position import Location
+from pkg.errors import DMError
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
-from pkg.schema_tracker import ServerDefaults, table_of_tidb_model
+from pkg.schema_tracker import SchemaTracker, ServerDefaults, table_of_tidb_model
 from pkg.task_meta.unsettled_ddl import obstacle
 
 #: So many tables are named in a text.
@@ -23,6 +25,8 @@ class TakeoverFacts:
 
     place: Location
     structures: list[TableInfo] = field(default_factory=list)
+    #: Ghost tables, whose structures follow from those of the real tables and what changed them; and the real tables.
+    ghosts: dict[TableId, TableId] = field(default_factory=dict)
     unusable: list[tuple[TableId, str]] = field(default_factory=list)
     ahead: Sequence[TableId] = ()
     online_changes: int = 0
@@ -52,7 +56,31 @@ def takeover_of(durable: DurableState, server: ServerDefaults, *, foreign: bool)
             facts.structures.append(table_of_tidb_model(one.data, *one.table, server))
         except ValueError as exc:
             facts.unusable.append((one.table, str(exc)))
+    _add_ghosts(facts, durable, server)
     return facts
+
+
+def _add_ghosts(facts: TakeoverFacts, durable: DurableState, server: ServerDefaults) -> None:
+    """DM follows no ghost table: it remembers the statements. The tool made it like the real table."""
+    known = {(info.schema, info.name): info for info in (*durable.structures.tables, *facts.structures)}
+    for name, record in durable.ghosts.items():
+        real = known.get(record.other)
+        left_by_dm = record.ddls and all(one.session is None for one in record.ddls)
+        if real is None or name in known or not left_by_dm:
+            continue
+        try:
+            statements = [
+                ddl.parse(one.sql, default_schema=name[0], flavor=server.flavor, version=server.version)
+                for one in record.ddls
+            ]
+            first = real.renamed(*name)
+            made = [first, *SchemaTracker(server).stages(first, statements)][-1]
+        except DMError as exc:
+            facts.unusable.append((name, exc.message))
+            continue
+        if made is not None:
+            facts.structures.append(made)
+            facts.ghosts[name] = record.other
 
 
 def takeover_text(facts: TakeoverFacts, until: Location | None) -> str:

@@ -88,6 +88,32 @@ def test_a_takeover_that_dies_again_and_again_ends_equal(
     ]
 
 
+def test_an_online_change_of_dm_ends_here(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """DM has no structure of the ghost table, whose rows are the real table's behind the swap."""
+    _both(mariadb_upstream, target)
+    mariadb_upstream.execute("CREATE TABLE d._moved_gho LIKE d.moved", "ALTER TABLE d._moved_gho ADD COLUMN late INT")
+    mariadb_upstream.execute("INSERT INTO d._moved_gho SELECT *, NULL FROM d.moved")
+    cfg = subtask(mariadb_upstream, target, meta=None, task_mode="all", online_ddl=True)
+    here = location(mariadb_upstream)
+    state = DMState(target)
+    state.make_checkpoint()
+    state.put_checkpoint(here)
+    state.put_table("d", "moved", here, "moved")
+    state.put_online_change(("d", "_moved_gho"), ("d", "moved"), "ALTER TABLE `d`.`_moved_gho` ADD COLUMN `late` INT")
+    mariadb_upstream.execute(
+        "RENAME TABLE d.moved TO d._moved_del, d._moved_gho TO d.moved",
+        "UPDATE d.moved SET late = 7 WHERE id = 1",
+        "ALTER TABLE d.moved MODIFY a INT AFTER b",
+        "INSERT INTO d.moved (id, a, b) VALUES (3, 30, 31)",
+    )
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+        assert "1 online changes" in run.unit.status().takenOver
+    assert_equal(mariadb_upstream, target, "d.moved")
+
+
 def test_a_checkpoint_of_an_early_dm_by_gtid_and_relay(
     mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:

@@ -101,7 +101,7 @@ def _source(stored: TableInfo, upstream: TableInfo | None, *, unaltered: bool) -
         schema_charset=lambda _: ("latin1", "latin1_swedish_ci"),
         unaltered=lambda _: unaltered,
     )
-    source.restore([], [], [stored])
+    source.take_over([stored], {})
     return source
 
 

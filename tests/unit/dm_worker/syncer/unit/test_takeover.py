@@ -8,7 +8,7 @@ import pytest
 
 from dm_worker.syncer.checkpoint.checkpoint_table import ForeignStructure, StoredStructures
 from dm_worker.syncer.checkpoint.meta_store import DurableState
-from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
+from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord
 from dm_worker.syncer.unit.takeover import takeover_of, takeover_text
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
@@ -48,6 +48,27 @@ def test_the_text_names_all_that_is_taken_over_and_all_that_is_not() -> None:
     ):
         assert part in text
     assert takeover_text(facts, None).endswith("not in safe mode")
+
+
+def test_a_ghost_table_is_its_real_table_with_what_changed_it() -> None:
+    """DM records no structure of it; behind the swap its rows are the real table's."""
+    change = GhostDDL("ALTER TABLE `d`.`_good_gho` ADD COLUMN `late` INT FIRST")
+    durable = _durable()
+    durable.ghosts = {
+        ("d", "_good_gho"): GhostRecord("d", "good", (change,)),
+        ("d", "_odd_gho"): GhostRecord("d", "odd", (change,)),
+    }
+    facts = takeover_of(durable, ServerDefaults(), foreign=True)
+    assert facts is not None
+    (ghost,) = [info for info in facts.structures if info.name == "_good_gho"]
+    assert [column.name for column in ghost.columns] == ["late", "id", "a", "b", "c"]
+    assert facts.ghosts == {("d", "_good_gho"): ("d", "good")}
+    # A run after the first has learned the real table, and has stored it in the form of this program.
+    durable.structures = StoredStructures(tables=[info for info in facts.structures if info.name == "good"])
+    durable.taken_over = _HERE
+    later = takeover_of(durable, ServerDefaults(), foreign=False)
+    assert later is not None
+    assert later.structures == [ghost]
 
 
 def test_a_later_run_says_where_it_was_taken_over() -> None:
