@@ -134,7 +134,7 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     worker.start()
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
-    assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint (mysql-bin.")
+    assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint [position: (mysql-bin.")
 
     cluster.ok("stop-task", "t")
     exported = tmp_path / "exported"

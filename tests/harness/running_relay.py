@@ -16,7 +16,7 @@ from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import SQLServer
 
 #: The flag in FORMAT_DESCRIPTION that says that a server is writing the file: no server sends it.
-_IN_USE_AT = 21
+IN_USE_AT = 21
 
 
 def source_of(server: SQLServer, **options: Any) -> SourceConfig:
@@ -82,7 +82,7 @@ def same_files(server: SQLServer, subdir: SubDir, *, first: str = "") -> list[st
         # Ours first: what the server adds in between is in theirs alone.
         ours = (subdir.path / name).read_bytes()
         theirs = bytearray((server.data / name).read_bytes())
-        theirs[_IN_USE_AT] &= ~1
+        theirs[IN_USE_AT] &= ~1
         if name == end.name:
             # The server may have added an event of its own after the relay had caught up.
             theirs = theirs[: len(ours)]
