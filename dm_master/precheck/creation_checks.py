@@ -23,6 +23,7 @@ from dm_master.precheck import creation_trial
 from dm_master.precheck.creation_trial import TrialAnswer
 from dm_master.precheck.result import CheckFinding, from_error, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.task_setup.server_steps import known_defaults
 from dm_master.task_setup.task_split import target_session
 from pkg.config.model import TaskConfig
 from pkg.ddl import parse, with_collations
@@ -134,7 +135,8 @@ def check_creations(
     in_part = False
     for upstream, tables in _new_tables(upstreams, _existing(target)):
         creations, problems = _creations(task, upstream, tables)
-        session = {**dict(target_session(target.info, upstream.variable("sql_mode"), task)), "foreign_key_checks": "0"}
+        session = dict(target_session(known_defaults(target.conn), upstream.variable("sql_mode"), task))
+        session["foreign_key_checks"] = "0"
         answers = _Answers(task, session, known)
         problems += answers.of(creations) + _refused_schemas(upstream, target, known)
         certain = upstream.starts_now(target)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from typing import Any
 
 import pymysql
+from pymysql.connections import Connection
 
 from dm_master.inspection.inspected_server import QUERY_TIMEOUT
-from dm_master.task_setup.task_split import needs_start_position, target_session, with_start_position
+from dm_master.task_setup.task_split import (
+    TARGET_DEFAULTS,
+    needs_start_position,
+    target_session,
+    with_start_position,
+)
 from pkg import errors
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
@@ -42,11 +49,18 @@ def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
     Raises the connections' ``DMError``, or 11125 for an upstream that writes no binlog.
     """
     with contextlib.closing(connect(subtask.to, scope="downstream")) as connection:
-        target = server_info(connection)
+        known = known_defaults(connection)
     with contextlib.closing(connect(subtask.from_, scope="upstream")) as connection:
         sql_mode = str(query(connection, "SELECT @@GLOBAL.sql_mode")[0][0])
-    session = target_session(target, sql_mode, task)
+    session = target_session(known, sql_mode, task)
     return fill_start_position(replace(subtask, to=replace(subtask.to, session=session)))
+
+
+def known_defaults(target: Connection[Any]) -> frozenset[str]:
+    """Those of :data:`TARGET_DEFAULTS` that the target has. Raises pymysql.Error."""
+    names = ", ".join(f"'{name}'" for name in TARGET_DEFAULTS)
+    rows = query(target, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+    return frozenset(str(name).lower() for name, _ in rows)
 
 
 def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:

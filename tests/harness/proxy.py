@@ -21,6 +21,8 @@ class CountingProxy:
     def __init__(self, port: int, delay: float = 0.0, at: int = 0) -> None:
         self._target = port
         self.delay = delay
+        #: New connections are ended at once, as by a load balancer that knows no server.
+        self.refusing = False
         self.round_trips = 0
         self.port = at or free_port()
         self._sockets: list[socket.socket] = []
@@ -48,6 +50,11 @@ class CountingProxy:
         for client in self._clients:
             _end(client)
 
+    def cut(self) -> None:
+        """Ends all connections, on both sides."""
+        for sock in list(self._sockets):
+            _end(sock)
+
     def close(self) -> None:
         """Ends it and all of its connections."""
         self.release()
@@ -61,7 +68,13 @@ class CountingProxy:
                 client, _ = self._server.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                if self.refusing:
+                    raise ConnectionRefusedError
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # the server is away
+                client.close()
+                continue
             for sock in (client, server):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._sockets += [client, server]

@@ -94,7 +94,8 @@ def apply_bucket(
                     return bucket_writer.run(content, fast=True)
                 except _NotExact:
                     writer.conn.rollback()
-                    return bucket_writer.run(content, fast=False)
+                    with writer.checking_in_place():
+                        return bucket_writer.run(content, fast=False)
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", statement="ROLLBACK") from exc
         except _OldLimit:
@@ -173,6 +174,8 @@ class _BucketWriter:
             # When the answer to this is lost, the next attempt finds the marker either way.
             self._conn.commit()
         except (pymysql.Error, OSError) as exc:
+            if fast and self._writer.checks_late and refused_rows.is_duplicate(exc):
+                raise _NotExact from exc
             raise classify(exc, scope="downstream", statement="COMMIT") from exc
         return BucketResult(self._bucket, content.changes, self._statements)
 

@@ -61,6 +61,11 @@ def is_of_a_row(exc: BaseException) -> bool:
     return error_number(exc) not in _WHOLE
 
 
+def is_duplicate(exc: BaseException) -> bool:
+    """Whether the server found another row with a key."""
+    return error_number(exc) == _DUPLICATE
+
+
 def first_bad(count: int, refused: Callable[[int, int], bool]) -> int:
     """The first of ``count`` rows that is refused when rows are written in order.
 

@@ -35,6 +35,8 @@ TRUST = 60.0
 UNLOADABLE = 600.0
 #: Prepared statements that a connection keeps. Servers allow 16382 by default, over all connections.
 MOST_PREPARED = 64
+#: Whether an optimistic transaction of TiDB looks for duplicate keys at its statements, and not at its COMMIT.
+CHECKS_IN_PLACE = "tidb_constraint_check_in_place"
 _VARIABLES = (
     "log_bin",
     "binlog_format",
@@ -43,6 +45,8 @@ _VARIABLES = (
     "wsrep_on",
     "version",
     "innodb_autoinc_lock_mode",
+    "tidb_txn_mode",
+    CHECKS_IN_PLACE,
 )
 #: Whether a table has triggers that this user sees, and whether it would see them. Grants by a role don't count here.
 _OWN_TRIGGER = "PRIVILEGE_TYPE = 'TRIGGER' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
@@ -62,8 +66,8 @@ TargetAddress = tuple[DBConfig, tuple[tuple[str, str], ...]]
 class TargetWriter:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
     keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
-    ``bulk``: the server executes in bulk. ``reused``: opened for an earlier transaction, so the settings may be
-    others now.
+    ``bulk``: the server executes in bulk. ``checks_late``: duplicate keys are an error of the COMMIT. ``reused``:
+    opened for an earlier transaction, so the settings may be others now.
     """
 
     conn: Connection[Any]
@@ -71,8 +75,19 @@ class TargetWriter:
     loads: bool
     loads_side_by_side: bool
     bulk: bool = False
+    checks_late: bool = False
     reused: bool = False
     _prepared: dict[bytes, PreparedStatement] = field(default_factory=dict)
+
+    @contextmanager
+    def checking_in_place(self) -> Iterator[None]:
+        """Within it, a statement that makes a duplicate key fails itself. Raises the driver's exceptions."""
+        if not self.checks_late:
+            yield
+            return
+        query(self.conn, f"SET SESSION {CHECKS_IN_PLACE} = ON")
+        yield
+        query(self.conn, f"SET SESSION {CHECKS_IN_PLACE} = OFF")
 
     def prepare(self, text: bytes, columns: int) -> PreparedStatement:
         """A statement of bulk executions, kept with the connection. Nothing may be on its way.
@@ -188,7 +203,13 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> TargetWriter:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
     most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
     # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
-    return TargetWriter(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2", takes_bulk(found))
+    side_by_side = found.get("innodb_autoinc_lock_mode") == "2"
+    return TargetWriter(conn, most_bytes, loads(found), side_by_side, takes_bulk(found), checks_late(found))
+
+
+def checks_late(variables: Mapping[str, str]) -> bool:
+    """Whether a session with these variables finds duplicate keys at its COMMIT alone."""
+    return variables.get("tidb_txn_mode") == "optimistic" and variables.get(CHECKS_IN_PLACE) == "OFF"
 
 
 def loads(variables: Mapping[str, str]) -> bool:

@@ -6,11 +6,10 @@ import dataclasses
 
 import pytest
 
-from dm_master.task_setup.task_split import needs_start_position, split_task, target_session
+from dm_master.task_setup.task_split import TARGET_DEFAULTS, needs_start_position, split_task, target_session
 from pkg.config.model import InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
-from pkg.mysql.introspect import ServerInfo
 from pkg.rules.model import BinlogFilterRule
 from pkg.settings.connections import DBConfig
 
@@ -95,13 +94,9 @@ def test_only_incremental_without_meta_asks_for_a_start() -> None:
     assert needs_start_position(dataclasses.replace(a, task_mode="incremental"))
 
 
-def _target(flavor: str) -> ServerInfo:
-    return ServerInfo(flavor, (8, 0, 11), "8.0.11", 1, "", True)
-
-
 def test_writers_stay_strict_whatever_the_upstream_is() -> None:
     """A value that does not fit is an error: cut data would be silent."""
-    session = dict(target_session(_target("mysql"), "NO_ZERO_DATE,NO_UNSIGNED_SUBTRACTION", TASK))
+    session = dict(target_session((), "NO_ZERO_DATE,NO_UNSIGNED_SUBTRACTION", TASK))
     assert session == {
         "sql_mode": "NO_UNSIGNED_SUBTRACTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,"
         "STRICT_TRANS_TABLES,STRICT_ALL_TABLES"
@@ -110,16 +105,18 @@ def test_writers_stay_strict_whatever_the_upstream_is() -> None:
 
 @pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "EMPTY_STRING_IS_NULL", "NO_ZERO_IN_DATE"])
 def test_upstream_modes_that_change_data_stay_upstream(mode: str) -> None:
-    assert mode not in dict(target_session(_target("mariadb"), mode, TASK))["sql_mode"]
+    assert mode not in dict(target_session((), mode, TASK))["sql_mode"]
 
 
-def test_tidb_gets_optimistic_transactions_unless_told_otherwise() -> None:
-    assert dict(target_session(_target("tidb"), "", TASK))["tidb_txn_mode"] == "optimistic"
+def test_defaults_are_set_where_the_target_has_them_unless_told_otherwise() -> None:
+    """A variable that some version lacks would refuse every connection."""
+    assert dict(target_session(TARGET_DEFAULTS, "", TASK)).items() >= TARGET_DEFAULTS.items()
+    assert "tidb_txn_mode" not in dict(target_session({"allow_auto_random_explicit_insert"}, "", TASK))
     given = dataclasses.replace(TASK, target=DBConfig("h", 1, session=(("tidb_txn_mode", "pessimistic"),)))
-    assert dict(target_session(_target("tidb"), "", given))["tidb_txn_mode"] == "pessimistic"
+    assert dict(target_session(TARGET_DEFAULTS, "", given))["tidb_txn_mode"] == "pessimistic"
 
 
 def test_given_session_wins_but_cannot_shift_time_or_renumber_rows() -> None:
     given = DBConfig("h", 1, session=(("sql_mode", "ANSI"), ("time_zone", "+08:00"), ("foreign_key_checks", "1")))
-    session = dict(target_session(_target("mysql"), "NO_ZERO_DATE", dataclasses.replace(TASK, target=given)))
+    session = dict(target_session((), "NO_ZERO_DATE", dataclasses.replace(TASK, target=given)))
     assert session == {"sql_mode": "ANSI,NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "1"}
