@@ -117,7 +117,7 @@ class DDLSession:
         if running is None or not self._running:
             return
         if self._known is not None and self._known.goes_on_alone:
-            log.info("the target goes on with the statement that runs; ADMIN SHOW DDL JOBS shows it there")
+            log.info("the target continues the statement that runs; ADMIN SHOW DDL JOBS shows it there")
             break_off(running)
             return
         try:

@@ -105,7 +105,7 @@ def wait_until_finished(
         if not told or now - logged >= _LOG_INTERVAL:
             told, logged = True, now
             log.info(
-                "waiting for a DDL job of the target, which goes on without the connection that began it",
+                "waiting for a DDL job of the target, which continues without the connection that began it",
                 job=found[0].number, state=found[0].state, rows=found[0].rows, statement=found[0].statement[:200],
             )  # fmt: skip
         time.sleep(_INTERVAL)
@@ -117,7 +117,7 @@ def _stays(job: TargetJob, targets: Sequence[TableId], timeout: float) -> DMErro
         Code.DBExecuteFailed,
         f"after {timeout:.0f} s the target has not finished a DDL job about {names}: {job.text}",
         scope="downstream",
-        workaround="Look at it with ADMIN SHOW DDL JOBS on the target. Let it go on (ADMIN RESUME DDL JOBS "
+        workaround="Look at it with ADMIN SHOW DDL JOBS on the target. Let it continue (ADMIN RESUME DDL JOBS "
         f"{job.number} if it is paused), or end it with ADMIN CANCEL DDL JOBS {job.number}: the statement is then "
         "executed again. Resume the task.",
     )

@@ -89,9 +89,9 @@ def takeover_text(facts: TakeoverFacts, until: Location | None) -> str:
     if facts.structures:
         parts.append(f"structures of {len(facts.structures)} tables")
     if facts.online_changes:
-        parts.append(f"{facts.online_changes} online changes under way")
+        parts.append(f"{facts.online_changes} running online changes")
     if facts.unsettled:
-        parts.append(f"DDL of merged tables that begins anew: {_listed(list(facts.unsettled))}")
+        parts.append(f"DDL of merged tables that begins again: {_listed(list(facts.unsettled))}")
     if facts.ahead:
         parts.append(f"rows applied beyond it: {_listed([qualified(*table) for table in facts.ahead])}")
     if facts.unusable:
