@@ -82,7 +82,7 @@ def _check_import_mode(section: Section) -> None:
         Code.ConfigInvalidLoadMode,
         "import-mode",
         f"import-mode {mode!r} is not supported yet" if known else f"import-mode {mode!r} is not valid",
-        "Set import-mode: logical.",
+        "Set import-mode: logical, or remove the key: rows are loaded by SQL statements, also into TiDB.",
     )
 
 
