@@ -1,0 +1,53 @@
+"""Hazard: what stops a load into TiDB is an error of the COMMIT, or of one row among thousands, and says nothing of the
+file or of what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dm_master.task_setup.task_split import TARGET_DEFAULTS
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.loader import LoadUnit
+from tests.harness.full_copy import config, dump
+from tests.harness.mysql import MariaDBServer
+from tests.harness.tidb import TiDBServer
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "advice"),
+    [
+        ("INSERT INTO d.t VALUES (700, 'mine')", 1062, "on-duplicate-logical"),
+        ("SET GLOBAL tidb_txn_entry_size_limit = 100000", 8025, "tidb_txn_entry_size_limit"),
+    ],
+)
+def test_the_file_and_the_way_out_are_named(
+    mariadb_upstream: MariaDBServer,
+    tidb: TiDBServer,
+    spark: SparkEngine,
+    tmp_path: Path,
+    before: str,
+    number: int,
+    advice: str,
+) -> None:
+    definition = "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT)"
+    for server in (mariadb_upstream, tidb):
+        server.execute("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", definition)
+    mariadb_upstream.execute(
+        "USE d", "INSERT INTO t SELECT seq, REPEAT('x', IF(seq = 900, 200000, 9)) FROM seq_1_to_1000"
+    )
+    tidb.execute(before)
+    cfg = config(mariadb_upstream, tidb, tmp_path)
+    cfg = replace(cfg, to=replace(cfg.to, session=tuple(TARGET_DEFAULTS.items())))
+    dump(cfg, spark)
+    try:
+        outcome = LoadUnit(cfg, spark).run()
+    finally:
+        tidb.execute("SET GLOBAL tidb_txn_entry_size_limit = 0")
+    (error,) = outcome.errors
+    assert f"Error {number} " in error.message
+    assert "d.t.0" in error.message
+    assert advice in error.workaround
+    assert tidb.execute("SELECT COUNT(*) FROM d.t") == [(int(number == 1062),)]
