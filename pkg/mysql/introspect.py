@@ -15,7 +15,7 @@ from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
 
-_UNKNOWN_VARIABLE = 1193
+_UNKNOWN_COLUMN, _UNKNOWN_VARIABLE = 1054, 1193
 _MISSING = frozenset({1049, 1146, 1051, 1008})
 #: A schema is read as a whole when at least one in so many of its tables is asked for.
 _WHOLE_SCHEMA = 10
@@ -92,7 +92,8 @@ _NO_PRIVILEGE = 1227
 
 
 def fetch_file_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]:
-    """The numbers that InnoDB gave the files of a table or its partitions, sorted: they move with the rows.
+    """The numbers that InnoDB gave the files of a table or its partitions, sorted: they move with the rows. TiDB gives
+    such numbers to the tables and partitions themselves.
 
     Empty without the PROCESS privilege, for other engines, and for names beyond ASCII.
     """
@@ -112,7 +113,23 @@ def fetch_file_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int,
             continue
         partition = f"{name}#p#".lower()
         return tuple(sorted(int(i) for i, n in rows if n == name or str(n).lower().startswith(partition)))
-    return ()
+    return _tidb_ids(conn, schema, table)
+
+
+def _tidb_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]:
+    """The numbers of a TiDB's table or its partitions; empty for a server that has no such numbers."""
+    where = "TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    of_partitions = (
+        f"SELECT TIDB_PARTITION_ID FROM information_schema.PARTITIONS WHERE {where} AND PARTITION_NAME <> ''"
+    )
+    of_table = f"SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE {where}"
+    try:
+        rows = query(conn, of_partitions, (schema, table)) or query(conn, of_table, (schema, table))
+    except pymysql.Error as exc:
+        if error_number(exc) != _UNKNOWN_COLUMN:
+            raise
+        return ()
+    return tuple(sorted(int(row[0]) for row in rows))
 
 
 def _file_name(name: str) -> str:

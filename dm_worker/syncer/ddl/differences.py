@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from dm_worker.syncer.ddl.variables import (
 )
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
-from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef
+from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef, DropColumn, NoStructure
 from pkg.ddl.tokens import Token, tokenize, word_set
 from pkg.errors import Code, DMError
 from pkg.mysql.names import quote
@@ -33,6 +34,8 @@ _BARE_FUNCTIONS = word_set("CURRENT_ROLE CURRENT_USER SYSDATE")
 _TEMPORAL = word_set("DATE DATETIME TIME TIMESTAMP")
 _LOCALISED = word_set("DATE_FORMAT DAYNAME MONTHNAME FORMAT TO_CHAR STR_TO_DATE")
 _BAD_TABLE = 1051
+_NAMES_PARTITIONS = frozenset({"truncate table partition", "exchange table partition"})
+_HASHED = re.compile(r"PARTITION BY (?:LINEAR )?(?:HASH|KEY)\b")
 _BY_HAND = (
     "Make the target's rows equal to the upstream's by hand: stop writes to the upstream table until they are "
     "equal, or copy the table again. Then skip the statement."
@@ -53,12 +56,14 @@ class Sides:
     """The servers, and the table as it is on both, before the statement.
 
     ``source`` is None where the target's rows are not the rows of this one upstream table alone, or it is not known.
+    ``shown`` is the target's table in its own words.
     """
 
     upstream: UpstreamSession
     target: TargetSession
     source: TableInfo | None = None
     copy: TableInfo | None = None
+    shown: str = ""
 
 
 def refused(statement: ddl.DDLStatement, doubt: Doubt) -> DMError:
@@ -74,9 +79,18 @@ def adds_ids(statement: ddl.DDLStatement) -> bool:
     return any(_numbers(column) for _, column in _columns(statement))
 
 
+def replaced_columns(statement: ddl.DDLStatement) -> frozenset[str]:
+    """The columns that it drops and adds again, in lower case."""
+    dropped = {action.name.lower() for action in statement.actions if isinstance(action, DropColumn)}
+    return frozenset(dropped & {column.name.lower() for changed, column in _columns(statement) if not changed})
+
+
 def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
+    if not sides.target.alters_like_mysql:
+        yield from _partitions(statement, sides)
+        yield from _lost_keys(statement, sides)
     for changed, column in _columns(statement):
         if _numbers(column):
             yield from _ids(changed, column, sides)
@@ -137,6 +151,35 @@ def _fractions(statement: ddl.DDLStatement, truncates: bool) -> Iterator[Doubt]:
                 _BY_HAND,
                 "" if literal else "TRUE",
             )
+
+
+def _partitions(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
+    """Servers of different families do not put a row into the same partition by a hash."""
+    named = [
+        action for action in statement.actions if isinstance(action, NoStructure) and action.what in _NAMES_PARTITIONS
+    ]
+    every = statement.sql.rstrip(" ;").upper().endswith("PARTITION ALL")
+    if named and not every and _HASHED.search(sides.shown):
+        yield Doubt(
+            "the statement is about the rows of partitions by HASH or KEY, which are others at the target",
+            _BY_HAND,
+            "TRUE",
+        )
+
+
+def _lost_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
+    """Upstream, a column that is dropped and added again takes its place in the keys."""
+    replaced = replaced_columns(statement)
+    if sides.copy is None or not replaced:
+        return
+    keys = [index.name for index in sides.copy.indexes if replaced & {name.lower() for name in index.columns}]
+    if keys:
+        yield Doubt(
+            "the statement drops a column and adds it again, which the target does one after the other: the column "
+            f"would not be in the keys {', '.join(map(quote, keys))} any more",
+            "Change the table at the target by hand: drop these keys, run the statement, add the keys again. Then skip "
+            "the statement.",
+        )
 
 
 def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:

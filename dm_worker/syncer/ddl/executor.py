@@ -15,7 +15,7 @@ from typing import Any
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
+from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused, replaced_columns
 from dm_worker.syncer.ddl.operator_orders import STRIDE
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
@@ -230,7 +230,7 @@ class DDLExecutor:
                 return
             if record.index < STRIDE:
                 # What an operator gave is the operator's judgement.
-                self._ensure_alike(part, step, context.query)
+                self._ensure_alike(part, step, context.query, now)
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
             # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
@@ -296,10 +296,11 @@ class DDLExecutor:
             f"tables: skip it. {SKIP_OR_REPLACE}",
         )
 
-    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent) -> None:
+    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent, now: ShownTables) -> None:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
-        copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
-        for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):
+        copy = self._session.table(*step.targets[0]) if adds_ids(part) or replaced_columns(part) else None
+        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0])
+        for doubt in doubts(part, query, sides):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)
 

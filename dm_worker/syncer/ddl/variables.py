@@ -99,6 +99,11 @@ class TargetSession:
         return self.flavor == "tidb"
 
     @property
+    def alters_like_mysql(self) -> bool:
+        """Whether it does all parts of an ALTER TABLE at once, and puts rows into partitions as MySQL does."""
+        return self.flavor != "tidb"
+
+    @property
     def knows_empty_as_null(self) -> bool:
         return self.flavor == "mariadb" and self.version >= (10, 3, 0)
 

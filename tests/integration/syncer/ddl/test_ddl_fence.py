@@ -43,7 +43,7 @@ _WAITING = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELEC
 
 
 @pytest.fixture(params=["target", "mysql_upstream"])
-def server(request: pytest.FixtureRequest) -> SQLServer:
+def server(request: pytest.FixtureRequest, target: SQLServer) -> SQLServer:
     """The target, of both families."""
     found: SQLServer = request.getfixturevalue(request.param)
     return found

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.timeout(600)]
 
 
 @pytest.fixture(params=["target", "mysql_upstream"])
-def server(request: pytest.FixtureRequest) -> SQLServer:
+def server(request: pytest.FixtureRequest, target: SQLServer) -> SQLServer:
     """The target, of both families."""
     found: SQLServer = request.getfixturevalue(request.param)
     return found

@@ -51,7 +51,8 @@ def test_statement_that_fails_at_the_target_is_passed_and_the_structure_read_aga
     pass_over(target, error.message)
     target.execute(
         "UPDATE d.t SET v = id",
-        "ALTER TABLE d.t MODIFY v TINYINT, ADD UNIQUE (v)",
+        "ALTER TABLE d.t MODIFY v TINYINT",
+        "ALTER TABLE d.t ADD UNIQUE (v)",
         f"DELETE FROM {CHECKPOINT} WHERE id = 'source-1' AND cp_schema = 'd' AND cp_table = 't'",
     )
     with running(cfg, spark) as run:

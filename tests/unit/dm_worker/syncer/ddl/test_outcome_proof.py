@@ -57,6 +57,8 @@ def verdict(sql: str, before: str, now: str, leads_to: str | None) -> StatementO
         ("CREATE TABLE t (v INT)", "c", "b", TRY),
         ("CREATE OR REPLACE TABLE t (v INT)", "c", "b", UNKNOWN),
         ("CREATE OR REPLACE TABLE t (v INT)", "b", "b", RAN),
+        # A target without OR REPLACE drops it first.
+        ("CREATE OR REPLACE TABLE t (v INT)", "", "b", TRY),
         ("DROP TABLE t", "a", None, NOT),
         ("DROP TABLE t", "", None, RAN),
         # Somebody has made it anew.
