@@ -51,10 +51,12 @@ _ONE = st.one_of(
 
 
 @st.composite
-def alters(draw: st.DrawFn, flavor: str) -> DDLStatement:
-    """An ALTER TABLE of :data:`TABLE` that a server takes, of as many parts as possible."""
+def alters(draw: st.DrawFn, flavor: str, *, charsets: bool = True) -> DDLStatement:
+    """An ALTER TABLE of :data:`TABLE` that a server takes, of as many parts as possible. ``charsets``: it may change
+    them."""
     parts: list[str] = []
-    for part in draw(st.lists(_ONE, min_size=3, max_size=9)):
+    one = _ONE if charsets else _ONE.filter(lambda part: "CHAR" not in part)
+    for part in draw(st.lists(one, min_size=3, max_size=9)):
         parts += [part] if after([_altering([*parts, part], flavor)], flavor) is not None else []
     return _altering(parts or ["ADD x INT"], flavor)
 

@@ -37,17 +37,6 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 
-#: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
-_UNSUPPORTED_IN_TIDB = 8200
-_SEVERAL_PARTS = (
-    "unsupported multi schema change",
-    "operate same column",
-    "operate same index",
-    "constraint unique key when altering",
-)
-#: What a server says of a part that needs another one to have run: the column of a key is not there.
-_NO_KEY_COLUMN = 1072
-
 
 @dataclass(frozen=True, slots=True)
 class DDLStep:
@@ -118,13 +107,6 @@ def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
     return ", ".join(text or f"no {qualified(*name) if name[1] else quote(name[0])}" for name, text in found)
 
 
-def _may_pass_in_parts(failed: StatementFailed) -> bool:
-    """Whether a refused ALTER TABLE of several parts, none of which ran, may run part by part."""
-    if failed.number == _UNSUPPORTED_IN_TIDB:
-        return any(text in failed.error.raw_cause.lower() for text in _SEVERAL_PARTS)
-    return failed.number == _NO_KEY_COLUMN or failed.number in ddl.IGNORABLE_ERRORS["alter table"]
-
-
 class DDLExecutor:
     """Executes for one run. ``collations`` are written out in what the target gets; None: statements stay."""
 
@@ -192,7 +174,7 @@ class DDLExecutor:
             if exc.number in ddl.ignorable_errors(step.parsed):
                 log.info("a DDL already had its effect", statement=step.text, error=exc.error.raw_cause)
                 return True
-            if _may_pass_in_parts(exc) and len(step.parts(record)) > 1:
+            if exc.may_pass_in_parts and len(step.parts(record)) > 1:
                 return False
             raise self._refused(record, step, exc, intent) from exc
         return True

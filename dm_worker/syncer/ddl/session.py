@@ -16,7 +16,7 @@ from dm_worker.syncer.ddl.target_jobs import TargetJob, unfinished_jobs
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import QueryEvent
-from pkg.ddl import DDLKind, Dialect
+from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect
 from pkg.ddl.engines import in_innodb
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
@@ -40,6 +40,16 @@ _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
 _READ_ONLY_VARIABLE = 1238
+#: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
+_UNSUPPORTED_IN_TIDB = 8200
+_SEVERAL_PARTS = (
+    "unsupported multi schema change",
+    "operate same column",
+    "operate same index",
+    "constraint unique key when altering",
+)
+#: What a server says of a part that needs another one to have run: the column of a key is not there.
+_NO_KEY_COLUMN = 1072
 _OF_A_TABLE: frozenset[DDLKind] = frozenset({"create table", "alter table"})
 
 
@@ -280,3 +290,10 @@ class StatementFailed(Exception):
         super().__init__(number, error)
         self.number = number
         self.error = error
+
+    @property
+    def may_pass_in_parts(self) -> bool:
+        """Whether an ALTER TABLE of several parts, none of which ran, may run part by part."""
+        if self.number == _UNSUPPORTED_IN_TIDB:
+            return any(text in self.error.raw_cause.lower() for text in _SEVERAL_PARTS)
+        return self.number == _NO_KEY_COLUMN or self.number in IGNORABLE_ERRORS["alter table"]

@@ -68,6 +68,9 @@ class Trial:
             error = exc.error if isinstance(exc, StatementFailed) else exc
             if error.retryable:
                 raise error from exc
+            if isinstance(exc, StatementFailed) and exc.may_pass_in_parts:
+                # So is the statement itself: it leads nowhere.
+                return False
             log.warning("the target does not show what a DDL leads to", statement=statement.sql, error=error.message)
             return None
         finally:

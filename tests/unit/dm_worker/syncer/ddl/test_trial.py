@@ -8,10 +8,11 @@ from typing import cast
 import pytest
 
 from dm_worker.syncer.checkpoint.ddl_table import ShownTables
-from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
-from pkg import ddl
+from pkg import ddl, errors
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 from pkg.settings.connections import DBConfig
 
 BEFORE = (
@@ -76,3 +77,25 @@ def test_names_that_differ_in_case_alone_are_not_told() -> None:
     parsed = ddl.parse("RENAME TABLE d.t TO d.T")
     assert trial.leads_to(parsed, [("d", "t"), ("d", "T")], ["", ""], ["", ""], session.texts.append) is None
     assert not session.texts
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "expected"),
+    [
+        (8200, "Unsupported multi schema change for rename table", False),
+        (1072, "column does not exist: n", False),
+        (1142, "ALTER command denied", None),
+        (8200, "Unsupported modify column: can't set auto_increment", None),
+    ],
+)
+def test_what_a_target_takes_only_in_parts_leads_nowhere_as_a_whole(
+    number: int, text: str, expected: bool | None
+) -> None:
+    server = DBConfig("h", 1)
+    trial = Trial(SubTaskConfig("t", "s", "all", server, server), cast(DDLSession, Session()), "tidb")
+
+    def refuse(sql: str) -> None:
+        raise StatementFailed(number, errors.new(Code.DBExecuteFailed, "refused", raw=f"Error {number}: {text}"))
+
+    parsed = ddl.parse("ALTER TABLE t CHANGE v w INT, RENAME TO u", default_schema="d")
+    assert trial.leads_to(parsed, [("d", "t"), ("d", "u")], [BEFORE.format("t"), ""], ["", ""], refuse) is expected
