@@ -11,7 +11,8 @@ from typing import Any
 
 import pymysql
 
-from dm_worker.syncer.execution import row_block, row_statements
+from dm_worker.syncer.execution import keyless_writer, row_block, row_statements
+from dm_worker.syncer.execution.keyless import KeylessRows
 from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
 from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.execution.row_statements import StatementForm
@@ -38,6 +39,8 @@ from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 _AGAIN = (1205, 1213)
+#: Bytes of a statement.
+_MOST = 1 << 24
 #: The collation weights of this test run's servers.
 _FOLDINGS: dict[tuple[int, str], CollationWeights | None] = {}
 
@@ -82,6 +85,7 @@ class Replay:
         slice_bytes: int = 500,
         kernel: ModuleType | None = KERNEL,
         rules: TaskRules | None = None,
+        merges: bool = False,
     ) -> None:
         self._upstream = upstream
         self._target = target
@@ -112,6 +116,9 @@ class Replay:
             foreign_keys=lambda: checked_keys(foreign_keys, lambda: fetch_foreign_keys(conn)),
         )
         self._start = here(upstream)
+        self._merges = merges
+        #: Rows without a key that were written as multisets; only with ``merges``.
+        self.exchanged = 0
         #: Bucket → row changes, of all batches.
         self.spread: dict[int, int] = {}
 
@@ -141,8 +148,9 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: BucketContent) -> None:
-        made = row_statements.for_content(batch.plans, content, self._form, _never, _never, 1 << 24)
-        found = [sql for sql in made if isinstance(sql, row_statements.RowStatement)]
+        may_merge = _always if self._merges else _never
+        made = row_statements.for_content(batch.plans, content, self._form, _never, may_merge, _MOST)
+        found = [sql for sql in made if isinstance(sql, row_statements.RowStatement | KeylessRows)]
         conn = open_writer(self._target.db_config, self._session).conn
         try:
             while not self._transaction(conn, found):
@@ -150,19 +158,20 @@ class Replay:
         finally:
             conn.close()
 
-    @staticmethod
-    def _transaction(conn: Any, found: Sequence[row_statements.RowStatement]) -> bool:
+    def _transaction(self, conn: Any, found: Sequence[row_statements.RowStatement | KeylessRows]) -> bool:
         try:
             with conn.cursor() as cursor:
                 for sql in found:
+                    if isinstance(sql, KeylessRows):
+                        keyless_writer.write(conn, sql, self._form, _MOST)
+                        self.exchanged += len(sql.rows)
+                        continue
                     cursor.execute(sql.text)
                     assert sql.expect is None or cursor.rowcount == sql.expect, sql
             conn.commit()
         except pymysql.Error as exc:
             if error_number(exc) not in _AGAIN:
-                raise AssertionError(
-                    f"{exc}\n{sql.text[:3000]!r}\n" + "\n".join(ascii(sql.text) for sql in found)
-                ) from exc
+                raise AssertionError(f"{exc}\n{ascii(sql)[:3000]}\n" + "\n".join(map(ascii, found))) from exc
             return False
         return True
 
@@ -194,3 +203,7 @@ def attempt(conn: Any, *sql: str) -> None:
 
 def _never(*_: object) -> bool:
     return False
+
+
+def _always(*_: object) -> bool:
+    return True
