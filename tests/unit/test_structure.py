@@ -28,10 +28,9 @@ def sources() -> dict[str, str]:
     return {name: (ROOT / name).read_text() for name in files if (ROOT / name).exists()}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for name, text in sources().items():
-        if name.endswith(".py"):
-            yield name, ast.parse(text)
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    return [(name, ast.parse(text)) for name, text in sources().items() if name.endswith(".py")]
 
 
 def test_no_module_is_long() -> None:
