@@ -121,6 +121,14 @@ def running(
             run.stop(graceful=False)
 
 
+def run_until_synced(
+    cfg: SubTaskConfig, engine: SparkEngine, upstream: SQLServer, orders: OperatorSource = tuple
+) -> None:
+    """One run to the end of the upstream's binlog."""
+    with running(cfg, engine, orders) as run:
+        run.wait_synced(upstream)
+
+
 def rows(server: SQLServer, table: str) -> list[tuple[Any, ...]]:
     """All rows, in an order that depends on their content alone."""
     conn = server.connect(charset="utf8mb4", init_command="SET time_zone='+00:00'")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.cluster import DMMaster, environment, program
+from tests.harness.fake_worker import FakeWorker
 from tests.harness.mysql import MariaDBServer
 
 KEY = "0123456789abcdef" * 4
@@ -70,6 +71,14 @@ def task_file(folder: Path, target: MariaDBServer, *sources: str, name: str = "t
         f"mysql-instances:\n{instances}"
     )
     return str(path)
+
+
+def started_worker(dmctl: Dmctl, workers: Callable[[str], FakeWorker], source: str, task: str) -> FakeWorker:
+    """The worker ``w1``, which runs ``task`` for ``source``."""
+    worker = workers("w1")
+    assert dmctl("operate-source", "create", source)["result"]
+    assert dmctl("start-task", task)["result"]
+    return worker
 
 
 def refused(port: int) -> bool:

@@ -17,6 +17,7 @@ from tests.integration.dm_master.process.support import (
     Dmctl,
     call,
     source_file,
+    started_worker,
     task_file,
 )
 
@@ -29,11 +30,10 @@ def test_configs_are_shown_without_secrets(
     target: MariaDBServer,
     tmp_path: Path,
 ) -> None:
-    workers("w1")
     ciphertext = call(master, "encrypt", PASSWORD).strip()
     assert decrypt(ciphertext, bytes.fromhex(KEY)) == PASSWORD
-    assert dmctl("operate-source", "create", source_file(tmp_path, upstream, "s1", ciphertext))["result"]
-    assert dmctl("start-task", task_file(tmp_path, target, "s1"))["result"]
+    source = source_file(tmp_path, upstream, "s1", ciphertext)
+    started_worker(dmctl, workers, source, task_file(tmp_path, target, "s1"))
     texts = [
         call(master, "config", "source", "s1"),
         call(master, "config", "task", "t1"),

@@ -15,16 +15,9 @@ from tests.integration.dm_master.process.support import (
     call,
     source_file,
     stage_of,
+    started_worker,
     task_file,
 )
-
-
-def _started(dmctl: Dmctl, workers: Callable[[str], FakeWorker], source: str, task: str) -> FakeWorker:
-    """A worker that runs ``task``."""
-    worker = workers("w1")
-    assert dmctl("operate-source", "create", source)["result"]
-    assert dmctl("start-task", task)["result"]
-    return worker
 
 
 def test_a_source_waits_for_a_worker(
@@ -108,7 +101,7 @@ def test_a_task_is_paused_resumed_and_stopped(
     target: MariaDBServer,
     tmp_path: Path,
 ) -> None:
-    worker = _started(dmctl, workers, source_file(tmp_path, upstream, "s1"), task_file(tmp_path, target, "s1"))
+    worker = started_worker(dmctl, workers, source_file(tmp_path, upstream, "s1"), task_file(tmp_path, target, "s1"))
 
     paused = dmctl("pause-task", "t1")
     assert (paused["op"], paused["result"], paused["sources"][0]["result"]) == ("Pause", True, True)

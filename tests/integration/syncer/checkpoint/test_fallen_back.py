@@ -22,7 +22,7 @@ from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.apply.support import BATCHES, TOKEN, content_of, plan_of, prepare, spec_of, states_of
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 TABLES = ("d.plain", "d.keyless")
 
@@ -83,8 +83,7 @@ def test_a_target_that_falls_back_under_a_run_is_noticed_and_gets_what_it_lost(
         wait_until(has_chosen, "the run neither goes on nor ends", WAIT_TIMEOUT)
         (error,) = run.wait_ended().errors
         assert "the target went back" in error.message
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, tables, *TABLES)
 
 
@@ -102,8 +101,7 @@ def test_a_target_that_falls_back_between_two_runs_gets_what_it_lost(
         run.wait_synced(mariadb_upstream)
     set_back(tables)
     change(mariadb_upstream, "new", 100)
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, tables, *TABLES)
 
 

@@ -12,7 +12,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -95,8 +95,7 @@ def test_a_partition_is_exchanged_once(
     mariadb_upstream.execute("ALTER TABLE d.`p-t` EXCHANGE PARTITION p0 WITH TABLE d.aside")
     crashes.stop(cfg, spark, executed=executed)
     mariadb_upstream.execute("INSERT INTO d.aside VALUES (7)")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, server, "d.`p-t`", "d.aside")
 
 
@@ -109,8 +108,7 @@ def test_what_somebody_else_altered_does_not_count_as_the_statement(
     crashes.stop(cfg, spark, executed=False)
     server.execute("ALTER TABLE d.t ADD COLUMN theirs INT DEFAULT 5")
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 1, 1)")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert server.execute("SELECT id, v, n, theirs FROM d.t") == [(1, 1, 1, 5)]
 
 
@@ -132,8 +130,7 @@ def test_what_can_be_proven_neither_way_stops_with_both_actions(
     if way == "restore":
         server.execute("ALTER TABLE d.t DROP COLUMN theirs")
     orders = [BinlogOperator("skip", "t", "source-1", at)] if way == "skip" else []
-    with running(cfg, spark, lambda: orders) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream, lambda: orders)
     assert server.execute("SELECT id, v FROM d.t") == [(1, 1)]
     assert indexes(server, "d.t") == (["PRIMARY", "v"] if way == "restore" else ["PRIMARY"])
     assert server.execute("SHOW TABLES FROM dm_meta LIKE '%trial%'") == []
@@ -149,8 +146,7 @@ def test_a_record_of_an_earlier_version_is_settled(
     crashes.stop(cfg, spark, executed=executed)
     target.execute("ALTER TABLE dm_meta.t_syncer_ddl DROP COLUMN shown")
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 1)")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert indexes(target, "d.t") == ["PRIMARY", "v"]
     assert_equal(mariadb_upstream, target, "d.t")
 
@@ -184,8 +180,7 @@ def test_a_statement_has_its_effect_once(
         mariadb_upstream.execute("USE d", statement.format(name, name))
         # It first settles the one before.
         crashes.stop(cfg, spark, executed=executed, at=f"`{name}`")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     found = [str(row[0]) for row in mariadb_upstream.execute("SHOW TABLES FROM d")]
     assert len(found) == len(ONCE)
     assert {name: shape(server, name) for name in found} == {name: shape(mariadb_upstream, name) for name in found}

@@ -10,7 +10,7 @@ from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import wait_until
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 _END = re.compile(r"endLocation: \[position: \((\S+), (\d+)\), gtid-set: (\S*)\]")
 CHECKPOINT = "dm_meta.t_syncer_checkpoint"
@@ -79,6 +79,5 @@ def test_statement_that_is_not_understood_is_passed(
         assert error.kind is Code.SyncUnitDMLStatementFound
     pass_over(target, error.message)
     target.execute("INSERT INTO d.t VALUES (2, 2)")
-    with running(cfg, spark) as run:
-        run.wait_synced(server)
+    run_until_synced(cfg, spark, server)
     assert_equal(server, target, "d.t")

@@ -10,7 +10,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 
 def engine(server: SQLServer, schema: str, table: str) -> str:
@@ -34,8 +34,7 @@ def test_a_target_table_that_cannot_roll_back_is_refused_until_it_can(
     assert target.execute("SELECT * FROM d.t") == []
     target.execute("ALTER TABLE `d`.`t` ENGINE=InnoDB")
     assert "ALTER TABLE `d`.`t` ENGINE=InnoDB" in error.workaround
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
 
@@ -79,8 +78,7 @@ def test_a_meta_table_that_cannot_roll_back_is_refused(
 ) -> None:
     mariadb_upstream.execute("CREATE DATABASE d")
     cfg = subtask(mariadb_upstream, target)
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     target.execute("ALTER TABLE dm_meta.t_syncer_marker ENGINE=MyISAM")
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors

@@ -15,7 +15,7 @@ from pkg.binlog.events import QueryEvent
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
-from tests.integration.syncer.support import assert_equal, rows, running, subtask
+from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 
 @pytest.fixture
@@ -109,7 +109,6 @@ def test_error_value_of_enum_is_refused_with_a_way_out_that_works(
     assert "1265" in error.message
     assert "target-database.session" in error.workaround
     lenient = replace(cfg, to=replace(cfg.to, session=(("sql_mode", "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"),)))
-    with running(lenient, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(lenient, spark, mariadb_upstream)
     assert rows(target, "d.t") == rows(mariadb_upstream, "d.t")
     assert target.execute("SELECT e + 0 FROM d.t WHERE id = 1") == [(0,)]

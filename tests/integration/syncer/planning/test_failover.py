@@ -14,7 +14,7 @@ from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -83,8 +83,7 @@ def test_a_failover_inside_a_transaction_loses_and_doubles_nothing(
         # Once more, while what was in doubt is applied again.
         wait_until(lambda: run.unit.status().totalRows > 500 or run.outcome is not None, "no progress", WAIT_TIMEOUT)
         assert run.stop(graceful=False).errors == []
-    with running(elsewhere, spark) as run:
-        run.wait_synced(second)
+    run_until_synced(elsewhere, spark, second)
     assert_equal(second, target, "d.plain")
     assert target.execute("SELECT exit_safe_binlog_gtid FROM dm_meta.t_syncer_checkpoint WHERE is_global = 1") == [
         ("",)
@@ -101,8 +100,7 @@ def test_rows_without_a_key_stop_a_failover_before_anything_is_written(
     assert "`d`.`keyless` has no key" in error.message
     # The way out that the error names.
     assert "to the former server" in error.workaround
-    with running(cfg, spark) as run:
-        run.wait_synced(first)
+    run_until_synced(cfg, spark, first)
     assert_equal(first, target, "d.plain", "d.keyless")
 
 
@@ -118,8 +116,7 @@ def test_the_same_server_goes_on_where_it_was_rows_without_a_key_too(
     server: SQLServer = request.getfixturevalue(f"{upstream}_upstream")
     cfg = stopped_inside(server, target, spark, monkeypatch, "d.keyless", gtid=gtid)
     server.execute("FLUSH BINARY LOGS", "INSERT INTO d.plain VALUES (-2, 'in another file', 0)")
-    with running(cfg, spark) as run:
-        run.wait_synced(server)
+    run_until_synced(cfg, spark, server)
     assert_equal(server, target, "d.plain", "d.keyless")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer
-from tests.integration.syncer.support import running, subtask
+from tests.integration.syncer.support import run_until_synced, running, subtask
 
 MIB = 1 << 20
 TABLE = "CREATE TABLE d.t (id INT PRIMARY KEY, c LONGTEXT, b LONGBLOB)"
@@ -63,6 +63,5 @@ def test_row_of_64_mib_and_one_beyond_the_target_s_limit(
     assert not error.retryable
     # Resumed when the limit is raised: connections from before it don't count.
     packets(target, 64)
-    with running(cfg, spark) as run:
-        run.wait_synced(source)
+    run_until_synced(cfg, spark, source)
     assert target.execute(CONTENT) == source.execute(CONTENT)

@@ -12,7 +12,7 @@ from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
-from tests.integration.syncer.support import assert_equal, rows, running, subtask
+from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 TABLES = ["CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(90))", "CREATE TABLE d.k (id INT, v VARCHAR(90))"]
 
@@ -88,8 +88,7 @@ def test_large_prepared_transaction_is_cut_and_stopped_inside_and_applied_once(
             assert run.stop(graceful=False).errors == []
         counts.add(len(rows(target, "d.k")))
     assert any(0 < count < 3000 for count in counts)
-    with running(cfg, spark) as run:
-        run.wait_synced(upstream)
+    run_until_synced(cfg, spark, upstream)
     assert_equal(upstream, target, "d.t", "d.k")
     assert waiting(target) == []
 

@@ -21,7 +21,7 @@ from pkg.rules.model import (
     TableName,
 )
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.integration.syncer.support import rows, running, subtask
+from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 
 MERGE = (RouteRule("shard_*", "merged", "t_*", "t"), RouteRule("shard_*", "merged"))
 PARTITION = ColumnMappingRule("shard_*", "id", "partition id", "t_*", "", ("3", "shard_", "t_"))
@@ -203,8 +203,7 @@ def test_many_rows_at_once(mariadb_upstream: MariaDBServer, target: MariaDBServe
             f"INSERT INTO shard_{shard}.t_{shard} SELECT seq, CONCAT('(\\\\', seq, '\\'') FROM mysql.seq_1_to_6000",
             f"DELETE FROM shard_{shard}.t_{shard} WHERE id <= 1000",
         )
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     want = [
         (base(shard, shard) | number, f"(\\{number}'',\\)é", shard, str(shard), "a,'b")
         for shard in (1, 2)
@@ -272,8 +271,7 @@ def test_kinds_of_row_changes_are_left_out_per_table(
             f"UPDATE d.{name} SET n = NULL WHERE id = 1",
             f"DELETE FROM d.{name} WHERE id IN (3, 4)",
         )
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     found = {name: rows(target, f"d.{name}") for name in ("all_", "no_insert", "no_update", "no_delete", "none_")}
     assert found["all_"] == rows(mariadb_upstream, "d.all_") == [(1, 1, None), (12, 0, 2), (15, 0, 5)]
     # A row that is not there is not made up by its update, nor by a change of its key.

@@ -6,7 +6,7 @@ from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import wait_until
 from tests.harness.slow_engine import SlowEngine
-from tests.integration.syncer.support import assert_equal, rows, running, subtask
+from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 
 def test_a_pause_does_not_wait_for_a_spark_that_starts(
@@ -24,6 +24,5 @@ def test_a_pause_does_not_wait_for_a_spark_that_starts(
     assert outcome.canceled
     assert not outcome.errors
     assert rows(target, "d.t") == []
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")

@@ -9,7 +9,7 @@ from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer
-from tests.integration.syncer.support import assert_equal, refusal, running, subtask
+from tests.integration.syncer.support import assert_equal, refusal, run_until_synced, running, subtask
 
 WRONG = "CREATE TABLE x (id INT PRIMARY KEY)"
 
@@ -56,8 +56,7 @@ def test_a_structure_is_shown_set_and_forgotten(
         structures.update("d", "t", WRONG)
         structures.delete("d", "t")
         refusal(44005, lambda: structures.show("d", "t"))
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
 
@@ -85,8 +84,7 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
         assert error.kind is Code.SyncerUnitDMLColumnNotMatch
     with run.unit.structures() as structures:
         structures.update_from_source("d", "t")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
 
@@ -116,8 +114,7 @@ def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_ano
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
     with run.unit.structures() as structures:
         structures.update_from_target("d", "t")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert target.execute("SELECT id, a, b FROM d.t ORDER BY id") == [(1, 10, 20), (2, 100, 200)]
     assert_equal(mariadb_upstream, target, "d.t")
 
@@ -133,8 +130,7 @@ def test_names_in_the_binlog_make_it_certain(
         mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 10, 20)")
     finally:
         mariadb_upstream.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert target.execute("SELECT id, a, b FROM d.t") == [(1, 10, 20)]
 
 

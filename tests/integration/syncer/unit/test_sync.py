@@ -17,7 +17,7 @@ from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
-from tests.integration.syncer.support import assert_equal, location, rows, running, subtask
+from tests.integration.syncer.support import assert_equal, location, rows, run_until_synced, running, subtask
 
 
 @pytest.fixture(params=["mariadb-position", "mariadb-gtid", "mysql-position", "mysql-gtid"])
@@ -55,8 +55,7 @@ def test_one_statement_per_row_gives_the_same_rows(
     make_tables(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target, syncer=syncer)
     scramble(mariadb_upstream, 4, 100)
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, *[f"d.{name}" for name in TABLES])
 
 
@@ -77,8 +76,7 @@ def test_a_resumed_task_does_not_ask_for_collations_again(
     cfg = subtask(mariadb_upstream, target)
     for key in "ab":
         mariadb_upstream.execute(f"INSERT INTO d.t VALUES ('{key}')")
-        with running(cfg, spark) as run:
-            run.wait_synced(mariadb_upstream)
+        run_until_synced(cfg, spark, mariadb_upstream)
     assert asked == ["utf8mb4_general_ci"]
     assert_equal(mariadb_upstream, target, "d.t")
 
@@ -189,8 +187,7 @@ def test_missing_target_table_is_an_error_with_a_way_out(
     assert "startLocation: [position: (" in error.message
     assert error.workaround
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert rows(target, "d.t") == [(1,)]
 
 
@@ -209,8 +206,7 @@ def test_key_changes_and_swaps_across_buckets(
         "DELETE FROM d.t WHERE v % 7 = 0",
         "INSERT INTO d.t VALUES (1007, 7)",
     )
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
 
@@ -268,8 +264,7 @@ def test_a_statement_does_not_end_safe_mode(
     leave = "SELECT exit_safe_binlog_name, exit_safe_binlog_pos FROM dm_meta.t_syncer_checkpoint WHERE is_global = 1"
     assert target.execute(leave) == [(end.name, end.pos)]
     target.execute("UPDATE d.t SET v = id")
-    with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream)
+    run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
 

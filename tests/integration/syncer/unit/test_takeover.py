@@ -15,7 +15,7 @@ from pkg.task_meta.dm_progress import read_progress
 from tests.harness.dm_state.tables import DMState, models
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
-from tests.integration.syncer.support import assert_equal, location, running, subtask
+from tests.integration.syncer.support import assert_equal, location, run_until_synced, running, subtask
 
 _MOVED = models()["moved"][0][0].replace("d.t", "d.moved")
 _NO_KEY = models()["no key"][0][0].replace("d.t", "d.no_key")
@@ -132,8 +132,7 @@ def test_a_checkpoint_of_an_early_dm_by_gtid_and_relay(
     assert {types["binlog_gtid"], types["exit_safe_binlog_gtid"]} == {"longtext"}
     # Nothing was written over: DM can record the structures, and the takeover begins again.
     state.put_table("d", "moved", here, "moved")
-    with running(cfg, spark) as run:
-        run.wait_synced(mysql_upstream)
+    run_until_synced(cfg, spark, mysql_upstream)
     assert_equal(mysql_upstream, target, "d.moved", "d.no_key")
 
 
