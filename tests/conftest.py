@@ -16,7 +16,7 @@ from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.harness.sharded import Servers
 from tests.harness.targets import TARGET, new_target, runs
-from tests.harness.tidb import TiDBServer, go_installed
+from tests.harness.tidb import TiDBServer, build_in_background, go_installed
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -58,6 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [wanted(item) for item in items]
     config.hook.pytest_deselected(items=[item for item, runs_here in zip(items, chosen, strict=True) if not runs_here])
     items[:] = [item for item, runs_here in zip(items, chosen, strict=True) if runs_here]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests on TiDB come late: until then it can be built beside the others."""
+    on_tidb = any("_tidb" in getattr(item, "fixturenames", ()) for item in session.items)
+    if on_tidb and not session.config.getoption("collectonly"):
+        build_in_background()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import command_of, kill_hard
-from tests.harness.tidb import TiDBServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,11 +112,3 @@ def test_servers_die_with_killed_tests_unless_they_shall_stay(tmp_path: Path, ou
         tests.stdout.close()
         if outlives:
             assert kill_hard(pid)
-
-
-@pytest.mark.core
-def test_tidb_keeps_what_was_committed_over_a_kill(tidb: TiDBServer) -> None:
-    tidb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
-    tidb.kill()
-    tidb.start()
-    assert tidb.execute("SELECT VERSION() LIKE '%TiDB%', id FROM d.t") == [(1, 1)]
