@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from pkg.process.heap import keep_freed
-from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow
+from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow, tidb
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 from tests.harness.process import HarnessError
@@ -31,6 +31,9 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     }
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)
+    made["tidb-copy"] = lambda rig: tidb.copy(rig, args.copy_rows)
+    for name in tidb.CATCH_UPS:
+        made[f"tidb-{name}"] = partial(tidb.catch_up, name=name)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
