@@ -142,8 +142,11 @@ def _orders_survive_kills(stage: Stage) -> None:
     assert stage.orders() == [wanted, {"op": 1, "task": "out", "binlogPos": second}]
     for process in (cluster.workers[0], cluster.master):
         process.kill()
-        process.restart()
+    # In this order: a worker that finds no master for some seconds ends.
+    for process in (cluster.master, cluster.workers[0]):
+        process.start()
     cluster.wait_stage("out", "Paused")
+    wait_until(lambda: bool(stage.one("binlog", "list", "out")["result"]), "the unit takes commands", WAIT_TIMEOUT)
     cluster.ok("binlog", "revert", "out", "-b", second)
     assert stage.orders() == [wanted]
     cluster.ok("resume-task", "out")

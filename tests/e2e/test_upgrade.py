@@ -87,6 +87,7 @@ def test_everything_that_is_stored_is_read_by_the_next_version(before: Before) -
         before.upgrade()
 
         sharded.wait_lock("orders", "waiting", "source-2")
+        cluster.wait_stage("changing", "Running", unit="Sync")
         assert _shown_orders(before) == [skipped]
         sharded.alter(sharded.shards("orders", 1), "ADD COLUMN c1 INT NOT NULL DEFAULT 7", adds="c1")
         sharded.wait_no_lock()
