@@ -23,7 +23,8 @@ from tests.harness.server_files import in_home, of_a_release, run, server_files
 #: 8.0 is 8.0.12, from before compressed transactions and invisible columns; 8.0-newest is the series' last.
 MYSQL_VERSIONS = ("5.6", "5.7", "8.0", "8.0-newest", "8.4", "9.7")
 #: What tests run that take one version after the other; with DM_TEST_SERVERS=all (`make test-servers`) all of them.
-MYSQL_TRIED = MYSQL_VERSIONS if os.environ.get("DM_TEST_SERVERS") == "all" else ("5.6", "5.7", "8.0", "8.4")
+MYSQL_TRIED = MYSQL_VERSIONS if os.environ.get("DM_TEST_SERVERS") == "all" else ("5.6", "5.7", "8.0")
+NEWEST_TRIED = tuple(version for version in MYSQL_TRIED if version in ("8.0-newest", "8.4", "9.7"))
 #: The one that tests use which name none.
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
 #: Of MariaDB, the empty one is the machine's own package (10.11 in Debian 12).

@@ -15,19 +15,18 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_TRIED, MySQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MySQLServer
 from tests.harness.process import up
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running
 
 Pair = tuple[MySQLServer, MySQLServer]
-NEWEST = [version for version in MYSQL_TRIED if version in ("8.0-newest", "8.4", "9.7")]
 
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(scope="module", params=NEWEST)
+@pytest.fixture(scope="module", params=NEWEST_TRIED)
 def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
     upstream, target = (MySQLServer(version=request.param, gtid=True, extra=[MYSQL_8_COLLATION]) for _ in range(2))
     with up(upstream, target):
