@@ -58,6 +58,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [wanted(item) for item in items]
     config.hook.pytest_deselected(items=[item for item, runs_here in zip(items, chosen, strict=True) if not runs_here])
     items[:] = [item for item, runs_here in zip(items, chosen, strict=True) if runs_here]
+    for item in items:
+        if "_tidb" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            # The first of them may wait until TiDB is built, which has a limit of its own.
+            item.add_marker(pytest.mark.timeout(600, func_only=True))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

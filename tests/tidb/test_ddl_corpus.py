@@ -16,7 +16,7 @@ from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLSe
 from tests.harness.tidb import TiDBServer
 from tests.tidb.corpus_into_tidb import CorpusIntoTiDB, reviewed
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900, func_only=True)]
 
 #: What the harness starts.
 VERSIONS: dict[Flavor, Version] = {"mariadb": (10, 11, 0)}

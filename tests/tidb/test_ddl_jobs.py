@@ -16,7 +16,7 @@ from tests.harness.proxy import CountingProxy
 from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600, func_only=True)]
 
 #: A second one would be called `v_2`.
 ADD_INDEX = "ALTER TABLE d.t ADD INDEX (v)"

@@ -25,7 +25,7 @@ from tests.integration.ddl.corpus_run import Logged
 from tests.integration.syncer.support import Running, assert_equal, location, running, subtask
 from tests.tidb.corpus_into_tidb import carry, difference
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900, func_only=True)]
 
 CHARSET = "CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 #: What TiDB never does, whatever else the statement does.
