@@ -83,9 +83,7 @@ def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> l
         if missing:
             findings.append(
                 warn(
-                    f"{_lack_of(privilege)}, or of it on {_shown(missing)}"
-                    if len(missing) == len(names)
-                    else f"lack of {privilege.title()} privilege: {_shown(missing)}",
+                    f"{_lack_of(privilege)}, or of it on {_shown(missing)}",
                     f"GRANT {privilege} ON {_shown(missing[:1])} TO '{target.config.user}' on the target.",
                 )
             )

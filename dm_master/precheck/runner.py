@@ -341,7 +341,7 @@ def _takeover(upstream: InspectedUpstream, target: InspectedServer) -> CheckResu
     return _result(
         target,
         "dm takeover check",
-        "check whether the task can go on from what DM left of it",
+        "check whether the task can continue from what DM left of it",
         lambda: takeover_check.check_takeover(upstream, target),
     )
 

@@ -46,7 +46,7 @@ def _groups(progress: DMProgress) -> list[CheckFinding]:
         refused = obstacle(group, progress.checkpoint.position)
         found.append(
             warn(
-                f"DDL of the merged table {group.target} that DM has not executed begins anew: "
+                f"DDL of the merged table {group.target} that DM has not executed begins again: "
                 f"{'; '.join(group.statements)[:500]}",
                 "Start all sources of the task. `shard-ddl-lock` shows the DDL when it is met again.",
             )
@@ -60,7 +60,7 @@ def _told(upstream: InspectedUpstream, target: InspectedServer, progress: DMProg
     subtask = upstream.subtask
     understood, others = _structures(upstream, target, subtask)
     text = (
-        f"source {subtask.source_id} goes on from DM's checkpoint {progress.checkpoint}, without a full copy, with "
+        f"source {subtask.source_id} continues from DM's checkpoint {progress.checkpoint}, without a full copy, with "
         f"DM's structures of {understood} tables, in safe mode up to the upstream's end"
     )
     if others:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.loader.bulk_rows import BulkFailed, BulkRows, TargetTables
+from dm_worker.loader.dump_literals import UTF8
 from dm_worker.loader.row_rewriter import RowRewriter, RowRules
 from dm_worker.loader.sql_file import FileStatement, read_statements
 from dm_worker.meta.load_progress import fence_off, fenced
@@ -26,6 +28,7 @@ from pkg.mysql.connection import classify, connect, error_number, error_text
 from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
+from pkg.mysql.target_values import fetch_target_values
 from pkg.mysql.wire import send
 from pkg.settings.connections import DBConfig
 
@@ -34,6 +37,9 @@ ATTEMPTS = 1000
 _DUPLICATE_KEY = 1062
 _PACKET_TOO_LARGE = 1153
 _TRUNCATED = 1265
+#: A session statement that may change the charset of the file's text.
+_CHARSET = re.compile(rb"\bnames\b|character_set", re.IGNORECASE)
+_READ_BY_ALL = UTF8 | {"binary", "ascii"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +189,23 @@ class FileLoader:
             if statement.kind == "rows":
                 return
             if statement.kind == "session":
-                conn.query(bytes(statement.text))
+                self._set_session(conn, bytes(statement.text))
+
+    def _set_session(self, conn: Connection[Any], text: bytes) -> None:
+        """Carries out a session statement of the file. Raises an error when the target would then misread
+        the file's text."""
+        conn.query(text)
+        if not _CHARSET.search(text):
+            return
+        ((found,),) = query(conn, "SELECT @@character_set_client")
+        charset = found.decode() if isinstance(found, bytes) else str(found)
+        if charset in _READ_BY_ALL or fetch_target_values(conn).text_by_bytes:
+            return
+        raise errors.new(
+            Code.LoadUnitInvalidInsertSQL,
+            f"{self._file.name} has its text in {charset}, which the target reads as UTF-8: other text would be stored",
+            workaround="Dump again with --default-character-set=utf8mb4, or let the task dump.",
+        )
 
     def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows) -> None:
         size, begun = 0, False
@@ -191,7 +213,7 @@ class FileLoader:
         rewriter = self._rewriter(conn)
         for statement in read_statements(data, offset, self._file.name):
             if statement.kind == "session":
-                conn.query(bytes(statement.text))
+                self._set_session(conn, bytes(statement.text))
                 bulk.session_changed()
                 rewriter = self._rewriter(conn)
             elif statement.kind == "rows":

@@ -32,9 +32,11 @@ class FilterDecision:
         """The 36015 error of an *error* decision; ``what`` is the statement or the kind of row change."""
         name = f"`{schema}`.`{table}`" if table else f"`{schema}`"
         rule = describe(self.rule) if self.rule else ""
+        # Scripts look for the event's name without quotes; ``why`` itself is part of stored fingerprints.
+        why = self.why.replace("'", "") if self.why.startswith("event") else self.why
         return errors.new(
             Code.SyncerUnitBinlogEventFilter,
-            f"the binlog event filter {rule} stops the task by its {self.why}"
+            f"the binlog event filter {rule} stops the task by its {why}"
             f"{f' at {position}' if position else ''}, for {name}: {what[:_SHOWN]}{'…' if len(what) > _SHOWN else ''}",
             workaround="Decide what the target needs, then change the filter's action or skip the event.",
         )
@@ -141,9 +143,11 @@ def _by_event(compiled: _Compiled, types: Sequence[str]) -> FilterDecision | Non
     if not types:
         return None
     if listed(types, compiled.events):
-        return None if compiled.action == "do" else FilterDecision(compiled.action, compiled.rule, f"event {types[0]}")
+        return (
+            None if compiled.action == "do" else FilterDecision(compiled.action, compiled.rule, f"event {types[0]!r}")
+        )
     if compiled.action == "do":
-        return FilterDecision("ignore", compiled.rule, f"events, which lack {types[0]}")
+        return FilterDecision("ignore", compiled.rule, f"events, which lack {types[0]!r}")
     return None
 
 

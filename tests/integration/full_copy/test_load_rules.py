@@ -31,7 +31,7 @@ from pkg.rules.table_router import TableRouter
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.targets import target_has
+from tests.harness.targets import TARGET, target_has
 
 IDS = ColumnMappingRule("s_*", "id", "partition id", "t_*", "", ("3", "s_", "t_"))
 REFS = ColumnMappingRule("s_1", "ref", "partition id", "t_1", "", ("3", "", ""))
@@ -149,6 +149,11 @@ def test_merged_rows_are_those_that_sql_computes(
         if not native:
             monkeypatch.setattr(tuples, "_NATIVE", None)
         errors = _load(replace(cfg, name=way))
+        if tool.endswith("latin1") and TARGET == "tidb":
+            # TiDB would read it as UTF-8, and store another text without an error under the file's sql_mode.
+            assert {error.code for error in errors} == {34009}
+            assert target.execute("SELECT * FROM `all`.merged") == []
+            continue
         assert [str(error) for error in errors] == []
         assert contents(target, "all.merged") == expected, way
         if tool.startswith("own") and target_has("bulk execution"):
@@ -208,7 +213,7 @@ _WITHOUT = replace(ROUTE, extract_schema=None, extract_source=None)
             "(id INT)",
             {"routes": (replace(_WITHOUT, extract_table=ExtractRule("(.*)", "ID")),)},
             34010,
-            "the upstream table has a column `ID` itself",
+            "must not contain the extended column `ID`",
             "another",
         ),
         (

@@ -40,7 +40,7 @@ def test_the_text_names_all_that_is_taken_over_and_all_that_is_not() -> None:
     for part in (
         str(_HERE),
         "structures of 1 tables",
-        "1 online changes",
+        "1 running online changes",
         "`d`.`m`",
         "`d`.`ahead`",
         "`d`.`odd`",
