@@ -11,6 +11,9 @@ _USERS_ROW: Final = 0xF5
 _USERS_FIRST: Final = 0xE000
 _CODES: Final = 94
 _USERS_ROWS: Final = 10
+#: The bytes that a code consists of.
+_FIRST: Final = 0xA1
+_LAST: Final = 0xFE
 #: The lead byte of a code of three bytes in ujis and eucjpms.
 _THREE: Final = 0x8F
 #: The codes of eucjpms from 8FF3F3 on.
@@ -43,10 +46,10 @@ def _users_character(data: bytes, start: int) -> tuple[str, int] | None:
     """The character of a user's code of ujis or eucjpms, and where it ends."""
     long = data[start] == _THREE
     code = data[start + long : start + long + 2]
-    if len(code) < 2 or code[0] < _USERS_ROW:
+    if len(code) < 2 or not _USERS_ROW <= code[0] <= _LAST or not _FIRST <= code[1] <= _LAST:
         return None
     row = code[0] - _USERS_ROW + long * _USERS_ROWS
-    return chr(_USERS_FIRST + row * _CODES + code[1] - 0xA1), start + long + 2
+    return chr(_USERS_FIRST + row * _CODES + code[1] - _FIRST), start + long + 2
 
 
 def _in_ujis(error: UnicodeError) -> tuple[str, int]:
@@ -63,13 +66,15 @@ def _in_eucjpms(error: UnicodeError) -> tuple[str, int]:
     found = _users_character(data, start)
     if found is not None:
         return found
-    if data[start] == _NEC_ROW and len(data) > start + 1:
-        trail = data[start + 1] - 0x61
+    code = data[start : start + 3]
+    if code[0] == _NEC_ROW and len(code) > 1 and _FIRST <= code[1] <= _LAST:
+        trail = code[1] - 0x61
         return bytes((0x87, trail + (trail >= 0x7F))).decode("cp932"), start + 2
-    at = data[start + 1] * _CODES + data[start + 2] - 0xA1 - _IBM_FIRST if len(data) > start + 2 else -1
-    if data[start] != _THREE or not 0 <= at < len(_IBM):
-        raise error
-    return _IBM[at], start + 3
+    if code[0] == _THREE and len(code) == 3 and _FIRST <= code[2] <= _LAST:
+        at = code[1] * _CODES + code[2] - _FIRST - _IBM_FIRST
+        if 0 <= at < len(_IBM):
+            return _IBM[at], start + 3
+    raise error
 
 
 def _in_big5(error: UnicodeError) -> tuple[str, int]:
