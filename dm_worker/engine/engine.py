@@ -189,8 +189,9 @@ class SparkEngine:
             try:
                 context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
             except (Py4JError, OSError) as exc:
+                text = str(exc)  # asks the JVM
                 self._jvm.close()
-                raise self._failed_start(exc, self._jvm.last_words) from exc
+                raise self._failed_start(text, self._jvm.last_words) from exc
             self._context = context
             # Its default prints a stack trace to stderr when the JVM closes the connection.
             context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
@@ -200,12 +201,12 @@ class SparkEngine:
             self._discard()
             raise
 
-    def _failed_start(self, exc: BaseException, said: str) -> errors.DMError:
-        """The error for ``exc`` of the context's constructor; ``said`` is the JVM's last output."""
+    def _failed_start(self, text: str, said: str) -> errors.DMError:
+        """The error for ``text`` of the context's constructor; ``said`` is the JVM's last output."""
         if not self.is_local and executors.is_refusal(said):
             return executors.refused(self._master, self._executor_timeout, said)
         # Spark refuses a setting, or the JVM died of one.
-        return not_started(_refusal(exc), [str(exc)[:4000], said])
+        return not_started(_refusal(text), [text[:4000], said])
 
     def _join_cluster(self, context: SparkContext, jvm: SparkJvm, folder: Path) -> None:
         executors.await_executors(
@@ -318,11 +319,11 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-def _refusal(exc: BaseException) -> str:
+def _refusal(text: str) -> str:
     """What Java said: the line behind py4j's own."""
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     java = next((line[1:].strip() for line in lines if line.startswith(":")), None)
-    return (java or next(iter(lines), repr(exc)))[:500]
+    return (java or next(iter(lines), "it failed without a message"))[:500]
 
 
 def _accumulators_cut(request: object, client: object) -> None:

@@ -110,7 +110,7 @@ def test_an_online_change_of_dm_ends_here(
     )
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream)
-        assert "1 online changes" in run.unit.status().takenOver
+        assert "1 running online changes" in run.unit.status().takenOver
     assert_equal(mariadb_upstream, target, "d.moved")
 
 
