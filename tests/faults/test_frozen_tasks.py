@@ -26,9 +26,10 @@ from tests.harness.proctree import descendants, spark_pythons
 from tests.integration.syncer.driver_process import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
 
+#: One second, because a quick statement about the table does not wait for the row.
 _WAITING = (
     "SELECT 1 FROM information_schema.processlist"
-    " WHERE command = 'Query' AND info LIKE '%`d`.`t`%' AND info NOT LIKE '%processlist%'"
+    " WHERE command = 'Query' AND time >= 1 AND info LIKE '%`d`.`t`%' AND info NOT LIKE '%processlist%'"
 )
 
 pytestmark = [pytest.mark.timeout(900)]
