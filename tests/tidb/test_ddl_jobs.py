@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import wait_until
 from tests.harness.proxy import CountingProxy
 from tests.harness.tidb import TiDBServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, read_by_somebody, running, subtask
 
 pytestmark = [pytest.mark.timeout(600, func_only=True)]
 
@@ -39,15 +38,6 @@ def prepared(upstream: SQLServer, tidb: TiDBServer, rows: int = 2) -> SubTaskCon
             f"INSERT INTO d.t VALUES {values}",
         )
     return subtask(upstream, tidb)
-
-
-@contextmanager
-def read_by_somebody(tidb: TiDBServer) -> Iterator[None]:
-    """A job waits for the end of transactions that have read its table."""
-    with closing(tidb.connect(autocommit=False)) as reader:
-        with reader.cursor() as cursor:
-            cursor.execute("SELECT * FROM d.t")
-        yield
 
 
 def wait_for_job(tidb: TiDBServer, text: str = "ADD INDEX") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -151,3 +151,12 @@ def refusal(code: int, action: Callable[[], object]) -> DMError:
     assert caught.value.code == code
     assert caught.value.workaround
     return caught.value
+
+
+@contextmanager
+def read_by_somebody(server: SQLServer) -> Iterator[None]:
+    """Whoever reads ``d.t`` in a transaction makes DDL about it, or TiDB's job for it, wait for its end."""
+    with closing(server.connect(autocommit=False)) as reader:
+        with reader.cursor() as cursor:
+            cursor.execute("SELECT * FROM d.t")
+        yield

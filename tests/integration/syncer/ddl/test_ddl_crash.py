@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
-from tests.integration.syncer.support import assert_equal, location, running, subtask
+from tests.integration.syncer.support import assert_equal, location, read_by_somebody, running, subtask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -31,15 +30,6 @@ def prepared(upstream: MariaDBServer, target: MariaDBServer) -> SubTaskConfig:
     for server in (upstream, target):
         server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
     return subtask(upstream, target)
-
-
-@contextmanager
-def read_by_somebody(target: MariaDBServer) -> Iterator[None]:
-    """Whoever reads the table in a transaction makes DDL wait for its end."""
-    with closing(target.connect(autocommit=False)) as reader:
-        with reader.cursor() as cursor:
-            cursor.execute("SELECT * FROM d.t")
-        yield
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["before it ran", "after it ran"])
