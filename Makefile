@@ -1,8 +1,8 @@
 # `make demo` and `make test` set up everything they need on a fresh Debian or Ubuntu machine.
 VENV := .venv/bin
 TESTS ?= tests
-# Test processes side by side. The tests of a file stay together: they share its servers.
-JOBS ?= 2
+# Test processes side by side: more than two cores, because most wait. Those of a file stay together, they share its servers.
+JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
 .PHONY: help setup kernel demo test test-servers test-tidb lint bench proto version-before clean
