@@ -104,7 +104,7 @@ class SQLServer(Process):
         return True
 
     def connect(self, **kw: Any) -> Connection[Any]:
-        """A connection in the clear, unless these arguments or the server's own ask for TLS: a handshake costs 15 ms."""
+        """A connection in the clear, unless these arguments or the server's own ask for TLS (15 ms of CPU each)."""
         args: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
         secured = any(name.startswith("ssl") for name in kw) or any(name.startswith("--ssl") for name in self.extra)
         args |= {"charset": "utf8mb4", "ssl_disabled": not secured}
