@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
-.PHONY: help setup kernel demo test test-servers test-tidb lint bench proto version-before clean
+.PHONY: help setup kernel demo test test-servers test-tidb test-deploy lint bench proto version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,10 @@ test-servers: ## the tests that take one server after the other, on every versio
 	@deploy/setup.sh test
 	DM_TEST_SERVERS=all $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 \
 	  $(if $(filter-out tests,$(TESTS)),$(TESTS),$(addprefix tests/integration/test_,$(addsuffix .py,$(SERVER_TESTS))))
+
+test-deploy: ## the manifests, units and workflows, with kustomize, kubeconform, systemd-analyze and actionlint (needs Go)
+	@deploy/setup.sh test
+	DM_TEST_DEPLOY=1 $(VENV)/python -m pytest --durations=5 tests/deploy
 
 lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .
