@@ -195,7 +195,8 @@ def connect(
             host=host,
             port=cfg.port,
             user=cfg.user,
-            password=cfg.password,
+            # Servers have the digest of UTF-8. The driver would take latin1, and refuse what that lacks.
+            password=cfg.password.encode(),
             database=database,
             charset=charset,
             autocommit=autocommit,

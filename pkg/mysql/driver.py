@@ -7,6 +7,7 @@ was tried, here as in pyproject.toml, and tests/integration/test_driver.py holds
 
 from __future__ import annotations
 
+import secrets
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
 from pymysql.protocol import OKPacketWrapper
 
+from pkg.mysql import parsec
+
 #: Major and minor version. Executors of a cluster bring a driver of their own.
 SERIES = (1, 2)
 if pymysql.VERSION[:2] != SERIES:
@@ -33,12 +36,36 @@ _BULK_OPERATIONS = 1 << 2
 _MARIADB_FLAGS = slice(28, 32)
 
 
+class ParsecExchange:
+    """What the driver calls for an account of MariaDB's plugin ``parsec``."""
+
+    def __init__(self, conn: Connection[Any]) -> None:
+        self._conn = conn
+
+    def authenticate(self, scramble: Packet) -> Packet:
+        """Proves the password; the server's last packet. Raises pymysql.Error."""
+        raw: Any = self._conn
+        write_packet(self._conn, b"")
+        # Data of a plugin has a byte before it where it could be taken for another packet.
+        derivation = read_packet(self._conn).get_all_data().removeprefix(b"\1")
+        client = secrets.token_bytes(parsec.SCRAMBLE_SIZE)
+        try:
+            answer = parsec.signed_answer(raw.password, scramble.read_all(), derivation, client)
+        except ValueError as exc:
+            raise pymysql.err.OperationalError(CR.CR_AUTH_PLUGIN_ERR, f"Authentication plugin 'parsec': {exc}") from exc
+        write_packet(self._conn, answer)
+        return read_packet(self._conn)
+
+
 class PreferringConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
     """A connection that uses TLS where the server offers it, when nothing else is asked for.
 
     The driver does that too, but reads all of the system's CA certificates for each connection, 20 ms of CPU, and then
-    verifies nothing.
+    verifies nothing. Accounts of MariaDB's plugin ``parsec``, which the driver lacks, can connect.
     """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments, auth_plugin_map={parsec.PLUGIN: ParsecExchange})
 
     def _create_ssl_ctx(self, sslp: ssl.SSLContext | Mapping[str, Any]) -> ssl.SSLContext:
         if not sslp:
@@ -86,6 +113,10 @@ class Packet(Protocol):
     """A packet of the server's, as the driver gives it."""
 
     def get_all_data(self) -> bytes: ...
+
+    def read_all(self) -> bytes:
+        """What is not read yet."""
+        ...
 
     def is_ok_packet(self) -> bool: ...
 

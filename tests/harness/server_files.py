@@ -46,7 +46,7 @@ class _Release:
 
 
 _RELEASES = {
-    "mariadb-11.8": _Release("trixie", "mariadb-server-core"),
+    "mariadb-11.8": _Release("trixie", "mariadb-server"),  # which has the plugins
     "mysql-8.0-newest": _Release("noble", "mysql-server-core-8.0", ("noble", "noble-updates")),
     "mysql-8.4": _Release("resolute", "mysql-server-core", ("resolute",)),
     "mysql-9.7": _Release("sid", "mysql-server-core"),
@@ -57,7 +57,8 @@ _UBUNTU_KEYS = _Release("sid", "ubuntu-keyring")
 def server_files(name: str) -> Path:
     """The folder of a server's files; fetched on first use. ``name`` is like ``mysql-8.4``."""
     if name in _RELEASES:
-        return once(name, partial(_unpack, _RELEASES[name]))
+        release = _RELEASES[name]
+        return once(f"{release.name}-{release.package}", partial(_unpack, release))
     family, _, version = name.partition("-")
     if family == "mysql" and version == "5.6":
         return once(name, _fetch_56)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -186,3 +187,12 @@ def test_a_question_of_another_thread_is_broken_off(server: SQLServer, conn: Con
     assert [type(exc) for exc in found] == [pymysql.err.OperationalError]
     driver.drop(conn)
     driver.break_off(conn)
+
+
+def test_a_password_may_have_any_characters(server: SQLServer) -> None:
+    server.execute("CREATE USER odd@'%' IDENTIFIED BY 'Pässwörd €'")
+    try:
+        with connect(replace(server.db_config, user="odd", password="Pässwörd €"), scope="upstream") as conn:
+            assert _one(conn, "SELECT CURRENT_USER()") == "odd@%"
+    finally:
+        server.execute("DROP USER odd@'%'")

@@ -17,6 +17,9 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SyncerConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import connect
+from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, up, wait_until
@@ -208,12 +211,38 @@ def _write_modern(upstream: MariaDBServer, turn: int) -> None:
     )
 
 
+def account(server: MariaDBServer, plugin: str) -> DBConfig:
+    """A new account of ``plugin``, which may do everything."""
+    server.execute(
+        f"INSTALL PLUGIN IF NOT EXISTS {plugin} SONAME 'auth_{plugin}'",
+        f"CREATE OR REPLACE USER {plugin}@'%' IDENTIFIED VIA {plugin} USING PASSWORD('a Pässwörd €')",
+        f"GRANT ALL ON *.* TO {plugin}@'%'",
+    )
+    return replace(server.db_config, user=plugin, password="a Pässwörd €")
+
+
+@pytest.mark.parametrize("plugin", ["parsec", "ed25519"])
+def test_an_account_of_a_newer_plugin_must_prove_its_password(pair: Pair, plugin: str) -> None:
+    cfg = account(pair[0], plugin)
+    conn = connect(cfg, scope="upstream", charset="utf8mb4")
+    with conn, conn.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        assert cursor.fetchone() == (f"{plugin}@%",)
+    with pytest.raises(DMError, match=r"Error 1045 .*Access denied") as refused:
+        connect(replace(cfg, password="another"), scope="upstream")
+    assert not refused.value.retryable
+
+
 def test_what_older_servers_lack(pair: Pair, spark: SparkEngine, tmp_path: Path) -> None:
     upstream, target = pair
     upstream.execute("CREATE DATABASE d", *[f"CREATE TABLE d.{name} {body}" for name, body in _MODERN.items()])
     assert upstream.execute("SELECT @@collation_server") == [("utf8mb4_uca1400_ai_ci",)]
     _write_modern(upstream, 1)
-    cfg = replace(config(upstream, target, tmp_path), online_ddl=False)
+    # The plugins' own accounts: neither is the driver's own business.
+    cfg = replace(
+        config(upstream, target, tmp_path),
+        online_ddl=False, from_=account(upstream, "parsec"), to=account(target, "ed25519"),
+    )  # fmt: skip
     dump(cfg, spark)
     _write_modern(upstream, 2)
     load(cfg, spark)

@@ -57,7 +57,7 @@ def test_the_series_that_was_tried_is_the_only_one_that_can_be_installed_or_load
     from pkg.mysql.driver import SERIES
 
     major, minor = SERIES
-    assert re.fullmatch(rf"PyMySQL>={major}\.{minor}(\.\d+)?,<{major}\.{minor + 1}", wanted)
+    assert re.fullmatch(rf"PyMySQL\[ed25519\]>={major}\.{minor}(\.\d+)?,<{major}\.{minor + 1}", wanted)
     code = "import pymysql; pymysql.VERSION = (1, 99, 0, 'final', 1)\nimport pkg.mysql.connection"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "ImportError: PyMySQL 1.99.0 is installed" in done.stderr
