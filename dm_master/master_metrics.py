@@ -37,12 +37,19 @@ class MasterMetrics:
             "dm_master_shard_ddl_error", "conflicts between sources, and failures to store a lock's decision",
             ["task", "type"],
         )  # fmt: skip
+        self._event_errors = self.metrics.counter(
+            "dm_master_worker_event_error", "failures to watch the workers, and to do what their keys ask for", ["type"]
+        )
         self.metrics.cpu_usage("dm_master_cpu_usage")
         self.metrics.before_render(self._refresh)
 
     def ddl_error(self, task: str, kind: str) -> None:
         """Counts trouble with a lock of shard DDL."""
         self._ddl_errors.labels(task, kind).inc()
+
+    def worker_event_error(self, kind: str) -> None:
+        """Counts a failure to follow the workers: ``handle`` or ``watch``."""
+        self._event_errors.labels(kind).inc()
 
     def _refresh(self) -> None:
         self._lock_states.clear()

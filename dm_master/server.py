@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.election.embedded_etcd import EmbeddedEtcd
+from dm_master.election.etcd_metrics import EtcdMetrics
 from dm_master.master_metrics import MasterMetrics
 from dm_master.precheck import check_source, run_prechecks
 from dm_master.rules.dry_run import show_rules
@@ -79,6 +80,7 @@ class MasterServer:
 
     def _open_port(self) -> None:
         self._metrics = MasterMetrics(self._worker_stages, self._lock_states, self._leading)
+        self._metrics.metrics.add_text(EtcdMetrics(self._own_etcd, self._config.security).text)
         routes = HttpRoutes(
             status=version_text, metrics=self._metrics.metrics, ready=self._ready, hosts=self._config.hosts
         )
@@ -132,6 +134,12 @@ class MasterServer:
             # As above, or the locks are not read from etcd yet.
             return {}
 
+    def _own_etcd(self) -> list[str]:
+        """The client URLs of this master's member; those of an external etcd; none while it starts."""
+        if self._embedded is not None:
+            return self._embedded.client_endpoints
+        return list(self._config.etcd_endpoints)
+
     def _etcd_endpoints(self) -> list[str]:
         """etcd's client URLs, of all members if etcd lists them, so that workers survive the loss of one."""
         if self._embedded is None or self._cluster is None:
@@ -166,7 +174,12 @@ class MasterServer:
             security=config.security,
         )
         self._cleanup.callback(workers.close)
-        scheduler = Scheduler(etcd, on_failure=lambda: election.resign(), on_change=lambda: locks.wake())
+        scheduler = Scheduler(
+            etcd,
+            on_failure=lambda: election.resign(),
+            on_change=lambda: locks.wake(),
+            on_event_error=self._metrics.worker_event_error,
+        )
         locks = LockCoordinator(etcd, scheduler.task_sources, self._metrics.ddl_error)
         election = Election(
             etcd,

@@ -15,6 +15,7 @@ from dm_worker.source.binder import Binder
 from dm_worker.source.purge_watch import PurgeWatch
 from dm_worker.source.unit_factory import UnitFactory, make_unit
 from dm_worker.source.worker_metrics import WorkerMetrics
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from pkg import errors, native
 from pkg.config.worker import WorkerConfig
 from pkg.errors import Code
@@ -62,6 +63,8 @@ class WorkerServer:
             config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck, relay_dir=config.relay_dir
         )
         self._metrics.follow(self._statuses)
+        self._metrics.follow_figures(self._figures)
+        self._metrics.follow_engine(self._engine.figures)
         self._metrics.follow_relay(self._relay)
         self._metrics.follow_purges(self._purge_watch)
         self._membership = Membership(
@@ -145,6 +148,10 @@ class WorkerServer:
     def _purge_watch(self) -> tuple[str, PurgeWatch | None]:
         current = self._binder.current
         return ("", None) if current is None else (current.source.source_id, current.purge_watch)
+
+    def _figures(self) -> tuple[str, list[tuple[str, SyncFigures]]]:
+        current = self._binder.current
+        return ("", []) if current is None else (current.source.source_id, current.figures())
 
     def _statuses(self) -> tuple[str, list[pb.SubTaskStatus]]:
         current = self._binder.current

@@ -48,7 +48,8 @@ class Scheduler:
     next decision. Reading never waits for etcd. Thread-safe.
 
     ``on_failure`` is called, from any thread, when the scheduler cannot go on: the caller should give up the term
-    (``Election.resign``). ``on_change`` is called after each change, and must not block.
+    (``Election.resign``). ``on_change`` is called after each change, and must not block. ``on_event_error`` is called
+    when following the workers fails: with ``watch``, or with ``handle`` for what their keys ask for.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Scheduler:
         *,
         on_failure: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
+        on_event_error: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
+        self._on_event_error = on_event_error
         self._on_failure = on_failure
         self._on_change = on_change
         # Held while a decision is made and committed; readers take the present reference without it.
@@ -345,11 +348,13 @@ class Scheduler:
         self._wake.set()
 
     def _mirror_failed(self, exc: BaseException) -> None:
+        self._on_event_error("watch")
         log.error("cannot watch the workers; giving up leadership", error=wrap(exc))
         self._give_up()
 
     def _follower_failed(self, _: BaseException) -> None:
         # A leader that does not follow the workers would never move the sources of a dead one.
+        self._on_event_error("watch")
         log.error("the watch over the workers ended; giving up leadership")
         self._give_up()
 
@@ -369,6 +374,7 @@ class Scheduler:
             except DMError as exc:
                 if self._leader is None:
                     continue
+                self._on_event_error("handle")
                 log.warning("cannot update the bindings; trying again", error=exc)
                 self._stopping.wait(_RETRY_PAUSE)
                 self._wake.set()

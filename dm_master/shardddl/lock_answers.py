@@ -162,9 +162,9 @@ def _add_foreign_groups(sync: worker_pb.SyncStatus, foreign: Sequence[Lock]) -> 
 def lock_states(locks: LockRegistry) -> Mapping[tuple[str, str], int]:
     """The number of locks by task and state, DM's: ``Un-synced`` ones wait for sources, ``Synced`` ones for executions.
 
-    A task that runs without locks has zeros.
+    A task with a lock has both; its series leave with its last lock.
     """
-    counts = Counter({(task, state): 0 for task in locks.tasks() for state in ("Un-synced", "Synced")})
+    counts = Counter({(lock.id.task, state): 0 for lock in locks.all() for state in ("Un-synced", "Synced")})
     for lock in locks.all():
         counts[lock.id.task, "Synced" if lock.sequences() else "Un-synced"] += 1
     return counts

@@ -116,10 +116,6 @@ class LockRegistry:
 
         return frozenset(filter(has_part, self._sources.get(task, ())))
 
-    def tasks(self) -> list[str]:
-        """The tasks that run."""
-        return sorted(self._sources)
-
     def all(self, task: str = "", sources: Iterable[str] = ()) -> list[Lock]:
         """The locks by ID; only those of ``task``, and only those with one of ``sources``, where these are given."""
         wanted = set(sources)

@@ -67,7 +67,8 @@ class DumpSpec:
 
 @dataclass(slots=True)
 class TaskReport:
-    """How a task ended; ``sizes`` are the bytes of the files it wrote, ``snapshot`` comes from the leader."""
+    """How a task ended; ``size`` are the bytes of the rows it received, ``sizes`` those of the files it wrote;
+    ``snapshot`` comes from the leader."""
 
     index: int
     rows: int = 0

@@ -78,8 +78,16 @@ class DumpUnit:
         self._dir = dump_dir(cfg)
         self._control = Control()
         self._attempt: _Attempt | None = None
+        #: Bytes that attempts before this one received.
+        self._received = 0
         self._manifest: Manifest | None = None
         self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of rows that the upstream sent, over all attempts."""
+        attempt = self._attempt
+        return self._received + (attempt.size if attempt is not None else 0)
 
     def is_finished(self) -> bool:
         """True for a complete dump of this configuration that was made here or that a load has begun with, and once
@@ -196,7 +204,7 @@ class DumpUnit:
                 workaround="Check `dir` of loaders and the rights of the worker's user.",
             ) from exc
         flavor, databases = self._plan(attempt, options, upstream)
-        self._attempt = attempt
+        self._received, self._attempt = self.received_bytes, attempt
         if not self._control.begin() or self._control.is_stopping():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
@@ -289,6 +297,7 @@ class DumpUnit:
                     retryable=True,
                     workaround="See the worker's log, and check that the worker has memory and free slots.",
                 ) from exc
+        attempt.size = max(attempt.size, sum(report.size for report in reports))
         failures = [report.error for report in reports if report.error is not None]
         if self._control.is_stopping():
             return None

@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 
 from dm_worker.engine import executors
 from dm_worker.engine.code_archive import ship_code, source_paths
+from dm_worker.engine.engine_figures import EngineFigures, JobCounts, memory_by_part
 from dm_worker.engine.jvm import SparkJvm, not_started
 from dm_worker.engine.settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg import errors
@@ -73,6 +74,7 @@ class SparkEngine:
         self._context: SparkContext | None = None
         self._watch: executors.ExecutorWatch | None = None
         self._closed = False
+        self._jobs = JobCounts()
         #: Warnings for operators about the executors, as of the start of the context.
         self.warnings: list[str] = []
 
@@ -229,11 +231,17 @@ class SparkEngine:
         jvm = self._jvm
         context.setJobGroup(group, description or group, interruptOnCancel=True)
         try:
-            yield context
+            with self._jobs.counted():
+                yield context
         finally:
             # A JVM that has ended is not called; the next one does not know this context.
             if jvm is not None and jvm is self._jvm and jvm.alive:
                 context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    def figures(self) -> EngineFigures:
+        """Jobs and memory. From any thread; starts nothing."""
+        jobs = self._jobs
+        return EngineFigures(jobs.ended, jobs.failed, jobs.running, memory_by_part(self.jvm_pid))
 
     def cancel(self, group: str) -> None:
         """Cancels the running jobs of ``group``; does nothing when Spark never started."""

@@ -105,6 +105,11 @@ class LoadUnit:
         self._epoch = 0
         self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
 
+    @property
+    def received_bytes(self) -> int:
+        """A load has nothing to do with the upstream."""
+        return 0
+
     def is_finished(self) -> bool:
         """Whether the target records the load as finished; False when it cannot be asked: ``run`` names the reason."""
         folder_owner.hold(self._dir, self._cfg.source_id)

@@ -31,6 +31,7 @@ from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg import errors
 from pkg.binlog.position import Location
@@ -174,6 +175,14 @@ class SourceWorker:
         with self._lock:
             slot = self._slots.get(task)
         return slot.subtask if slot else None
+
+    def figures(self) -> list[tuple[str, SyncFigures]]:
+        """The figures of the tasks that replicate, by task."""
+        with self._lock:
+            slots = sorted(self._slots.items())
+        units = [(task, slot.subtask.unit()) for task, slot in slots if slot.subtask is not None]
+        found = [(task, getattr(unit, "figures", None)) for task, unit in units]
+        return [(task, figures) for task, figures in found if isinstance(figures, SyncFigures)]
 
     def status(self, task: str = "") -> list[pb.SubTaskStatus]:
         """The status of ``task``, or of all tasks when empty; the texts for no task are DM's."""

@@ -8,9 +8,14 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dm_worker.engine.engine_figures import EngineFigures
 from dm_worker.relay.relay_metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.own_collector import CopyCollector, EngineCollector, OwnSyncCollector
 from dm_worker.source.purge_watch import PurgeCollector, PurgeWatch
+from dm_worker.source.sync_collector import Figures, SyncFiguresCollector
+from dm_worker.source.validator_collector import ValidatorCollector
+from dm_worker.syncer.figures.table_counts import MOST_TABLES
 from pkg import errors, native
 from pkg.binlog.position import parse_position
 from pkg.pb import dmworker_pb2 as pb
@@ -49,6 +54,17 @@ class WorkerMetrics:
     def follow(self, statuses: Statuses) -> None:
         """Shows lag, positions and merged shards of ``statuses`` at each scrape."""
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
+        self.metrics.registry.register(CopyCollector(statuses))
+        self.metrics.registry.register(ValidatorCollector())
+
+    def follow_figures(self, figures: Figures) -> None:
+        """Shows the figures of the tasks that replicate at each scrape."""
+        self.metrics.registry.register(SyncFiguresCollector(figures, self._worker))
+        self.metrics.registry.register(OwnSyncCollector(figures, self._worker))
+
+    def follow_engine(self, figures: Callable[[], EngineFigures]) -> None:
+        """Shows Spark's jobs and the memory at each scrape."""
+        self.metrics.registry.register(EngineCollector(figures))
 
     def follow_relay(self, relay: Callable[[], SourceRelay | None]) -> None:
         """Shows the current relay at each scrape."""
@@ -110,7 +126,7 @@ class _SyncCollector(Collector):
             held.add_metric([source, status.name], sum(group.heldRows for group in groups))
             counts = {group.target: len(group.unsynced) for group in groups}
             merged[status.name] = merged[status.name] | counts.keys()
-            for target in sorted(merged[status.name]):
+            for target in sorted(merged[status.name])[:MOST_TABLES]:
                 unsynced.add_metric([source, status.name, target], counts.get(target, 0))
         self._merged = merged
         yield from (lag, offset, file, waiting, unsynced, held)

@@ -137,6 +137,9 @@ class SubTask:
     def _add_unit_status(self, status: pb.SubTaskStatus, unit: Unit) -> None:
         try:
             getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
+            if unit.unit_type == pb.Sync:
+                dumps = [one for one in self._units if one.unit_type == pb.Dump]
+                status.sync.dumpIOTotalBytes = sum(one.received_bytes for one in dumps)
         except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
             log.error("status of a unit failed", task=self.name, error=repr(exc))
             status.msg = f"the status of this unit is not available: {exc!r}"

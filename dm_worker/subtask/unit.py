@@ -57,6 +57,11 @@ class Unit(Protocol):
     #: ``pb.Dump``, ``pb.Load`` or ``pb.Sync``.
     unit_type: pb.UnitType
 
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that the upstream sent to this unit's runs: rows of a dump, or the binlog stream."""
+        ...
+
     def is_finished(self) -> bool:
         """Whether earlier runs completed this unit, so that the chain starts at a later one."""
         ...

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -46,18 +47,20 @@ def open_upstream(
     server_id: int,
     use_gtid: bool,
     heartbeat: float = 5.0,
+    received: Callable[[int], None] = lambda _: None,
 ) -> BinlogStream:
     """Connects as replica ``server_id`` and asks for the binlog from ``location`` on.
 
     ``use_gtid``: from ``location.gtid_set`` ('' is the very beginning), otherwise from ``location.position``.
     ``heartbeat`` in seconds: the idle server sends an event this often; four missed ones end the stream.
+    ``received`` gets the bytes of each piece that comes over the network.
     Raises 10001 when the server can't be reached, 36053 when it refuses to replicate, 11093/11095 for a bad GTID set.
     """
     conn, checksummed = _start_dump(
         cfg, location, flavor=flavor, server_id=server_id, use_gtid=use_gtid, heartbeat=heartbeat
     )
     framer = PacketFramer(checksummed=checksummed, file=location.position.name)
-    stream = ServerStream(conn, framer, heartbeat=heartbeat)
+    stream = ServerStream(conn, framer, heartbeat=heartbeat, received=received)
     # Only MySQL compresses whole transactions; MariaDB compresses single events.
     return ExpandingStream(stream) if flavor == "mysql" else stream
 
@@ -189,8 +192,11 @@ def _send(conn: Any, payload: bytes) -> None:
 class ServerStream:
     """A dump in progress over one connection, of :func:`_start_dump`; made by :func:`open_upstream`."""
 
-    def __init__(self, conn: Any, framer: PacketFramer, *, heartbeat: float) -> None:
+    def __init__(
+        self, conn: Any, framer: PacketFramer, *, heartbeat: float, received: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._conn = conn
+        self._received = received
         self._socket = driver.socket_of(conn)
         self._framer = framer
         self._silence_limit = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
@@ -235,6 +241,7 @@ class ServerStream:
         if not piece:
             raise self._lost("connection closed by the upstream")
         self._heard = time.monotonic()
+        self._received(len(piece))
         self._framer.feed(piece)
         return True
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.metrics_core import HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
@@ -36,6 +36,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._refreshers: list[Callable[[], None]] = []
+        self._others: list[Callable[[], bytes]] = []
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         """A value that goes up and down. Raises ``ValueError`` for a name already in use, as do the others."""
@@ -60,6 +61,10 @@ class Metrics:
         """Calls ``refresh`` before each rendering, to set what is only worth knowing when somebody asks."""
         self._refreshers.append(refresh)
 
+    def add_text(self, other: Callable[[], bytes]) -> None:
+        """Puts another process' families behind these, as text that ends with a newline."""
+        self._others.append(other)
+
     def render(self) -> bytes:
         """All series in Prometheus' text format (content type :data:`CONTENT_TYPE`)."""
         for refresh in self._refreshers:
@@ -67,7 +72,7 @@ class Metrics:
         lines: list[str] = []
         for metric in self.registry.collect():
             lines.extend(_family(metric))
-        return "".join(f"{line}\n" for line in lines).encode()
+        return b"".join(["".join(f"{line}\n" for line in lines).encode(), *(other() for other in self._others)])
 
 
 class Distribution:
@@ -76,17 +81,19 @@ class Distribution:
     For a hot path: one thread adds, without a lock; a scrape may see a value in its count and not yet in ``total``.
     """
 
-    __slots__ = ("_bounds", "_counts", "total")
+    __slots__ = ("_bounds", "_counts", "_labels", "total")
 
     def __init__(self, first: float, doublings: int) -> None:
         self._bounds = [first * 2**n for n in range(doublings)]
+        self._labels = [*map(floatToGoString, self._bounds), "+Inf"]
         self._counts = [0] * (doublings + 1)
         #: The sum of all values.
         self.total = 0.0
 
-    def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def add(self, value: float, times: int = 1) -> None:
+        """``value``, which came ``times`` times: an average of so many counts as each of them."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
 
     @property
     def count(self) -> int:
@@ -95,10 +102,29 @@ class Distribution:
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
         """All of it under ``name``, for a collector."""
-        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
-        return HistogramMetricFamily(
-            name, text, buckets=list(zip(bounds, accumulate(self._counts), strict=True)), sum_value=self.total
-        )
+        return HistogramMetricFamily(name, text, buckets=self._buckets(), sum_value=self.total)
+
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
+        """All of it as one series of ``family``."""
+        family.add_metric(labels, self._buckets(), self.total)
+
+    def _buckets(self) -> list[tuple[str, int]]:
+        return list(zip(self._labels, accumulate(self._counts), strict=True))
+
+
+class CounterFamily(Metric):
+    """A counter for a collector, whose series is called as the family is, with ``_total`` only if that has it."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        super().__init__(name, text, "counter")
+        self._labels = tuple(labels)
+
+    def add_metric(self, labels: Sequence[str], value: float) -> None:
+        self.add_sample(self.name, dict(zip(self._labels, labels, strict=True)), value)
+
+
+class AnnouncedFamily(GaugeMetricFamily):
+    """A family whose HELP and TYPE are there without any series."""
 
 
 class _CpuUsage:
@@ -122,10 +148,11 @@ class _CpuUsage:
 
 def _family(metric: Metric) -> list[str]:
     samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-    if not samples:
+    # Scripts look for names that must not be there.
+    if not samples and not isinstance(metric, AnnouncedFamily):
         return []
     # A counter's family is announced under the name that its series really have.
-    name = samples[0].name if metric.type == "counter" else metric.name
+    name = samples[0].name if samples and metric.type == "counter" else metric.name
     text = metric.documentation.replace("\\", "\\\\").replace("\n", "\\n")
     return [f"# HELP {name} {text}", f"# TYPE {name} {metric.type}", *map(_series, samples)]
 

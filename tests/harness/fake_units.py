@@ -32,6 +32,8 @@ NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
 class FakeUnit:
     """Plays one unit."""
 
+    received_bytes = 0
+
     def __init__(self, unit_type: pb.UnitType, config: SubTaskConfig, folder: Path) -> None:
         self.unit_type = unit_type
         self.name = NAMES[unit_type]

@@ -28,6 +28,7 @@ from dm_worker.syncer.execution.target_connections import (
     WriterPool,
 )
 from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.figures.batch_report import BucketReport
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
@@ -48,7 +49,8 @@ class BucketResult:
     """What one bucket's transaction did. ``skipped``: an earlier attempt had already applied it.
 
     ``failures``: how many tries the target refused for now (a deadlock, a lock wait, a lost connection), ``cause`` the
-    last one's error, ``waited`` the seconds from the first of them on.
+    last one's error, ``waited`` the seconds from the first of them on. ``commit``: seconds of the COMMIT. ``report``:
+    what the task measured.
     """
 
     bucket: int
@@ -58,6 +60,8 @@ class BucketResult:
     failures: int = 0
     cause: str = ""
     waited: float = 0.0
+    commit: float = 0.0
+    report: BucketReport | None = None
 
 
 _POOL = WriterPool()
@@ -170,6 +174,7 @@ class _BucketWriter:
         except Refused as exc:
             raise self._refusal(content, exc.statement, exc.cause, fast=fast) from exc.cause
         assert fast or not others
+        began = time.perf_counter()
         try:
             # When the answer to this is lost, the next attempt finds the marker either way.
             self._conn.commit()
@@ -177,7 +182,7 @@ class _BucketWriter:
             if fast and self._writer.checks_late and refused_rows.is_duplicate(exc):
                 raise _NotExact from exc
             raise classify(exc, scope="downstream", statement="COMMIT") from exc
-        return BucketResult(self._bucket, content.changes, self._statements)
+        return BucketResult(self._bucket, content.changes, self._statements, commit=time.perf_counter() - began)
 
     # -- what is written --------------------------------------------------------------------------------------------
 

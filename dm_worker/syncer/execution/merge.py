@@ -67,6 +67,11 @@ class BucketContent:
     ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
     changes: int = 0
 
+    @property
+    def rows(self) -> int:
+        """How many rows are left to write."""
+        return sum(group.count for group in self.groups) + sum(map(len, self.ordered.values()))
+
 
 def merge_blocks(
     blocks: Iterable[tuple[int, bytes]],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
@@ -12,6 +13,7 @@ from dm_worker.syncer.execution import compaction, row_block
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, ImpossibleChange, KeyChange
 from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.figures.batch_report import Changes
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import ConflictCollector, ConflictPairs, KeyHash, key_hash
 from dm_worker.syncer.rows.kernel_layout import placement_of
@@ -49,15 +51,17 @@ def partition_slice(
     *,
     safe: bool = False,
     pairs: ConflictPairs | None = None,
+    counts: dict[int, Changes] | None = None,
     kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
     """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
     ``KeysMoved`` for rows that must keep their order.
 
-    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``kernel``: the row kernel, None for
-    the Python code.
+    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``counts`` gets the row changes by plan.
+    ``kernel``: the row kernel, None for the Python code.
     """
     pairs, moved = pairs if pairs is not None else ConflictPairs(), set[int]()
+    counts = counts if counts is not None else {}
     used = {number: plans[number] for number in part.plan_numbers()}
     if any(not plan.filter.kinds.takes_all for plan in used.values()):
         part = _without_ignored(part, used)
@@ -71,15 +75,17 @@ def partition_slice(
             else _ChangeReader(decoders[number].changes)
             for number, plan in compacted.items()
         }
-        changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
+        _compacted(part, compacted, readers, buckets, placed, safe=safe)
+        counts.update((number, reader.counts) for number, reader in readers.items())
         moved |= {number for number, reader in readers.items() if reader.moved}
     else:
-        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe)
+        counts.update(_compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe))
     kept = frozenset(used[number].target_number for number in moved if used[number].extra_columns)
     if kept and not safe:
         # In safe mode it is not known whether a row was moved already.
         raise KeysMoved(kept)
-    changes += _ordered(part, used, decoders, buckets, placed, pairs)
+    counts.update(_ordered(part, used, decoders, buckets, placed, pairs))
+    changes = sum(map(sum, counts.values()))
     blocks = []
     for bucket in sorted(placed):
         # The changes of a slice are counted once, no matter which buckets its rows belong to.
@@ -138,13 +144,22 @@ class _ChangeReader:
 
     def __init__(self, changes: Callable[[bytes], list[KeyChange]]) -> None:
         self._changes = changes
-        self.rows = 0
+        self._counts = [0, 0, 0]
         self.moved = False
+
+    @property
+    def counts(self) -> Changes:
+        """The rows by operation."""
+        return (self._counts[INSERT], self._counts[UPDATE], self._counts[DELETE])
+
+    def _count(self, operations: Iterable[int]) -> None:
+        for op, count in Counter(operations).items():
+            self._counts[op] += count
 
     def read(self, data: bytes) -> list[KeyChange]:
         """The changes of an event. May be more than its rows."""
         found = self._changes(data)
-        self.rows += len(found)
+        self._count(op for op, *_ in found)
         self.moved = self.moved or any(op == UPDATE and old != key for op, key, _, old in found)
         return found
 
@@ -165,7 +180,7 @@ class _ConflictReader(_ChangeReader):
         found: list[KeyChange] = []
         plan, hash_of, collect, pairs = self._plan, self._hash, self._collect, self._pairs
         images = self._images(data)
-        self.rows += len(images)
+        self._count(op for op, *_ in images)
         for op, before, after in images:
             old = None if before is None else _key(plan, before)
             new = None if after is None else _key(plan, after)
@@ -217,10 +232,10 @@ def _compacted(
     placed: BucketSections,
     *,
     safe: bool,
-) -> int:
-    """Compacts the rows of compacted tables and chooses their buckets; returns how many changes there were."""
+) -> None:
+    """Compacts the rows of compacted tables and chooses their buckets."""
     if not plans:
-        return 0
+        return
     states: dict[int, compaction.KeyStates] = {}
     wanted = {
         number: (readers[number].read, states.setdefault(plan.target_number, {})) for number, plan in plans.items()
@@ -234,7 +249,6 @@ def _compacted(
                 compaction.compact_changes(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
     for target in sorted(states):
         _place_states(target, states[target], plans, buckets, placed)
-    return sum(reader.rows for reader in readers.values())
 
 
 def _place_states(
@@ -261,8 +275,9 @@ def _compacted_natively(
     moved: set[int],
     *,
     safe: bool,
-) -> int:
-    """The same as :func:`_compacted` by the compiled kernel. ``moved`` gets the plans of updates that change a key."""
+) -> dict[int, Changes]:
+    """The same as :func:`_compacted` by the compiled kernel; returns the row changes by plan. ``moved`` gets the plans
+    of updates that change a key."""
     specs = {
         number: (
             *(decoders[number].readers, decoders[number].prepare),
@@ -271,7 +286,7 @@ def _compacted_natively(
         for number, plan in plans.items()
     }
     if not specs:
-        return 0
+        return {}
     try:
         changes, sections, packed, plans_moved = kernel.partition(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
@@ -288,8 +303,8 @@ def _compacted_natively(
         placed.setdefault(bucket, []).append(found)
     pairs.extend(packed)
     moved.update(plans_moved)
-    count: int = changes
-    return count
+    counted: dict[int, Changes] = changes
+    return counted
 
 
 def _ordered(
@@ -299,16 +314,16 @@ def _ordered(
     buckets: int,
     placed: BucketSections,
     pairs: ConflictPairs,
-) -> int:
-    """Places the rows of tables that keep their order; returns how many changes there were.
+) -> dict[int, Changes]:
+    """Places the rows of tables that keep their order; returns the row changes by plan.
 
     A row's sequence is ``event number << 32 | row number in the event``: rows of several tables in one bucket can be
     brought into binlog order again.
     """
     wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
     if not wanted:
-        return 0
-    changes = 0
+        return {}
+    counts: dict[int, list[int]] = {}
     collectors = {
         number: ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=True)
         for number, plan in wanted.items()
@@ -325,15 +340,16 @@ def _ordered(
             unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
-            changes += len(images)
+            counted = counts.setdefault(plan.number, [0, 0, 0])
             for n, (op, before, after) in enumerate(images):
+                counted[op] += 1
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
                 for where, moved in _moves(row, plan, buckets, collectors.get(plan.number), pairs):
                     kept = records.setdefault((where % buckets, plan.target_number), [])
                     kept.append(row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
     for (bucket, target), kept in sorted(records.items()):
         placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, kept))
-    return changes
+    return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items()}
 
 
 def _moves(

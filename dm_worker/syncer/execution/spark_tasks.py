@@ -9,6 +9,7 @@ What goes wrong comes back as a value: an exception would arrive as a Java stack
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,6 +26,20 @@ from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
 from dm_worker.syncer.execution.row_statements import write_rule_of
 from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
 from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.task_clock import TaskClock
+from dm_worker.syncer.figures.batch_report import (
+    COMPACT,
+    DECODE,
+    SHUFFLE,
+    WRITE,
+    BatchReport,
+    BucketFigures,
+    BucketReport,
+    Changes,
+    ConflictReport,
+    SliceReport,
+    batch_report,
+)
 from dm_worker.syncer.planning.batch import Slice, WriteToken
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
@@ -36,13 +51,13 @@ WRITERS = 4
 
 #: Why no bucket may write.
 BatchFailure = DMError | KeysMoved
-BucketOutcome = BucketResult | BatchFailure
+BucketOutcome = BucketResult | SliceReport | ConflictReport | BatchFailure
 #: (slice order, block)
 OrderedBlock = tuple[int, Spilled]
 #: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. The conflicts of a
-#: slice's rows stand like a block under the bucket ``CONFLICTS``.
-PlacedBlock = tuple[int, OrderedBlock | BatchFailure]
-CONFLICTS = -1
+#: slice's rows stand like a block under the bucket ``CONFLICTS``, the report on a slice under ``REPORT``.
+PlacedBlock = tuple[int, OrderedBlock | SliceReport | BatchFailure]
+CONFLICTS, REPORT = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +130,21 @@ def _run(
         failed = [content for content in found if isinstance(content, BatchFailure)]
         if failed:
             return list(failed)
-        moved = find_conflict_sets(fetch(content[1]) for content in found if not isinstance(content, BatchFailure))
+        moved, report = _conflict_sets(fetch(content[1]) for content in found if not isinstance(content, BatchFailure))
         shared = context.broadcast(moved)
         reassigned = blocks.mapPartitions(partial(_reassign, job, store, shared))
         outcomes = list(context.runJob(reassigned.partitionBy(partitions, _by_bucket), partial(_gather, job)))
         shared.destroy()
-        return outcomes
+        return [*outcomes, report]
     finally:
         blocks.unpersist()
+
+
+def _conflict_sets(packed: Iterable[bytes]) -> tuple[dict[int, int], ConflictReport]:
+    """Where rows in conflict belong, and what finding it took."""
+    began = time.perf_counter()
+    moved = find_conflict_sets(packed)
+    return moved, ConflictReport(time.perf_counter() - began, len(set(moved.values())), len(moved))
 
 
 def _by_bucket(bucket: int) -> int:
@@ -132,6 +154,8 @@ def _by_bucket(bucket: int) -> int:
 def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFailure]:
     """The conflicts of the rows of a partition's slices, or the first error of each."""
     for bucket, content in blocks:
+        if isinstance(content, SliceReport):
+            continue
         if bucket == CONFLICTS or isinstance(content, BatchFailure):
             yield content
         if isinstance(content, BatchFailure):
@@ -149,9 +173,13 @@ def _reassign(
 
 
 def _reassigned(
-    bucket: int, content: OrderedBlock | BatchFailure, moved: Mapping[int, int], buckets: int, store: SpillStore
+    bucket: int,
+    content: OrderedBlock | SliceReport | BatchFailure,
+    moved: Mapping[int, int],
+    buckets: int,
+    store: SpillStore,
 ) -> Iterator[PlacedBlock]:
-    if isinstance(content, BatchFailure) or not moved:
+    if isinstance(content, BatchFailure | SliceReport) or not moved:
         yield bucket, content
         return
     order, data = content
@@ -162,26 +190,37 @@ def _small(job: BatchJob, groups: Iterable[list[SliceReference]]) -> Iterator[Bu
     """All of a batch in one task."""
     here = SpillStore()
     found = [placed for sent in groups for placed in _partition(job, here, sent)]
-    moved = find_conflict_sets(
-        fetch(content[1]) for bucket, content in found if bucket == CONFLICTS and not isinstance(content, BatchFailure)
+    moved, report = _conflict_sets(
+        fetch(content[1])
+        for bucket, content in found
+        if bucket == CONFLICTS and not isinstance(content, BatchFailure | SliceReport)
     )
-    blocks: dict[int, list[OrderedBlock]] = {}
-    for home, data in found:
-        for bucket, content in _reassigned(home, data, moved, job.buckets, here) if home != CONFLICTS else ():
-            if isinstance(content, BatchFailure):
-                yield content
-                return
-            blocks.setdefault(bucket, []).append(content)
-    yield from _apply_all(job, blocks)
+    if job.may_conflict:
+        yield report
+    yield from _gather(
+        job,
+        (
+            placed
+            for home, data in found
+            if home != CONFLICTS
+            for placed in _reassigned(home, data, moved, job.buckets, here)
+        ),
+    )
 
 
 def _partition(job: BatchJob, store: SpillStore, sent: Iterable[SliceReference]) -> Iterator[PlacedBlock]:
     """Decodes slices and packs the rows of each bucket."""
     for part in map(SliceReference.slice, sent):
-        pairs = ConflictPairs()
+        pairs, counts = ConflictPairs(), dict[int, Changes]()
+        work = TaskClock()
         try:
-            placed = partition_slice(part, job.plans, job.buckets, safe=job.safe, pairs=pairs)
-            yield from _kept(part.order, placed, store)
+            placed = partition_slice(part, job.plans, job.buckets, safe=job.safe, pairs=pairs, counts=counts)
+            work.passed(DECODE)
+            kept = list(_kept(part.order, placed, store))
+            work.passed(SHUFFLE)
+            packed = sum(len(data) for _, data in placed)
+            yield REPORT, SliceReport(work.times(), counts, len(part.data), packed)
+            yield from kept
             if job.may_conflict:
                 yield CONFLICTS, (part.order, pairs.packed())
         except (DMError, KeysMoved) as exc:
@@ -202,7 +241,10 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
         if isinstance(content, BatchFailure):
             yield content
             return
-        buckets.setdefault(bucket, []).append(content)
+        if isinstance(content, SliceReport):
+            yield content
+        else:
+            buckets.setdefault(bucket, []).append(content)
     yield from _apply_all(job, buckets)
 
 
@@ -218,14 +260,34 @@ def _rules(job: BatchJob) -> dict[int, WriteRule]:
 
 
 def _apply(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed: list[OrderedBlock]) -> BucketOutcome:
+    work = TaskClock()
     try:
-        content = merge_blocks([(order, fetch(data)) for order, data in packed], rules, safe=job.safe)
-        return apply_bucket(job.target, job.token, bucket, content, job.plans)
+        blocks = [(order, fetch(data)) for order, data in packed]
+        work.passed(SHUFFLE)
+        content = merge_blocks(blocks, rules, safe=job.safe)
+        work.passed(COMPACT)
+        result = apply_bucket(job.target, job.token, bucket, content, job.plans)
+        work.passed(WRITE)
+        size = sum(len(data) for _, data in blocks)
+        return replace(result, report=BucketReport(work.times(), size, content.rows, result.commit))
     except ImpossibleChange as exc:
         plan = job.plans[exc.plan]
         return exc.to_error(plan.target, plan.source, job.plans[exc.other_plan].source)
     except DMError as exc:
         return exc
+
+
+def results_of(outcomes: Iterable[BucketOutcome], seconds: float) -> tuple[list[BucketResult], BatchReport]:
+    """What the buckets of a job without errors did, and the report on the job, which took ``seconds``."""
+    found = list(outcomes)
+    results = [one for one in found if isinstance(one, BucketResult)]
+    report = batch_report(
+        seconds,
+        [one for one in found if isinstance(one, SliceReport)],
+        [one for one in found if isinstance(one, ConflictReport)],
+        [BucketFigures(one.bucket, one.report, one.statements, one.waited) for one in results if one.report],
+    )
+    return results, report
 
 
 def first_error(outcomes: Iterable[BucketOutcome]) -> DMError | None:

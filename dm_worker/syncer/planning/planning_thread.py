@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from dm_worker.syncer.figures.lag_reason import HANDING, REOPENING
+from dm_worker.syncer.figures.sync_figures import ReadFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
@@ -77,6 +79,11 @@ class InstructionQueue:
         with self._changed:
             return next((item.commit_time for item in self._items if isinstance(item, Batch)), 0)
 
+    def size(self) -> tuple[int, int]:
+        """The items that wait, and the bytes of their rows events."""
+        with self._changed:
+            return len(self._items), self._bytes
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -98,9 +105,11 @@ class PlanningThread:
         queue: InstructionQueue,
         policy: BatchPolicy,
         interrupt: Callable[[], None],
+        figures: ReadFigures | None = None,
     ) -> None:
         """``resolve`` may ask servers; ``interrupt``, from another thread, breaks off what it asks."""
         self._interrupt = interrupt
+        self._figures = figures or ReadFigures(time.monotonic)
         self._planners = planners
         self._policy = policy
         self._open = open_stream
@@ -171,7 +180,10 @@ class PlanningThread:
                 before = planner.bytes_read
                 planner.bound(self._policy.most)
                 timeout = QUIET if planner.has_rows else IDLE_READ
+                self._figures.reads()
                 events = stream.read(READ_BYTES, timeout, planner.scan if planner.can_scan else None)
+                scanned = planner.bytes_read > before
+                self._figures.has_read(something=scanned or bool(events))
                 failures = 0
             except DMError as exc:
                 failures += 1
@@ -180,9 +192,12 @@ class PlanningThread:
                 log.warning("the binlog stream broke; opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
+                self._figures.clock.switch(REOPENING)
                 self._stop.wait(min(CAP, 0.1 * 2 ** min(failures, 10)))
                 continue
-            self._feed(planner, events, scanned=planner.bytes_read > before)
+            self._feed(planner, events, scanned=scanned)
+            if scanned or events:
+                self._figures.has_planned()
 
     def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
         taken = 0
@@ -221,12 +236,16 @@ class PlanningThread:
                 if self._stop.is_set():
                     # It was stopped in between: no resume will follow.
                     self._resume.set()
-            self._queue.put(item)
+            if isinstance(item, Batch):
+                self._figures.events(item.rows_events, item.size)
+            with self._figures.handing_over("ddl" if isinstance(item, BinlogStatement) else "dml"):
+                self._queue.put(item)
             if isinstance(item, Batch | Advance):
                 self._last_emit = time.monotonic()
                 self._waiting_since = 0.0
             if isinstance(item, BinlogStatement):
-                self._resume.wait()
+                with self._figures.clock.during(HANDING):
+                    self._resume.wait()
 
     def _connected(self, planner: Planner) -> BinlogStream:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,8 +25,18 @@ T = TypeVar("T")
 class ServerLookup:
     """One server, for one thread at a time. Every question raises DMError when it can't be answered."""
 
-    def __init__(self, cfg: DBConfig, scope: Scope, should_stop: Callable[[], bool], *, attempts: int = 60) -> None:
+    def __init__(
+        self,
+        cfg: DBConfig,
+        scope: Scope,
+        should_stop: Callable[[], bool],
+        *,
+        attempts: int = 60,
+        timed: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """``timed`` gets the seconds that each answer took."""
         self._cfg = cfg
+        self._timed = timed
         self._scope = scope
         self._should_stop = should_stop
         self._attempts = attempts
@@ -38,7 +49,10 @@ class ServerLookup:
             try:
                 if self._conn is None:
                     self._conn = connect(self._cfg, scope=self._scope)
-                return question(self._conn)
+                began = time.monotonic()
+                answer = question(self._conn)
+                self._timed(time.monotonic() - began)
+                return answer
             except (pymysql.Error, OSError) as exc:
                 self.close()
                 raise classify(exc, scope=self._scope) from exc

@@ -20,6 +20,7 @@ from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.execution.row_statements import StatementForm, wants_alias
 from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.figures.sync_figures import ApplyFigures
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.rows.key_normalization import TargetCharsets
@@ -88,6 +89,7 @@ class RunAssembly:
         lock_service: LockService | None,
         reading: Callable[[], Location | None],
         should_stop: Callable[[], bool],
+        figures: ApplyFigures,
     ) -> None:
         """``reading``: where the planning thread reads; None while there is none."""
         self._cfg = cfg
@@ -102,6 +104,7 @@ class RunAssembly:
         self._lock_service = lock_service
         self._reading = reading
         self._should_stop = should_stop
+        self._figures = figures
         self._lock_client: LockClient | None = None
 
     def take_over(self) -> RunParts:
@@ -287,6 +290,7 @@ class RunAssembly:
             settings=self._settings(),
             is_unsafe=lambda location: is_unsafe(cfg, store.exit_safe, location),
             should_stop=self._should_stop,
+            figures=self._figures,
             sharding=sharding,
         )
 

@@ -18,6 +18,9 @@ from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.spill import spill_store_in
 from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.figures.batch_report import BatchReport
+from dm_worker.syncer.figures.lag_reason import CHECKPOINT, JOB, STATEMENT
+from dm_worker.syncer.figures.sync_figures import ApplyFigures, BatchSize
 from dm_worker.syncer.planning.batch import Batch, WriteToken
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
@@ -86,9 +89,11 @@ class BatchRunner:
         settings: bytes,
         is_unsafe: IsUnsafe,
         should_stop: Callable[[], bool],
+        figures: ApplyFigures,
         sharding: Sharding | None = None,
     ) -> None:
         self._engine = engine
+        self._figures = figures
         self._group = group
         self._store = store
         self._sequencer = sequencer
@@ -128,7 +133,7 @@ class BatchRunner:
                 _log_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
         self._write(intent)
         try:
-            results = self._run(batch, intent, small=small)
+            results, report = self._run(batch, intent, small=small)
         except DMError as exc:
             raise exc.at(location_range(batch.start, batch.end)) from exc
         self._applied = AppliedBuckets(intent.number, len(results))
@@ -151,17 +156,26 @@ class BatchRunner:
         self.batch_bytes = batch.size
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
+        self._count(batch, report, small=small)
         if self._sharding is not None:
             self._sharding.passed(batch)
             if self._sharding.has_news:
                 self.flush()
 
+    def _count(self, batch: Batch, report: BatchReport, *, small: bool) -> None:
+        targets = {number: plan.target for number, plan in batch.plans.items()}
+        workers = min(self._workers, len(report.buckets))
+        size = BatchSize(batch.transactions, batch.rows_events)
+        self._figures.applied(report, targets, size, small=small, workers=workers)
+
     def advance(self, item: Advance) -> None:
         """Only filtered events up to its location."""
+        began = time.monotonic()
         prepared = item.prepared if self._checkpoint is None else None
         if self._sharding is not None:
             self._sharding.passed(item)
         self._write(self._sequencer.idle(item.location, prepared))
+        self._figures.skipped["rows"].add(time.monotonic() - began)
 
     def flush(self) -> None:
         """Makes durable that all so far is applied."""
@@ -174,7 +188,10 @@ class BatchRunner:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
-        barrier.execute(statement, intent)
+        self._figures.ddl_added += 1
+        with self._figures.clock.during(STATEMENT):
+            barrier.execute(statement, intent)
+        self._figures.ddl_finished += 1
         self._sequencer.done()
         if self._sharding is not None:
             self._sharding.behind(statement)
@@ -199,7 +216,8 @@ class BatchRunner:
         settle, main = sharding.settle, self._sequencer.applied
         assert settle is not None
         self.flush()
-        record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
+        with self._figures.clock.during(STATEMENT):
+            record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
@@ -230,15 +248,17 @@ class BatchRunner:
         checkpoint = self._checkpoint
         self._leave_safe_mode(progress.start)
         try:
-            self._store.write(
-                progress,
-                changed=changed,
-                dropped=dropped,
-                ddl=ddl,
-                shards=shards,
-                checkpoint=checkpoint,
-                applied=self._applied,
-            )
+            with self._figures.clock.during(CHECKPOINT):
+                self._store.write(
+                    progress,
+                    changed=changed,
+                    dropped=dropped,
+                    ddl=ddl,
+                    shards=shards,
+                    checkpoint=checkpoint,
+                    applied=self._applied,
+                )
+            self._figures.flushed(time.monotonic())
         except DMError:
             self._source.put_back(changed, dropped)
             if self._sharding is not None and shards is not None:
@@ -259,7 +279,7 @@ class BatchRunner:
 
     # -- the Spark job ------------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> list[BucketResult]:
+    def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
         form = replace(self._target.form, safe=intent.safe)
         job = spark_tasks.BatchJob(
             token=WriteToken(self._target_id, intent.number, intent.epoch, intent.keyless_since),
@@ -270,23 +290,28 @@ class BatchRunner:
         where = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
+            self._figures.retrying = True
+            self._figures.retries += 1
             log.warning("a batch is tried again", range=where, attempt=attempt, error=str(exc))
 
-        results = retrying(
-            lambda: self._job(batch, job, small=small),
-            should_stop=self._should_stop,
-            attempts=JOB_ATTEMPTS,
-            base=0.5,
-            on_retry=note,
-        )
+        with self._figures.clock.during(JOB):
+            results, report = retrying(
+                lambda: self._job(batch, job, small=small),
+                should_stop=self._should_stop,
+                attempts=JOB_ATTEMPTS,
+                base=0.5,
+                on_retry=note,
+            )
+        self._figures.retrying = False
         _log_refusals(results, where)
-        return results
+        return results, report
 
     @property
     def _target_id(self) -> str:
         return self._store.source_id
 
-    def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> list[BucketResult]:
+    def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
+        began = time.monotonic()
         try:
             with (
                 self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
@@ -299,4 +324,4 @@ class BatchRunner:
         error = spark_tasks.first_error(outcomes)
         if error is not None:
             raise error
-        return [outcome for outcome in outcomes if isinstance(outcome, BucketResult)]
+        return spark_tasks.results_of(outcomes, time.monotonic() - began)

@@ -20,9 +20,16 @@ class RunConnections:
     the main thread's while it waits at a statement or has ended. The others are the main thread's.
     """
 
-    def __init__(self, cfg: SubTaskConfig, rules: TaskRules, should_stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        rules: TaskRules,
+        should_stop: Callable[[], bool],
+        timed: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """``timed`` gets the seconds of each query of ``target``."""
         self.upstream = ServerLookup(cfg.from_, "upstream", should_stop)
-        self.target = ServerLookup(cfg.to, "downstream", should_stop)
+        self.target = ServerLookup(cfg.to, "downstream", should_stop, timed=timed)
         self.store = MetaStore(cfg, should_stop=should_stop)
         self.ddl_session = DDLSession(cfg.to, bool(cfg.to.foreign_key_checks), DDLFence(cfg, should_stop))
         self.servers_keys = ServersKeys(cfg, rules, should_stop)

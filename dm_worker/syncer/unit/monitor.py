@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dm_worker.subtask.rate import Rate
+from dm_worker.syncer.figures.lag_reason import LagFacts, lag_reason
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
 from pkg.binlog.gtid import parse_gtid_set
@@ -30,12 +32,13 @@ CLOCK_INTERVAL = 600.0
 class RunSnapshot:
     """What the running parts report. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
-    DDL of merged shards that is not settled. ``taken_over``: what DM left."""
+    DDL of merged shards that is not settled. ``taken_over``: what DM left. ``received``: bytes of the binlog stream
+    that the upstream sent, over all runs."""
 
     rows: int = 0
     flushed: Location | None = None
     oldest_commit: int = 0
-    bytes_read: int = 0
+    received: int = 0
     batch_bytes: int = 0
     local: bool = False
     sharding: ShardingStatus = NO_SHARDING
@@ -69,7 +72,17 @@ def _group(status: GroupStatus) -> pb.ShardingGroup:
 class Monitor:
     """Watches a run from a thread of its own."""
 
-    def __init__(self, server: ServerLookup, flavor: str, look: Callable[[], RunSnapshot], *, by_gtid: bool) -> None:
+    def __init__(
+        self,
+        server: ServerLookup,
+        flavor: str,
+        look: Callable[[], RunSnapshot],
+        *,
+        by_gtid: bool,
+        figures: SyncFigures | None = None,
+    ) -> None:
+        """``figures`` get the lag and its reason at every look."""
+        self._figures = figures or SyncFigures()
         self._server = server
         self._flavor = flavor
         self._look = look
@@ -107,6 +120,7 @@ class Monitor:
         now = time.monotonic()
         snapshot = self._look()
         self._recent.add(now, snapshot.rows)
+        self._sample(snapshot)
         try:
             self._master = self._server.end_of_binlog(self._flavor)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
@@ -117,6 +131,24 @@ class Monitor:
         if now - self._logged >= LOG_INTERVAL:
             self._logged = now
             self._log()
+
+    def _sample(self, snapshot: RunSnapshot) -> None:
+        figures, lag, behind = self._figures, self.lag(snapshot), self._behind
+        applying = figures.applying
+        facts = LagFacts(
+            applying.clock.stage,
+            figures.reading.clock.stage,
+            retrying=applying.retrying,
+            locked=bool(snapshot.sharding.blocking_ddls),
+            behind=lag > 0,
+            job=applying.recent_job,
+            shares=tuple(applying.recent_shares.items()),
+        )
+        figures.lag.add(lag)
+        figures.reason = lag_reason(facts)
+        rate = self._nearing.per_second
+        figures.remaining = 0.0 if behind == 0 else behind / rate if behind and rate else None
+        figures.sample()
 
     def _measure(self, now: float, flushed: Location | None) -> None:
         """How far behind. Raises DMError."""
@@ -175,7 +207,7 @@ class Monitor:
             unresolvedGroups=[_group(one) for one in snapshot.sharding.unresolved],
             binlogType="local" if snapshot.local else "remote",
             secondsBehindMaster=self.lag(snapshot),
-            ioTotalBytes=snapshot.bytes_read,
+            ioTotalBytes=snapshot.received,
             takenOver=snapshot.taken_over,
         )
 

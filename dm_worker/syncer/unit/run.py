@@ -8,6 +8,8 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS
+from dm_worker.syncer.figures.lag_reason import WAITING
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
@@ -54,15 +56,20 @@ class SyncRun:
         orders: OperatorSource = tuple,
         lock_service: LockService | None = None,
         begin: Callable[[], bool] = lambda: True,
+        figures: SyncFigures | None = None,
     ) -> None:
+        """``figures``: those of the unit, to which this run adds."""
         self._cfg = cfg
+        self.figures = figures or SyncFigures()
         self._begin = begin
         self._engine = engine
         self._should_stop = should_stop
         self._policy = BatchPolicy(Budget.of(engine.memory))
         rules = TaskRules(cfg)
-        self._connections = RunConnections(cfg, rules, should_stop)
-        self._opener = StreamOpener(cfg, self._connections.upstream, relay, should_stop)
+        self._connections = RunConnections(cfg, rules, should_stop, self.figures.applying.query.add)
+        self._opener = StreamOpener(
+            cfg, self._connections.upstream, relay, should_stop, self.figures.reading.has_received
+        )
         self._assembly = RunAssembly(
             cfg,
             engine=engine,
@@ -75,23 +82,18 @@ class SyncRun:
             lock_service=lock_service,
             reading=self._reading,
             should_stop=should_stop,
+            figures=self.figures.applying,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
         #: None until the run has taken over, and until it reads.
         self._parts: RunParts | None = None
         self._planning: PlanningThread | None = None
-        #: Bytes that planning threads before this one have read.
-        self._bytes_read = 0
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
         #: The statement that is being handled, or was when the run ended in an error.
         self.handling: BinlogStatement | SettleDDL | None = None
-        self.monitor = Monitor(
-            ServerLookup(cfg.from_, "upstream", should_stop, attempts=1),
-            cfg.flavor,
-            self._look,
-            by_gtid=cfg.enable_gtid,
-        )
+        lookup = ServerLookup(cfg.from_, "upstream", should_stop, attempts=1)
+        self.monitor = Monitor(lookup, cfg.flavor, self._look, by_gtid=cfg.enable_gtid, figures=self.figures)
 
     # -- the script ---------------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class SyncRun:
             return
         if parts.lock_client is not None:
             parts.lock_client.start()
+        self.figures.began()
         self.monitor.start()
         self._replicate(parts)
 
@@ -130,7 +133,8 @@ class SyncRun:
         while not self._should_stop():
             if self._is_pass_over(parts):
                 return None
-            item = self._queue.get(0.0 if runner.has_unflushed else _IDLE_WAIT)
+            with self.figures.applying.clock.during(WAITING):
+                item = self._queue.get(0.0 if runner.has_unflushed else _IDLE_WAIT)
             if item is None:
                 # Nothing follows at once: what is applied becomes the checkpoint.
                 runner.flush()
@@ -215,6 +219,7 @@ class SyncRun:
             self._queue,
             self._policy,
             self._connections.interrupt,
+            self.figures.reading,
         )
         self._planning.start()
         return self._planning
@@ -240,7 +245,6 @@ class SyncRun:
 
     def _end_pass(self, planning: PlanningThread) -> None:
         planning.stop()
-        self._bytes_read += planning.planner.bytes_read
 
     def _go_back(self, parts: RunParts, switch: ServerSwitched, redo: BatchProgress | None) -> None:
         """What is unfinished is applied again from the start of its first transaction, in safe mode; ``redo`` is the
@@ -299,6 +303,7 @@ class SyncRun:
         if self._planning is not None:
             self._planning.stop()
         self.monitor.stop()
+        self.figures.ended()
         if self._parts is not None and self._parts.lock_client is not None:
             self._parts.lock_client.stop()
         self._connections.close()
@@ -332,11 +337,15 @@ class SyncRun:
         if parts is None or planning is None:
             return RunSnapshot()
         oldest = applying or self._queue.oldest_commit() or planning.planner.oldest_commit
+        queued = self._queue.size()
+        figures = self.figures
+        figures.queued_batches, figures.queued_bytes = queued
+        figures.waiting_bytes = planning.planner.waiting_bytes
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
             oldest,
-            self._bytes_read + planning.planner.bytes_read,
+            figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,
             NO_SHARDING if parts.sharding is None else parts.sharding.status(),

@@ -21,8 +21,15 @@ class StreamOpener:
     """The planning thread uses it; the main thread only while no planning thread reads."""
 
     def __init__(
-        self, cfg: SubTaskConfig, upstream: ServerLookup, relay: RelayReader | None, should_stop: Callable[[], bool]
+        self,
+        cfg: SubTaskConfig,
+        upstream: ServerLookup,
+        relay: RelayReader | None,
+        should_stop: Callable[[], bool],
+        received: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """``received`` gets the bytes that the upstream sends as binlog stream."""
+        self._received = received
         self._cfg = cfg
         self._upstream = upstream
         self._relay = relay
@@ -72,4 +79,5 @@ class StreamOpener:
             # The same for every run, so that the upstream ends the connection of an earlier one.
             server_id=1 + zlib.crc32(identity) % 0xFFFFFFFE,
             use_gtid=self._cfg.enable_gtid,
+            received=self._received,
         )

@@ -10,6 +10,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
@@ -53,6 +54,8 @@ class SyncUnit:
         self._relay = relay
         self._orders = orders
         self._engine = engine
+        #: Over all runs.
+        self.figures = SyncFigures()
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._control = Control()
         #: Cancels the run if it does not end in time after a stop.
@@ -63,6 +66,11 @@ class SyncUnit:
         self._stuck: BinlogStatement | SettleDDL | None = None
         #: Held by what must have the checkpoint for itself.
         self._busy = threading.Lock()
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the binlog stream; none of what the relay log gives."""
+        return self.figures.reading.received
 
     def is_finished(self) -> bool:
         """Replication never ends by itself."""
@@ -83,7 +91,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin,
+            control.begin, self.figures,
         )  # fmt: skip
         with self._lock:
             self._run = run

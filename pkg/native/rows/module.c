@@ -15,6 +15,7 @@ PyObject *impossible_error;
 static PyMethodDef rows_methods[] = {
     {"partition", rows_partition, METH_VARARGS,
      "partition(data, index, plans, buckets, safe) -> (changes, {bucket: sections}, pairs, plans whose keys moved)\n\n"
+     "changes: {plan: (inserts, updates, deletes)}, of the plans that had any.\n"
      "plans: {number: (Readers, prepare, target, source, Placement)}; events of other plans are passed over.\n"
      "Raises EventError(number of the event, cause)."},
     {"merge", rows_merge, METH_VARARGS,

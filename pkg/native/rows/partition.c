@@ -156,7 +156,7 @@ static int partition_images(Partitioner *self, const Plan *plan, int op, const u
             return -1;
         if (partition_row(self, plan, op, values, second) < 0)
             return -1;
-        self->changes++;
+        self->plans[plan - self->plans].changes[op]++;
     }
     return 0;
 }
@@ -309,9 +309,29 @@ static PyObject *moved_plans(const Partitioner *self)
     return found;
 }
 
+/* {plan: (inserts, updates, deletes)}, of the plans that had any. */
+static PyObject *change_counts(const Partitioner *self)
+{
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found != NULL && i < self->plan_count; i++) {
+        const Plan *plan = &self->plans[i];
+        if (!plan->changes[INSERT] && !plan->changes[UPDATE] && !plan->changes[DELETE])
+            continue;
+        PyObject *number = PyLong_FromUnsignedLong(plan->number);
+        PyObject *counts = Py_BuildValue("(KKK)", (unsigned long long)plan->changes[INSERT],
+                                         (unsigned long long)plan->changes[UPDATE],
+                                         (unsigned long long)plan->changes[DELETE]);
+        if (number == NULL || counts == NULL || PyDict_SetItem(found, number, counts) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(number);
+        Py_XDECREF(counts);
+    }
+    return found;
+}
+
 PyObject *rows_partition(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *data, *index, *plans, *result = NULL, *blocks = NULL;
+    PyObject *data, *index, *plans, *result = NULL, *blocks = NULL, *changes = NULL;
     unsigned buckets;
     int safe;
     if (!PyArg_ParseTuple(args, "SSO!Ip", &data, &index, &PyDict_Type, &plans, &buckets, &safe))
@@ -325,8 +345,11 @@ PyObject *rows_partition(PyObject *Py_UNUSED(module), PyObject *args)
         blocks = partition_blocks(&self, buckets);
     PyObject *moved = blocks ? moved_plans(&self) : NULL;
     if (moved != NULL)
-        result = Py_BuildValue("(KOy#O)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
-                               (Py_ssize_t)self.pairs.size, moved);
+        changes = change_counts(&self);
+    if (changes != NULL)
+        result = Py_BuildValue("(OOy#O)", changes, blocks, (const char *)self.pairs.data, (Py_ssize_t)self.pairs.size,
+                               moved);
+    Py_XDECREF(changes);
     Py_XDECREF(blocks);
     Py_XDECREF(moved);
     map_free(&self.by_number);

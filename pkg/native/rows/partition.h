@@ -17,7 +17,8 @@ typedef struct {
     PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
     Placement *placement;
     uint32_t number, target, source;
-    int moved; /* an update changed a key */
+    int moved;           /* an update changed a key */
+    uint64_t changes[3]; /* rows by operation */
 } Plan;
 
 /* What one call works with. ``pairs``: a row hash and a conflict hash each. */
@@ -28,7 +29,6 @@ typedef struct {
     States states;
     Buffer arena, literal, normalized;
     Value *values;
-    uint64_t changes;
     Map pair_numbers;
     Buffer pairs;
 } Partitioner;

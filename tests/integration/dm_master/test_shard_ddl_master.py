@@ -173,6 +173,7 @@ def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: MergeO
     wait_until(two.obey, "told to skip")
     assert two.confirm()
     wait_until(lambda: no_locks(migration.master), "the lock is gone", step=0.2)
+    assert series(migration.master, "dm_master_ddl_state_number") == set(), "its series leave with it"
     assert migration.target.executed == [("s1", ADD_A)]
 
 

@@ -26,6 +26,8 @@ FINAL = errors.new(Code.SyncUnitDDLWrongSequence, "another DDL")
 class Scripted:
     """A unit whose runs do what the script says; ``wait`` runs until stopped."""
 
+    received_bytes = 0
+
     def __init__(self, unit_type: pb.UnitType, script: list[str], finished: bool = False) -> None:
         self.unit_type = unit_type
         self.script = script

@@ -1,0 +1,81 @@
+"""What the engine shows of itself: jobs, and the memory of its processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Parts of the memory: the worker's own process, Spark's JVM, the Python processes of its tasks.
+WORKER, JVM, TASKS = "worker", "jvm", "tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """Jobs since the worker's start, those that run now, and resident bytes by part."""
+
+    ended: int
+    failed: int
+    running: int
+    memory: Mapping[str, int]
+
+
+class JobCounts:
+    """Counts jobs. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.ended = self.failed = self.running = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """One job; it has failed when it raises."""
+        with self._lock:
+            self.running += 1
+        ok = False
+        try:
+            yield
+            ok = True
+        finally:
+            with self._lock:
+                self.running -= 1
+                self.ended += ok
+                self.failed += not ok
+
+
+def memory_by_part(jvm_pid: int, proc: Path = Path("/proc")) -> dict[str, int]:
+    """Resident bytes by part; ``jvm_pid`` is 0 while there is no JVM. Empty where the system has no /proc."""
+    processes = _processes(proc)
+    found = {WORKER: processes.get(os.getpid(), (0, 0))[1], JVM: 0, TASKS: 0}
+    if os.getpid() not in processes:
+        return {}
+    if jvm_pid in processes:
+        found[JVM] = processes[jvm_pid][1]
+        found[TASKS] = sum(processes[pid][1] for pid in _descendants(jvm_pid, processes))
+    return found
+
+
+def _descendants(pid: int, processes: Mapping[int, tuple[int, int]]) -> set[int]:
+    found, newest = set[int](), {pid}
+    while newest:
+        newest = {one for one, (parent, _) in processes.items() if parent in newest} - found
+        found |= newest
+    return found
+
+
+def _processes(proc: Path) -> dict[int, tuple[int, int]]:
+    """Parent and resident bytes of every process that can be read."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    found = {}
+    for folder in proc.glob("[0-9]*"):
+        try:
+            # The name, in parentheses, may hold anything.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            # It has ended meanwhile.
+            continue
+        found[int(folder.name)] = (int(fields[1]), int(fields[21]) * page)
+    return found

@@ -1,0 +1,80 @@
+"""Where the time of a thread goes, by stage, and how it grew over the last minutes. Pure: the caller gives a clock.
+
+One thread switches; others read. A reader may see a switch half done: the next reading is right again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+#: Seconds that a :class:`RecentTimes` looks back, and between two of its samples.
+WINDOW, SAMPLE = 300.0, 5.0
+
+
+class StageClock:
+    """Adds up seconds by stage; the thread is always in one."""
+
+    def __init__(self, clock: Callable[[], float], stage: str) -> None:
+        """``clock`` in seconds; ``stage``: where the thread is now."""
+        self._clock = clock
+        self._totals: dict[str, float] = {}
+        #: Stage and since when.
+        self._now = (stage, clock())
+
+    @property
+    def stage(self) -> str:
+        return self._now[0]
+
+    def switch(self, stage: str) -> float:
+        """The thread enters ``stage``; returns how many seconds it was in the one before."""
+        before, since = self._now
+        now = self._clock()
+        self._now = (stage, now)
+        self._totals[before] = self._totals.get(before, 0.0) + now - since
+        return now - since
+
+    def relabel(self, stage: str) -> None:
+        """The time since the last switch was spent in ``stage``, as it turns out."""
+        self._now = (stage, self._now[1])
+
+    @contextmanager
+    def during(self, stage: str) -> Iterator[None]:
+        """``stage`` for a while, then the stage before."""
+        before = self.stage
+        self.switch(stage)
+        try:
+            yield
+        finally:
+            self.switch(before)
+
+    def totals(self) -> dict[str, float]:
+        """Seconds by stage, the current one included. From any thread."""
+        stage, since = self._now
+        found = dict(self._totals)
+        found[stage] = found.get(stage, 0.0) + max(0.0, self._clock() - since)
+        return found
+
+
+class RecentTimes:
+    """Sums that grow, over the last :data:`WINDOW` seconds."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, Mapping[str, float]]] = deque()
+
+    def add(self, now: float, totals: Mapping[str, float]) -> None:
+        """``totals`` at ``now`` (seconds of a steady clock); ignored when the last sample is young."""
+        if self._samples and now - self._samples[-1][0] < SAMPLE:
+            return
+        self._samples.append((now, totals))
+        while len(self._samples) > 1 and now - self._samples[1][0] >= WINDOW:
+            self._samples.popleft()
+
+    def difference(self, now: float, totals: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+        """How many seconds back the first sample is, and what each sum grew by since then."""
+        if not self._samples:
+            return 0.0, {}
+        began, before = self._samples[0]
+        grown = {name: max(0.0, value - before.get(name, 0.0)) for name, value in totals.items()}
+        return now - began, {name: value for name, value in grown.items() if value > 0}
