@@ -4,6 +4,7 @@ A statement that is not understood is an error that names what an operator can d
 """
 
 from pkg.ddl.collate import with_collations
+from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.skipped import StatementClass
@@ -17,12 +18,16 @@ __all__ = [
     "DDLKind",
     "DDLStatement",
     "Dialect",
+    "KeyNames",
     "SessionDefaults",
     "StatementClass",
     "TableRef",
     "TableRewrite",
     "classify",
+    "free_key_name",
     "ignorable_errors",
+    "key_names",
+    "leaves_names_out",
     "named_schemas",
     "parse",
     "parse_dialect",
@@ -32,4 +37,5 @@ __all__ = [
     "split_alter",
     "uniform",
     "with_collations",
+    "with_key_names",
 ]

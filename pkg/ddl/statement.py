@@ -86,7 +86,7 @@ class KeyPart:
 class IndexDef:
     """An index or constraint as written; ``name`` is '' when the server has to find one.
 
-    ``hashed``: USING HASH was said.
+    ``hashed``: USING HASH was said. ``name_at``: the offset where a name may be put, -1 where none is missing.
     """
 
     kind: Literal["primary", "unique", "index", "fulltext", "spatial", "foreign", "check"]
@@ -96,6 +96,7 @@ class IndexDef:
     if_not_exists: bool = False
     or_replace: bool = False
     hashed: bool = False
+    name_at: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,15 +145,18 @@ def _key(
     cursor: TokenCursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str
 ) -> IndexDef:
     if_not_exists = cursor.if_not_exists(rare=kind != "index")
+    # A name goes before the kind of the index, for every server.
+    name_at = -1 if name else cursor.token.start
     hashed = index_type(cursor)
     if not cursor.at_op("("):
+        name_at = -1
         given = cursor.name()
         # A primary key is always called PRIMARY, also when it is given a name.
         name = name if kind == "primary" else given
     hashed |= index_type(cursor)
     parts = key_parts(cursor)
     hashed |= index_options(cursor)
-    return IndexDef(kind, name, parts, if_not_exists=if_not_exists, hashed=hashed)
+    return IndexDef(kind, name, parts, if_not_exists=if_not_exists, hashed=hashed, name_at=name_at)
 
 
 def index_type(cursor: TokenCursor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pkg.ddl.key_names import free_key_name
 from pkg.ddl.statement import AddPeriod, IndexDef
 from pkg.mysql.schema import Column, Index, IndexPart
 from pkg.schema_tracker.types import character_length
@@ -33,7 +34,8 @@ def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Colu
         if taken.unique and not definition.or_replace:
             raise ValueError(f"the key {definition.name!r} exists already")
         indexes.remove(taken)
-    name = definition.name or _free_name(indexes, parts[0].column or "functional_index")
+    names = {index.name.upper() for index in indexes}
+    name = definition.name or free_key_name(names, parts[0].column or "functional_index")
     # A part without a column is an expression or a period: such an index identifies no row.
     unique = definition.kind in ("primary", "unique")
     indexes.append(Index(name, parts, unique, definition.hashed))
@@ -57,16 +59,6 @@ def normalised(part: IndexPart, column: Column) -> IndexPart:
 def _serves(index: Index, parts: tuple[IndexPart, ...]) -> bool:
     """Whether the index begins with these columns, so that a foreign key needs none of its own."""
     return [part.column.lower() for part in index.parts[: len(parts)]] == [part.column.lower() for part in parts]
-
-
-def _free_name(indexes: Sequence[Index], column: str) -> str:
-    taken = {index.name.upper() for index in indexes} | {"PRIMARY"}
-    if column.upper() not in taken:
-        return column
-    number = 2
-    while f"{column}_{number}".upper() in taken:
-        number += 1
-    return f"{column}_{number}"
 
 
 def without_nulls(

@@ -17,6 +17,8 @@ from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, HarnessError, wait_until
 
 SECRET = "hunter2-Secret"
+#: The user ``dm``, without any privilege.
+NEW_USER = ("DROP USER IF EXISTS dm@'127.0.0.1'", f"CREATE USER dm@'127.0.0.1' IDENTIFIED BY '{SECRET}'")
 #: Nobody listens there, now or later.
 NO_SERVER = 1
 #: What the upstream's user ``dm`` needs, and no more.
@@ -104,12 +106,12 @@ def place(_mariadb_upstream: MariaDBServer, _target: MariaDBServer, bare_mysql: 
     for server in (upstream, target):
         server.wipe()
     upstream.execute(
-        f"CREATE OR REPLACE USER dm@'127.0.0.1' IDENTIFIED BY '{SECRET}'",
+        *NEW_USER,
         "CREATE DATABASE shop",
         "CREATE TABLE shop.orders (id INT PRIMARY KEY, item VARCHAR(20), note VARCHAR(20))",
         "INSERT INTO shop.orders VALUES (1, 'tea', NULL), (2, 'rice', NULL)",
     )
-    target.execute(f"CREATE OR REPLACE USER dm@'127.0.0.1' IDENTIFIED BY '{SECRET}'")
+    target.execute(*NEW_USER)
     bare_mysql.execute(
         "CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, item VARCHAR(20), note VARCHAR(20))"
     )
@@ -126,8 +128,7 @@ def place(_mariadb_upstream: MariaDBServer, _target: MariaDBServer, bare_mysql: 
 
 def grant(server: SQLServer, *grants: str) -> None:
     """Gives the user ``dm`` just these."""
-    server.execute("REVOKE ALL PRIVILEGES, GRANT OPTION FROM dm@'127.0.0.1'")
-    server.execute(*(f"GRANT {one} TO dm@'127.0.0.1'" for one in grants), "FLUSH PRIVILEGES")
+    server.execute(*NEW_USER, *(f"GRANT {one} TO dm@'127.0.0.1'" for one in grants), "FLUSH PRIVILEGES")
 
 
 # -- sources ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -20,9 +21,11 @@ from dm_worker.syncer.checkpoint.protocol import IDLE, BatchProgress
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from tests.harness.mysql import MariaDBServer, SQLServer
+from pkg.mysql.connection import set_session
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import descendants, spark_pythons
+from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.driver_process import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -73,11 +76,17 @@ def frozen_in_a_transaction(
             driver.wait(WAIT_TIMEOUT)
 
 
-@pytest.mark.parametrize(("what", "family"), [("task", "target"), ("worker", "mysql_upstream")])
+@pytest.mark.target_with("rows held by open transactions")
+@pytest.mark.parametrize(("what", "family"), [("task", "target"), ("worker", "mysql")])
 def test_a_takeover_goes_on_past_a_frozen_transaction_and_a_ddl(
-    mariadb_upstream: MariaDBServer, request: pytest.FixtureRequest, spark: SparkEngine, what: str, family: str
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    target: SQLServer,
+    spark: SparkEngine,
+    what: str,
+    family: str,
 ) -> None:
-    server: SQLServer = request.getfixturevalue(family)
+    server = {"target": target, "mysql": mysql_upstream}[family]
     for each in (mariadb_upstream, server):
         each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
         each.execute("INSERT INTO d.t VALUES (1, 1)")
@@ -95,12 +104,15 @@ def test_a_takeover_goes_on_past_a_frozen_transaction_and_a_ddl(
     assert_equal(mariadb_upstream, server, "d.t")
 
 
-@pytest.mark.parametrize("family", ["target", "mysql_upstream"])
+@pytest.mark.parametrize("family", ["target", "mysql"])
 def test_a_takeover_goes_on_past_a_checkpoint_that_is_not_committed(
-    request: pytest.FixtureRequest, family: str
+    mysql_upstream: MySQLServer, target: SQLServer, family: str
 ) -> None:
-    server: SQLServer = request.getfixturevalue(family)
-    cfg = SubTaskConfig("t", "s", "all", server.db_config, server.db_config)
+    server = {"target": target, "mysql": mysql_upstream}[family]
+    # As a task's sessions are.
+    session = {"tidb_txn_mode": "optimistic"} if isinstance(server, TiDBServer) else {}
+    config = replace(server.db_config, session=tuple(session.items()))
+    cfg = SubTaskConfig("t", "s", "all", config, config)
     here = Location(Position("bin.000001", 4))
     with closing(MetaStore(cfg)) as first, closing(MetaStore(cfg)) as second:
         first.prepare()
@@ -108,6 +120,7 @@ def test_a_takeover_goes_on_past_a_checkpoint_that_is_not_committed(
         progress = BatchProgress(1, epoch, IDLE, here, here)
         first.write(progress)
         frozen = server.connect(autocommit=False, client_flag=CLIENT.FOUND_ROWS)
+        set_session(frozen, session)
 
         def left_open(put: Callable[[Connection[Any]], None]) -> None:
             put(frozen)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,12 @@ from typing import Any
 
 import pymysql
 
-from pkg.ddl import Dialect, uniform
+from pkg.ddl import Dialect, key_names, parse, uniform, with_key_names
 from tests.harness.cluster import Cluster
+from tests.harness.executed_ddl import executed_alters
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, binary, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
+from tests.harness.tidb import TiDBServer
 from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 
 #: Two upstreams and their target.
@@ -24,7 +25,8 @@ Servers = tuple[MariaDBServer, MySQLServer, SQLServer]
 #: Ids of one shard end where the next one's begin.
 RANGE = 1_000_000
 _UNKNOWN_COLUMN = 1054
-_ALTER = re.compile(r"^ALTER TABLE .*$", re.MULTILINE)
+#: What servers show differently of equal types.
+_WIDTH = re.compile(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)")
 
 
 @dataclass
@@ -174,18 +176,22 @@ class ShardedTask:
         return bool(answer["result"]) and not answer["locks"]
 
     def executed(self) -> Counter[str]:
-        """What was executed in the target's merged tables, by its binlog: ``ALTER TABLE`` → how often."""
-        files = sorted(str(path) for path in self.target.data.glob("mysql-bin.0*"))
-        command = [binary("mariadb-binlog", "mysqlbinlog"), "--no-defaults", "--short-form", *files]
-        text = subprocess.run(command, capture_output=True, text=True, check=True, errors="replace").stdout
-        mine = (line for line in _ALTER.findall(text) if f"`{self.name}`." in line)
-        return Counter(line.rstrip(";") for line in mine)
+        """What was executed in the target's merged tables, by its own records: ``ALTER TABLE`` → how often."""
+        mine = (text for text in executed_alters(self.target) if f"`{self.name}`." in text)
+        return Counter(uniform(text, Dialect()) for text in mine)
 
     def assert_executed_once(self, *clauses: str) -> None:
         """Each of ``clauses`` (with its table in front: ```orders` DROP …``) was executed once, and nothing else."""
         executed = self.executed()
-        expected = Counter(uniform(f"ALTER TABLE `{self.name}`.{clause}", Dialect()) for clause in clauses)
+        expected = Counter(self._as_executed(f"ALTER TABLE `{self.name}`.{clause}") for clause in clauses)
         assert executed == expected, executed
+
+    def _as_executed(self, text: str) -> str:
+        """The text that the target gets: a TiDB with the names of keys."""
+        if isinstance(self.target, TiDBServer):
+            statement = parse(text)
+            text = with_key_names(statement, key_names(statement, None)).sql
+        return uniform(text, Dialect())
 
     # --- comparing ---
 
@@ -197,19 +203,24 @@ class ShardedTask:
             columns = ", ".join([base, *known])
             found = differences(shards, self.target, f"`{self.name}`.{group}", columns)
             assert not found, found
-            alike = next(shard for shard in shards if shard.server.flavor == self.target.flavor)
-            assert structure(self.target, self.name, group) == structure(alike.server, alike.schema, alike.table)
+            first = shards[0]
+            merged = structure(self.target, self.name, group)
+            expected = structure(first.server, first.schema, first.table)
+            assert merged == expected, (merged, expected)
 
 
-def structure(server: SQLServer, schema: str, table: str) -> list[tuple[Any, ...]]:
-    """Columns and keys as the server's information_schema has them."""
+def structure(server: SQLServer, schema: str, table: str) -> list[tuple[str, ...]]:
+    """Columns and keys by the server's information_schema, without what servers only show differently."""
     where = f"WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' ORDER BY"
-    columns = "COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, COLLATION_NAME, EXTRA"
+    columns = "COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COALESCE(COLUMN_DEFAULT, 'NULL'), COLLATION_NAME, EXTRA"
     keys = "INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE"
-    return [
-        *server.execute(f"SELECT {columns} FROM information_schema.COLUMNS {where} ORDINAL_POSITION"),
-        *server.execute(f"SELECT {keys} FROM information_schema.STATISTICS {where} INDEX_NAME, SEQ_IN_INDEX"),
-    ]
+    in_order = server.execute(f"SELECT {columns} FROM information_schema.COLUMNS {where} ORDINAL_POSITION")
+    indexes = server.execute(f"SELECT {keys} FROM information_schema.STATISTICS {where} INDEX_NAME")
+    return [*map(_plain, in_order), *sorted(map(_plain, indexes))]
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(_WIDTH.sub(r"\1", str(value)) for value in row)
 
 
 def arrives(target: SQLServer, query: str, what: str, seconds: float = WAIT_TIMEOUT) -> None:

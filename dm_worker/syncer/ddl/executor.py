@@ -201,7 +201,7 @@ class DDLExecutor:
 
         Collations are written out here alone: what is recorded and compared does not depend on the task's setting.
         """
-        text = step.text if part is step.parsed else ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+        text = self._text(part, step)
         begun = record
 
         def attempt() -> None:
@@ -216,13 +216,34 @@ class DDLExecutor:
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
             # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
-            log.info("executing a DDL", statement=text, place=str(record.place))
-            self._run(text, part, context)
+            named = self._text(self._named(begun, part, step, now), step)
+            log.info("executing a DDL", statement=named, place=str(record.place))
+            self._run(named, part, context)
 
         def note(exc: DMError, _: int) -> None:
             log.warning("trying a DDL again", statement=text, error=str(exc))
 
         retrying(attempt, should_stop=self._should_stop, on_retry=note)
+
+    def _text(self, part: ddl.DDLStatement, step: DDLStep) -> str:
+        return step.text if part is step.parsed else ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+
+    def _named(self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, shown: ShownTables) -> ddl.DDLStatement:
+        """The statement with the upstream's names of keys, where TiDB would find its own. ``shown``: its tables before
+        it. The target's keys have the upstream's names, so they tell which ones are free."""
+        ours = record.index < STRIDE  # what an operator gave runs as it is
+        if self.target_flavor != "tidb" or not ours or not ddl.leaves_names_out(part):
+            return part
+        if part.kind == "create table":
+            return ddl.with_key_names(part, ddl.key_names(part, None))
+        if not shown.texts[0]:
+            return part
+        try:
+            table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor)
+        except DMError as exc:
+            log.warning("the target names the keys of a DDL itself", statement=part.sql, error=exc.message)
+            return part
+        return ddl.with_key_names(part, ddl.key_names(part, table.body))
 
     def _shown(self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement) -> ShownTables:
         """The statement's tables as they are now. The target may still execute one that was begun: then at its end."""
@@ -253,9 +274,8 @@ class DDLExecutor:
             return StatementOutcome.DID_NOT_RUN if record.fingerprint == now.digest else StatementOutcome.RAN
 
         def leads_to(after: Sequence[str]) -> bool | None:
-            routed = ddl.parse_dialect(
-                ddl.rewrite(part, step.route, target_flavor=self.target_flavor), part.dialect, part.default_schema
-            )
+            text = self._text(self._named(record, part, step, before), step)
+            routed = ddl.parse_dialect(text, part.dialect, part.default_schema)
             return self._trial.leads_to(
                 routed, step.targets, before.texts, after, lambda text: self._run(text, part, context)
             )

@@ -1,0 +1,100 @@
+"""The names that MySQL and MariaDB find for the keys that a statement leaves unnamed. Pure.
+
+Other servers find names in their own way. So that a later DROP INDEX means the same key there, they get the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from pkg.ddl.parser import parse_dialect
+from pkg.ddl.rewrite import edited
+from pkg.ddl.statement import (
+    AddColumn,
+    AddIndex,
+    ChangeColumn,
+    DDLStatement,
+    DropColumn,
+    DropConstraint,
+    DropIndex,
+    IndexDef,
+    RenameColumn,
+    RenameIndex,
+    TableBody,
+)
+from pkg.mysql.names import quote
+
+#: Places in a statement's text where a key's name is missing → the names.
+KeyNames = Mapping[int, str]
+
+_OF_EXPRESSION = "functional_index"
+
+
+def free_key_name(taken: set[str], column: str) -> str:
+    """The name for a key that begins with ``column``; ``taken``: the table's other names of keys, in upper case."""
+    names = (column if number == 1 else f"{column}_{number}" for number in count(1))
+    return next(name for name in names if name.upper() not in taken and name.upper() != "PRIMARY")
+
+
+def leaves_names_out(statement: DDLStatement) -> bool:
+    """Whether the text has a key without a name, at whose place one can be put."""
+    return any(definition.name_at >= 0 for definition in _definitions(statement))
+
+
+def key_names(statement: DDLStatement, table: TableBody | None) -> KeyNames:
+    """The names for a CREATE TABLE (``table`` None), an ALTER TABLE or a CREATE INDEX of ``table``."""
+    taken = set() if table is None else _kept_names(statement, table)
+    columns = _columns(statement, table)
+    found: dict[int, str] = {}
+    for definition in _definitions(statement):
+        if definition.kind in ("check", "foreign"):
+            continue
+        first = definition.parts[0].column
+        name = definition.name or free_key_name(taken, columns.get(first.lower(), first) or _OF_EXPRESSION)
+        taken.add(name.upper())
+        if definition.name_at >= 0:
+            found[definition.name_at] = name
+    return found
+
+
+def with_key_names(statement: DDLStatement, names: KeyNames) -> DDLStatement:
+    """The statement with these names in its text."""
+    sql = edited(statement.sql, [(at, at, f" {quote(name)} ") for at, name in names.items()])
+    return parse_dialect(sql, statement.dialect, statement.default_schema)
+
+
+def _definitions(statement: DDLStatement) -> Iterator[IndexDef]:
+    if statement.body is not None:
+        yield from statement.body.indexes
+    yield from (action.index for action in statement.actions if isinstance(action, AddIndex))
+
+
+def _columns(statement: DDLStatement, table: TableBody | None) -> dict[str, str]:
+    """How columns are spelt, by their names in lower case: a key may name them in another case."""
+    bodies = (body for body in (table, statement.body) if body is not None)
+    names = [column.name for body in bodies for column in body.columns]
+    for action in statement.actions:
+        if isinstance(action, AddColumn | ChangeColumn):
+            names.append(action.column.name)
+        elif isinstance(action, RenameColumn):
+            names.append(action.new_name)
+    return {name.lower(): name for name in names}
+
+
+def _kept_names(statement: DDLStatement, table: TableBody) -> set[str]:
+    """The names of the table's keys, in upper case, behind what the statement drops and renames."""
+    dropped = {action.name.lower() for action in statement.actions if isinstance(action, DropColumn)}
+    taken = {
+        definition.name.upper()
+        for definition in table.indexes
+        if definition.kind not in ("check", "foreign")
+        and not {part.column.lower() for part in definition.parts} <= dropped
+    }
+    for action in statement.actions:
+        if isinstance(action, DropIndex | DropConstraint):
+            taken.discard(action.name.upper())
+        elif isinstance(action, RenameIndex):
+            taken.discard(action.old_name.upper())
+            taken.add(action.new_name.upper())
+    return taken
