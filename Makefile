@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
-.PHONY: help setup kernel demo test test-servers test-tidb test-deploy lint bench proto version-before clean
+.PHONY: help setup kernel demo test test-servers test-tidb test-deploy lint bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ bench: ## measure each performance target beside native tools (BENCH="--only olt
 
 proto: setup ## regenerate the committed gRPC stubs
 	PYTHON=$(VENV)/python proto/gen.sh
+
+configuration-page: ## write docs/configuration.md from the table of keys
+	$(VENV)/python -m pkg.config.effects.page > docs/configuration.md
 
 version-before: ## keep REF's code as the version that the upgrade test starts from (at each release)
 	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz

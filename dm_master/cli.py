@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as exc:
         sys.stderr.write(f"cannot write log-file {config.log_file}: {exc.strerror}\n")
         return 2
+    for text in config.warnings():
+        log.warning("setting without effect", warning=text)
     return _run(config)
 
 

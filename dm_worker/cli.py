@@ -58,6 +58,8 @@ def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
     except OSError as exc:
         print(f"cannot write log-file {config.log_file}: {exc.strerror}", file=sys.stderr)
         return _BAD_USAGE
+    for text in config.warnings():
+        log.warning("setting without effect", warning=text)
     keep_freed()
     return _run(config, units)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from dm_worker.engine.engine import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
+from dm_worker.engine.engine import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, SparkEngine
 from dm_worker.engine.security import require_protection
 from dm_worker.membership.membership import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
 from dm_worker.membership.registration import register
@@ -17,7 +17,7 @@ from dm_worker.source.unit_factory import UnitFactory, make_unit
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from pkg import errors, native
-from pkg.config.worker import WorkerConfig
+from pkg.config.worker import DEFAULT_SLOTS, WorkerConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc

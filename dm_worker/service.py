@@ -59,7 +59,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         return pb.QueryStatusResponse(result=False, msg=str(error or not_started()), sourceStatus=source)
 
     def GetWorkerCfg(self, request: pb.GetWorkerCfgRequest, context: grpc.ServicerContext) -> pb.GetWorkerCfgResponse:
-        return pb.GetWorkerCfgResponse(cfg=self._config.to_toml())
+        config = self._config
+        return pb.GetWorkerCfgResponse(
+            cfg=config.to_toml(), slots=config.spark.embedded_slots, warnings=config.warnings()
+        )
 
     def PurgeRelay(self, request: pb.PurgeRelayRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         def purge(current: SourceWorker) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
+from pkg.config.dump_arguments import parse_dump_arguments
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
 
@@ -32,7 +32,7 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
                 f"Check the block-allow-list, and that '{user}' has SELECT on the tables.",
             )
         )
-    consistency = consistency_of(upstream.subtask.mydumper.extra_args)
+    consistency = parse_dump_arguments(upstream.subtask.mydumper.extra_args).consistency
     if consistency in ("auto", "flush") and not grants.allows("RELOAD"):
         findings.append(fail(_lack_of("RELOAD"), f"GRANT RELOAD ON *.* TO '{user}' on the upstream."))
     if consistency == "lock":
@@ -44,19 +44,6 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
                 )
             )
     return findings
-
-
-def consistency_of(extra_args: str) -> str:
-    """The dumper's consistency: ``auto`` unless its extra-args set another one."""
-    words = shlex.split(extra_args)
-    for i, word in enumerate(words):
-        if word == "--no-locks":
-            return "none"
-        if word == "--consistency" and i + 1 < len(words):
-            return words[i + 1]
-        if word.startswith("--consistency="):
-            return word.partition("=")[2]
-    return "auto"
 
 
 def check_replication_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
@@ -91,7 +78,8 @@ def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> l
 
 
 def check_dump_connections(upstream: InspectedUpstream) -> list[CheckFinding]:
-    needed = upstream.subtask.mydumper.threads + _DUMP_EXTRA
+    mydumper = upstream.subtask.mydumper
+    needed = (parse_dump_arguments(mydumper.extra_args).threads or mydumper.threads) + _DUMP_EXTRA
     limit, used = _connections(upstream)
     if not limit or needed <= limit - used:
         return []

@@ -24,6 +24,8 @@ from pkg.rpc.channel import open_channel
 from pkg.settings.encrypt import encrypt
 
 HIDDEN = "******"
+#: What has a configuration's text and the warnings about it.
+_Shown = pb.GetCfgResponse | pb.GetMasterCfgResponse | worker_pb.GetWorkerCfgResponse
 
 
 class ConfigService:
@@ -41,12 +43,12 @@ class ConfigService:
         if getter is None:
             return pb.GetCfgResponse(msg=f"config type {pb.CfgType.Name(request.type)} is not supported yet")
         kind = pb.CfgType.Name(request.type).removesuffix("Type").lower()
-        text = getter(request.name)
-        if text is None:
+        found = getter(request.name)
+        if found is None:
             return pb.GetCfgResponse(
                 msg=f"{kind} not found: {request.name}; see `query-status` or `list-member` for the names"
             )
-        return pb.GetCfgResponse(result=True, cfg=text)
+        return pb.GetCfgResponse(result=True, cfg=found.cfg, warnings=found.warnings)
 
     def get_subtask_cfg(self, request: pb.GetSubTaskCfgRequest) -> pb.GetSubTaskCfgResponse:
         subtasks = self._cluster.scheduler.subtasks(request.name)
@@ -56,7 +58,8 @@ class ConfigService:
         return pb.GetSubTaskCfgResponse(result=True, cfgs=cfgs)
 
     def get_master_cfg(self, _: pb.GetMasterCfgRequest) -> pb.GetMasterCfgResponse:
-        return pb.GetMasterCfgResponse(cfg=self._cluster.config.to_toml())
+        config = self._cluster.config
+        return pb.GetMasterCfgResponse(cfg=config.to_toml(), warnings=config.warnings())
 
     def encrypt(self, request: pb.EncryptRequest) -> pb.EncryptResponse:
         return pb.EncryptResponse(result=True, ciphertext=encrypt(request.plaintext, self._cluster.config.secret_key))
@@ -89,32 +92,36 @@ class ConfigService:
             },
         )
 
-    def _task(self, name: str) -> str | None:
+    def _task(self, name: str) -> _Shown | None:
         text = self._cluster.scheduler.task_text(name)
-        return None if text is None else task_to_yaml(text)
+        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(text))
 
-    def _source(self, name: str) -> str | None:
+    def _source(self, name: str) -> _Shown | None:
         config = self._cluster.scheduler.sources().get(name)
-        return None if config is None else source_to_yaml(config)
+        return None if config is None else pb.GetCfgResponse(cfg=source_to_yaml(config))
 
-    def _worker(self, name: str) -> str | None:
+    def _worker(self, name: str) -> _Shown | None:
         worker = next((one for one in self._cluster.scheduler.workers() if one.name == name), None)
         if worker is None:
             return None
-        answer = self._cluster.workers.call(worker.addr, "GetWorkerCfg", worker_pb.GetWorkerCfgRequest())
-        return str(answer.cfg)
+        found: worker_pb.GetWorkerCfgResponse = self._cluster.workers.call(
+            worker.addr, "GetWorkerCfg", worker_pb.GetWorkerCfgRequest()
+        )
+        return found
 
-    def _master(self, name: str) -> str | None:
+    def _master(self, name: str) -> _Shown | None:
         if name == self._cluster.config.name:
-            return self._cluster.config.to_toml()
+            return self.get_master_cfg(pb.GetMasterCfgRequest())
         other = next((one for one in self._cluster.candidates() if one.id == name), None)
         return None if other is None else self._ask_master(name, other.addr)
 
-    def _ask_master(self, name: str, address: str) -> str:
+    def _ask_master(self, name: str, address: str) -> pb.GetMasterCfgResponse:
         with open_channel(address, self._cluster.config.security) as channel:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             try:
-                answer = stub.GetMasterCfg(pb.GetMasterCfgRequest(), timeout=self._cluster.config.rpc_timeout)
+                answer: pb.GetMasterCfgResponse = stub.GetMasterCfg(
+                    pb.GetMasterCfgRequest(), timeout=self._cluster.config.rpc_timeout
+                )
             except grpc.RpcError as exc:
                 raise errors.new(
                     Code.MasterGRPCRequestError,
@@ -122,7 +129,7 @@ class ConfigService:
                     raw=f"{exc.code().name}: {exc.details()}",  # type: ignore[attr-defined]
                     workaround="Check that it runs and can be reached at this address.",
                 ) from exc
-        return str(answer.cfg)
+        return answer
 
 
 def _redacted(subtask: SubTaskConfig) -> SubTaskConfig:

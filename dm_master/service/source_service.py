@@ -59,7 +59,8 @@ class SourceService:
                 workaround="Create them one by one, or omit the worker.",
             )
         # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
-        parsed = [load_source(text, f"source {number}") for number, text in enumerate(request.config, 1)]
+        warnings: list[str] = []
+        parsed = [load_source(text, f"source {number}", warnings) for number, text in enumerate(request.config, 1)]
         checked = [self._check(config) for config in parsed]
         messages = self._add_all(checked, request.workerName)
         bound = [source for source in messages if self._cluster.scheduler.bound_worker(source) is not None]
@@ -68,7 +69,7 @@ class SourceService:
             success(source, msg=messages[source] or NO_FREE_WORKER) for source in messages if source not in bound
         ]
         answers.sort(key=_source_of)
-        return pb.OperateSourceResponse(result=True, sources=answers)
+        return pb.OperateSourceResponse(result=True, sources=answers, warnings=dict.fromkeys(warnings))
 
     def _add_all(self, configs: list[SourceConfig], worker: str) -> dict[str, str]:
         """Stores all or none; returns the scheduler's message for each."""

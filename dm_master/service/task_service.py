@@ -11,6 +11,7 @@ from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.workers.slot_warnings import slot_warnings
 from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
 from pkg import errors
@@ -63,10 +64,11 @@ class TaskService:
         task = load_task(request.task)
         sources = self._cluster.scheduler.sources()
         # Splitting finds unknown sources and contradictions that need no connection.
-        self._steps.split(task, sources, ())
+        subtasks = self._steps.split(task, sources, ())
         found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
         rules = None if found.rules is None else _summary(found.rules)
-        return pb.CheckTaskResponse(result=found.passed, msg=found.text, rules=rules)
+        warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
+        return pb.CheckTaskResponse(result=found.passed, msg=found.text, rules=rules, warnings=warnings)
 
     def show_rules(self, request: pb.ShowRulesRequest) -> pb.ShowRulesResponse:
         """What the task's rules do with each upstream table."""
@@ -90,8 +92,9 @@ class TaskService:
         found = self._steps.precheck(
             task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names, remove_meta=request.removeMeta
         )
+        warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
         if not found.passed:
-            return pb.StartTaskResponse(checkResult=found.text)
+            return pb.StartTaskResponse(checkResult=found.text, warnings=warnings)
         subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]
         self._submit(task, subtasks, request.removeMeta)
         answers = wait_for_all(
@@ -101,7 +104,7 @@ class TaskService:
             reaches(task.name, worker_pb.Running),
             "the task's subtasks are Running",
         )
-        return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text)
+        return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text, warnings=warnings)
 
     def operate_task(self, request: pb.OperateTaskRequest) -> pb.OperateTaskResponse:
         stages = self._cluster.scheduler.tasks().get(request.name, {})

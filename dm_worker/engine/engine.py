@@ -20,6 +20,7 @@ from dm_worker.engine.engine_figures import EngineFigures, JobCounts, memory_by_
 from dm_worker.engine.jvm import SparkJvm, not_started
 from dm_worker.engine.settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg import errors
+from pkg.config.worker import DEFAULT_SLOTS
 from pkg.errors import Code
 from pkg.native import CHOICE
 from pkg.process.log import get_logger
@@ -28,7 +29,6 @@ from pkg.process.process_folder import ProcessFolder
 log = get_logger(__name__)
 
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
-DEFAULT_SLOTS = 16
 DEFAULT_DRIVER_MEMORY = "1g"
 #: Bytes that each subtask's replication may hold, in addition to idle processes.
 DEFAULT_MEMORY = 1 << 30

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pkg import errors
+from pkg.config.effects.program_keys import MASTER_EFFECTS, settings_warnings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
@@ -125,6 +126,12 @@ class MasterConfig:
     def join_addresses(self) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.join.split(",") if part.strip())
 
+    def warnings(self) -> list[str]:
+        """Sentences about settings that were given and have no effect."""
+        default = type(self)()
+        changed = [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
+        return settings_warnings(MASTER_EFFECTS, changed, self.log_rotate)
+
     def to_toml(self) -> str:
         """The effective settings, without any secret."""
         hidden = {"config", "version", "print_sample_config", "help", "security", "secret_key"}
@@ -165,7 +172,7 @@ def load_master_config(argv: Sequence[str]) -> MasterConfig:
 
 
 def _adjust(config: MasterConfig) -> MasterConfig:
-    check_logging(config.log_level, config.log_format, CODES)
+    check_logging(config.log_level, config.log_format, config.log_rotate, CODES)
     _check_ranges(config)
     if config.v1_sources_path:
         raise errors.new(

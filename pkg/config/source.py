@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import file_number
+from pkg.config.effects.effect import warning, warnings_about
+from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.keys import SOURCE
 from pkg.config.model import CheckerConfig, PurgeConfig, SourceConfig
 from pkg.errors import Code, DMError
@@ -18,24 +21,26 @@ from pkg.settings.yaml_reader import REDACTED, Section, dump_yaml, read_document
 
 LONGEST_SOURCE_ID = 32
 _YAML = Code.ConfigYamlTransform
-_IGNORED = ("auto-fix-gtid", "meta-dir", "charset", "tracer")
 
 
 def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
     """Reads a source file; ``warnings`` gets the keys without effect.
 
-    Raises 20003 (keys, types, features to come), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11010
-    (flavor), 20037 (filters) or 20043 (checker), each with its place.
+    Raises 20003 (keys, types, features to come), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
+    (relay-binlog-gtid), 11010 (flavor), 20037 (filters) or 20043 (checker), each with its place.
     """
     notes = warnings if warnings is not None else []
     top = read_document(text, path, SOURCE)
-    notes += [f"{key} has no effect" for key in _IGNORED if top.has(key)]
+    notes += warnings_about(top, "", (one for one in SOURCE_EFFECTS if one.key == one.name))
     if top.has("relay-dir"):
         notes.append("relay-dir of a source is deprecated: set relay-dir of the worker")
     _refuse_later_features(top)
     database = top.section("from")
     if database is None:
         raise top.error(_YAML, "from", "from is missing", "Add host, port, user and password of the upstream.")
+    notes += warnings_about(database, "from", (one for one in SOURCE_EFFECTS if one.key == f"from.{one.name}"))
+    if database.has("session") and "time_zone" in dict(database.pairs("session")):
+        notes.append(warning("time_zone", "from.session", "rows are read in UTC and stay the same"))
     return SourceConfig(
         source_id=_source_id(top),
         from_=read_database(database, _YAML, notes),
@@ -44,7 +49,7 @@ def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None
         enable_relay=top.flag("enable-relay", False),
         relay_dir=top.text("relay-dir"),
         relay_binlog_name=_relay_binlog_name(top),
-        relay_binlog_gtid=top.text("relay-binlog-gtid"),
+        relay_binlog_gtid=_relay_binlog_gtid(top, notes),
         flavor=_flavor(top),
         server_id=top.whole("server-id", 0, most=2**32 - 1),
         purge=_purge(top.section("purge")),
@@ -85,6 +90,31 @@ def _relay_binlog_name(top: Section) -> str:
                 Code.WorkerRelayBinlogName, "relay-binlog-name", exc.message, "Name a file such as mysql-bin.000001."
             ) from None
     return name
+
+
+def _relay_binlog_gtid(top: Section, warnings: list[str]) -> str:
+    """Its form is checked here, where the place is known; with an open flavor, either server's form will do."""
+    text = top.text("relay-binlog-gtid")
+    if not text:
+        return ""
+    flavor = _flavor(top)
+    problems = []
+    for each in (flavor,) if flavor else ("mysql", "mariadb"):
+        try:
+            parse_gtid_set(text, each)
+            break
+        except DMError as exc:
+            problems.append(exc)
+    else:
+        raise top.error(
+            problems[0].kind,
+            "relay-binlog-gtid",
+            f"relay-binlog-gtid: {problems[0].message}",
+            "Write a GTID set as the upstream shows it (MySQL: uuid:1-9, MariaDB: 0-1-9), or remove the key.",
+        )
+    if not top.flag("enable-gtid", False):
+        warnings.append(warning("relay-binlog-gtid", "", "the source has enable-gtid: false"))
+    return text
 
 
 def _flavor(top: Section) -> str:

@@ -89,7 +89,12 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
                 f"{section.name}.session cannot have {name}: {value}: {why}",
                 f"Remove {name} from {section.name}.session.",
             )
-    if "time_zone" in session:
+    if section.has("max-allowed-packet"):
+        warnings.append(
+            f"max-allowed-packet of {section.name} is deprecated: statements have at most half of it, and the server's "
+            "own limit counts"
+        )
+    if any(name.lower() == "time_zone" for name in session):
         warnings.append(f"time_zone in {section.name}.session has no effect: rows are sent in UTC and stay the same")
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
 from pkg.config import unit_blocks
+from pkg.config.effects.effect import warning, warnings_about
+from pkg.config.effects.task_keys import TASK_EFFECTS
 from pkg.config.keys import TASK
 from pkg.config.model import (
     InstanceConfig,
@@ -47,9 +49,6 @@ _T = TypeVar("_T")
 _YAML = Code.ConfigYamlTransform
 #: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
 LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
-_DEPRECATED = (
-    "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval", "ansi-quotes",
-)  # fmt: skip
 #: Items of ``ignore-checking-items``; the last ones, from *rules* on, are our own.
 CHECKING_ITEMS = (
     "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
@@ -121,6 +120,7 @@ class _TaskReader:
         instances = self._instances(mode, target)
         self._refuse_later_features()
         self._note_deprecated()
+        self._note_partly_honoured(mode, instances)
         return TaskConfig(
             name=name,
             task_mode=mode,
@@ -277,9 +277,17 @@ class _TaskReader:
             )
 
     def _note_deprecated(self) -> None:
-        self._warnings += [f"{key} is deprecated and has no effect" for key in _DEPRECATED if self._top.has(key)]
-        if self._top.has("remove-meta"):
-            self._warnings.append("remove-meta in the file has no effect: give --remove-meta to start-task")
+        self._warnings += warnings_about(self._top, "", (one for one in TASK_EFFECTS if one.key == one.name))
+
+    def _note_partly_honoured(self, mode: TaskMode, instances: Sequence[InstanceConfig]) -> None:
+        """Keys that have an effect in other tasks, but not in this one."""
+        top = self._top
+        if top.has("clean-dump-file") and mode not in ("full", "all"):
+            reason = f"in task-mode {mode} no dump is made and loaded" + ("; files stay" if "load" in mode else "")
+            self._warnings.append(warning("clean-dump-file", "", reason))
+        if top.text("timezone") and not any(instance.expression_filters for instance in instances):
+            reason = "rows are transferred in UTC, and no expression filter reads a TIMESTAMP"
+            self._warnings.append(warning("timezone", "", reason))
 
     # the global maps
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 
+from pkg.config.dump_arguments import parse_dump_arguments
+from pkg.config.effects.effect import warning, warnings_about
+from pkg.config.effects.shared_keys import LOADER, MYDUMPER, SYNCER, VALIDATOR
 from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
-from pkg.errors import Code, ErrorKind
+from pkg.errors import Code, DMError, ErrorKind
 from pkg.settings.connections import DBConfig
 from pkg.settings.units import parse_duration, parse_size
 from pkg.settings.yaml_reader import Section
 
 _MIB = 1024 * 1024
+_SAFE_MODE_END = "safe mode ends at the place in the binlog up to which rows may be there twice; only 0s counts"
 _REMOTE_DIR = re.compile(r"([a-z0-9]+)://", re.IGNORECASE)
-_PHYSICAL_ONLY = (
-    "sorting-dir-physical", "on-duplicate-physical", "disk-quota-physical", "checksum-physical", "analyze",
-    "range-concurrency", "compress-kv-pairs", "pd-addr",
-)  # fmt: skip
-_SYNCER_IGNORED = ("meta-file", "max-retry", "auto-fix-gtid", "enable-gtid", "disable-detect", "enable-ansi-quotes")
 
 
 def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
-    """Raises 20047 for a chunk-filesize that is not a size."""
+    """Raises 20047 for a chunk-filesize that is not a size, 32001 for extra-args that the dumper does not take."""
     default = MydumperConfig()
-    if section.has("mydumper-path"):
-        warnings.append("mydumper-path has no effect: the dumper is built in")
+    warnings += warnings_about(section, section.name, MYDUMPER)
     size = section.text("chunk-filesize", "64")
     try:
         chunk = parse_size(size, _MIB)
@@ -37,9 +34,9 @@ def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
             'Write MiB as a number, or "64MiB".',
         ) from None
     try:
-        shlex.split(section.text("extra-args"))
-    except ValueError as exc:
-        raise section.error(Code.ConfigYamlTransform, "extra-args", f"extra-args: {exc}", "Close the quotes.") from None
+        parse_dump_arguments(section.text("extra-args"))
+    except DMError as exc:
+        raise section.error(exc.kind, "extra-args", exc.message, exc.workaround) from None
     return MydumperConfig(
         mydumper_path=section.text("mydumper-path", default.mydumper_path),
         threads=section.whole("threads", 0) or default.threads,
@@ -59,7 +56,7 @@ def read_loader(section: Section, warnings: list[str]) -> LoaderConfig:
     _choice(section, "on-duplicate-physical", ("none", "manual"), Code.ConfigInvalidPhysicalDuplicateResolution)
     _choice(section, "checksum-physical", ("required", "optional", "off"), Code.ConfigInvalidPhysicalChecksum)
     _choice(section, "analyze", ("required", "optional", "off"), Code.ConfigInvalidLoadAnalyze)
-    warnings += [f"{key} has no effect: it is for physical import" for key in _PHYSICAL_ONLY if section.has(key)]
+    warnings += warnings_about(section, section.name, LOADER)
     duplicates = ("replace", "error", "ignore")
     if section.has("on-duplicate"):
         warnings.append("on-duplicate is deprecated: use on-duplicate-logical")
@@ -113,7 +110,7 @@ def _local_dir(section: Section) -> str:
 def read_syncer(section: Section, warnings: list[str]) -> SyncerConfig:
     """Raises 20060 (safe-mode-duration) or 20061 (safe-mode without any duration)."""
     default = SyncerConfig()
-    warnings += [f"{key} of a syncer has no effect" for key in _SYNCER_IGNORED if section.has(key)]
+    warnings += warnings_about(section, section.name, SYNCER)
     safe_mode = section.flag("safe-mode", default.safe_mode)
     duration = _safe_mode_duration(section)
     if safe_mode and duration == 0:
@@ -123,6 +120,8 @@ def read_syncer(section: Section, warnings: list[str]) -> SyncerConfig:
             "safe-mode is true and safe-mode-duration is 0s: they contradict each other",
             "Remove one of them.",
         )
+    if duration:
+        warnings.append(warning("safe-mode-duration", section.name, _SAFE_MODE_END))
     return SyncerConfig(
         worker_count=section.whole("worker-count", 0) or default.worker_count,
         batch=section.whole("batch", 0) or default.batch,
@@ -194,4 +193,5 @@ def read_validator(section: Section, warnings: list[str]) -> None:
         raise section.error(
             Code.ConfigValidationMode, "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."
         )
-    warnings.append(f"validator {section.name} has mode none: nothing is validated")
+    warnings += warnings_about(section, section.name, VALIDATOR)
+    warnings.append(f"validator-config-name {section.name} has no effect: with mode none nothing is validated")

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from pkg import errors
+from pkg.config.effects.program_keys import WORKER_EFFECTS, settings_warnings
 from pkg.config.master import security_settings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
@@ -58,6 +59,8 @@ OPTIONS = (
 LEAST_MEMORY_BUDGET = 32 << 20
 #: Spark refuses a heap below 450 MiB, not counting what the collector keeps free (a thirtieth).
 LEAST_DRIVER_MEMORY = 480 << 20
+#: Slots of the embedded engine without a setting.
+DEFAULT_SLOTS = 16
 #: A heap's size as Java reads it: one letter for the unit.
 _HEAP = re.compile(r"([0-9]+)([kmgt]?)", re.IGNORECASE)
 #: The default of Spark's own spark.redaction.regex, and passwords of key stores.
@@ -80,6 +83,11 @@ class SparkSettings:
     executor_timeout: int = 120
     private_network: bool = False
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def embedded_slots(self) -> int:
+        """The slots of the embedded engine; 0 if a Spark cluster is used, whose executors decide."""
+        return 0 if self.master else self.slots or DEFAULT_SLOTS
 
     def shown(self) -> dict[str, Any]:
         """The settings as TOML's values; what may be a secret is starred out, by the rule that Spark itself has."""
@@ -127,6 +135,12 @@ class WorkerConfig:
     def master_addresses(self) -> tuple[str, ...]:
         """The masters of ``join`` as host:port; ``:8261`` means this machine."""
         return tuple(_master_address(part) for part in self.join.split(",") if part.strip())
+
+    def warnings(self) -> list[str]:
+        """Sentences about settings that were given and have no effect."""
+        default = type(self)()
+        changed = [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
+        return settings_warnings(WORKER_EFFECTS, changed, self.log_rotate)
 
     def to_toml(self) -> str:
         """The effective settings, without any secret."""
@@ -178,7 +192,7 @@ def _check_heap(key: str, text: str, place: str) -> None:
 
 
 def _adjust(config: WorkerConfig) -> WorkerConfig:
-    check_logging(config.log_level, config.log_format, CODES)
+    check_logging(config.log_level, config.log_format, config.log_rotate, CODES)
     for key in ("keepalive-ttl", "relay-keepalive-ttl"):
         if getattr(config, key.replace("-", "_")) <= 0:
             raise errors.new(Code.WorkerDecodeConfigFromFile, f"{key} must be positive", workaround="Remove it.")

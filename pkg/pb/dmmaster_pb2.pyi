@@ -77,16 +77,18 @@ class StartTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ...) -> None: ...
 
 class StartTaskResponse(_message.Message):
-    __slots__ = ("result", "msg", "sources", "checkResult")
+    __slots__ = ("result", "msg", "sources", "checkResult", "warnings")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     CHECKRESULT_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
     checkResult: str
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperateTaskRequest(_message.Message):
     __slots__ = ("op", "name", "sources")
@@ -285,14 +287,16 @@ class CheckTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., errCnt: _Optional[int] = ..., warnCnt: _Optional[int] = ..., startTime: _Optional[str] = ...) -> None: ...
 
 class CheckTaskResponse(_message.Message):
-    __slots__ = ("result", "msg", "rules")
+    __slots__ = ("result", "msg", "rules", "warnings")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     rules: RulesSummary
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., rules: _Optional[_Union[RulesSummary, _Mapping]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., rules: _Optional[_Union[RulesSummary, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RulesSummary(_message.Message):
     __slots__ = ("tables", "targets", "leftOut", "unused")
@@ -373,14 +377,16 @@ class OperateSourceRequest(_message.Message):
     def __init__(self, op: _Optional[_Union[SourceOp, str]] = ..., config: _Optional[_Iterable[str]] = ..., sourceID: _Optional[_Iterable[str]] = ..., workerName: _Optional[str] = ...) -> None: ...
 
 class OperateSourceResponse(_message.Message):
-    __slots__ = ("result", "msg", "sources")
+    __slots__ = ("result", "msg", "sources", "warnings")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterWorkerRequest(_message.Message):
     __slots__ = ("name", "address", "secretKeyProof")
@@ -575,24 +581,28 @@ class GetCfgRequest(_message.Message):
     def __init__(self, type: _Optional[_Union[CfgType, str]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class GetCfgResponse(_message.Message):
-    __slots__ = ("result", "msg", "cfg")
+    __slots__ = ("result", "msg", "cfg", "warnings")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     CFG_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     cfg: str
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., cfg: _Optional[str] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., cfg: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetMasterCfgRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GetMasterCfgResponse(_message.Message):
-    __slots__ = ("cfg",)
+    __slots__ = ("cfg", "warnings")
     CFG_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     cfg: str
-    def __init__(self, cfg: _Optional[str] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cfg: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HandleErrorRequest(_message.Message):
     __slots__ = ("op", "task", "sources", "binlogPos", "sqls")

@@ -547,10 +547,14 @@ class GetWorkerCfgRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetWorkerCfgResponse(_message.Message):
-    __slots__ = ("cfg",)
+    __slots__ = ("cfg", "slots", "warnings")
     CFG_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     cfg: str
-    def __init__(self, cfg: _Optional[str] = ...) -> None: ...
+    slots: int
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cfg: _Optional[str] = ..., slots: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckSubtasksCanUpdateRequest(_message.Message):
     __slots__ = ("subtaskCfgTomlString",)

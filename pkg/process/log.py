@@ -2,15 +2,14 @@
 
 ``[2026/01/02 03:04:05.678 +00:00] [INFO] [server.py:12] ["message"] [key=value]``
 
-Files are opened for append per record batch by the standard WatchedFileHandler, so they may be truncated or removed
-while the program runs. Values under a key that names a secret never reach a line.
+Files are opened for append, and may be truncated or removed while the program runs; :mod:`pkg.process.log_rotation`
+renames them when they are full. Values under a key that names a secret never reach a line.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import logging.handlers
 import sys
 import threading
 import time
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pkg.process.log_redaction import redact_field
+from pkg.process.log_rotation import RotatedFileHandler
+from pkg.settings.rotation import parse_rotation
 
 _SECRET_KEYS = frozenset({"password", "passwd", "secret", "secret_key", "token"})
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/+@%()`,")
@@ -69,13 +70,13 @@ def setup(
 ) -> None:
     """Directs all of the project's logging to ``file`` (standard error when empty). Call once per process.
 
-    ``redact_values`` hides the values of rows. ``rotate`` is DM's old setting: the log says that it does nothing.
+    ``redact_values`` hides the values of rows. ``rotate`` is the setting ``log-rotate``, already checked.
     Raises ``OSError`` for a file that cannot be written; its folder is made when missing.
     """
     handler: logging.Handler
     if file:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+        handler = RotatedFileHandler(file, parse_rotation(rotate))
     else:
         handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONFormatter(redact_values) if fmt == "json" else TextFormatter(redact_values))
@@ -84,11 +85,6 @@ def setup(
     root.setLevel(parse_level(level))
     root.propagate = False
     threading.excepthook = _thread_died
-    if rotate:
-        get_logger("log").warning(
-            "log-rotate has no effect: use your system's logrotate; the file may be moved at any time",
-            value=rotate,
-        )
 
 
 def _thread_died(args: threading.ExceptHookArgs) -> None:

@@ -18,8 +18,6 @@ def read_database(section: Section, missing: ErrorKind, warnings: list[str]) -> 
     for key in ("host", "port"):
         if not section.text(key):
             raise section.error(missing, key, f"{section.name}.{key} is missing", f"Add {key} to {section.name}.")
-    if section.has("max-allowed-packet"):
-        warnings.append(f"{section.name}.max-allowed-packet is deprecated: the server's own limit is used")
     session = tuple((name.lower(), value) for name, value in section.pairs("session"))
     for name, _ in session:
         if not _VARIABLE.fullmatch(name):

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pkg import errors
 from pkg.errors import Code, ErrorKind
 from pkg.settings.connections import SecurityConfig
+from pkg.settings.rotation import parse_rotation
 from pkg.settings.units import parse_duration
 
 OptionKind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]
@@ -73,7 +74,7 @@ COMMON_OPTIONS = (
     Option("log-level", help="debug, info, warn, error or fatal", short="L"),
     Option("log-file", help="file to log to; empty for standard error"),
     Option("log-format", help="text or json"),
-    Option("log-rotate", help="no effect; accepted for old files", flag=False),
+    Option("log-rotate", help="size at which the log file is renamed, such as 512MiB or 512MiB,10; off", flag=False),
     Option("ssl-ca", help="path of the CA certificate for TLS"),
     Option("ssl-cert", help="path of the own certificate for TLS"),
     Option("ssl-key", help="path of the own key for TLS"),
@@ -95,13 +96,21 @@ def read_settings(argv: Sequence[str], options: Sequence[Option], codes: OptionE
     return {**from_file, **from_flags}
 
 
-def check_logging(level: str, log_format: str, codes: OptionErrors) -> None:
-    """Refuses a level or format that the log does not have."""
+def check_logging(level: str, log_format: str, rotate: str, codes: OptionErrors) -> None:
+    """Refuses a level or format that the log does not have, and a ``rotate`` that is no rotation."""
     for key, value, allowed in (("log-level", level.lower(), LOG_LEVELS), ("log-format", log_format, LOG_FORMATS)):
         if value not in allowed:
             raise errors.new(
                 codes.toml, f"{key} {value!r} is not valid", workaround=f"Set it to one of {', '.join(allowed)}."
             )
+    try:
+        parse_rotation(rotate)
+    except ValueError as exc:
+        raise errors.new(
+            codes.toml,
+            f"log-rotate {rotate!r} is not valid: {exc}",
+            workaround='Write a size such as "512MiB", a size and how many renamed files stay ("512MiB,10"), or "off".',
+        ) from None
 
 
 def usage(program: str, options: Sequence[Option]) -> str:

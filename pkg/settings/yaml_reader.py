@@ -145,6 +145,11 @@ class Section:
     def has(self, key: str) -> bool:
         return key in self._values
 
+    def says(self, key: str, value: str) -> bool:
+        """Whether ``key`` has exactly this single value; case does not count."""
+        node = self._values.get(key)
+        return isinstance(node, ScalarNode) and str(node.value).lower() == value.lower()
+
     def error(self, kind: ErrorKind, key: str, message: str, workaround: str, item: int = -1) -> DMError:
         """An error of ``kind`` at the value of ``key``, or at the section when that is absent.
 

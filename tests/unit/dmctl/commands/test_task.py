@@ -129,3 +129,12 @@ def test_a_task_file_with_a_visible_mistake_is_not_sent(
     assert code == 1
     assert place in err
     assert fake.requests == []
+
+
+def test_warnings_are_in_the_answer_only_if_there_are_some(
+    dmctl: RunDmctl, fake: CannedMaster, task_file: Path
+) -> None:
+    fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", warnings=["a", "b"])
+    assert json.loads(dmctl("check-task", str(task_file))[1])["warnings"] == ["a", "b"]
+    fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ")
+    assert "warnings" not in dmctl("check-task", str(task_file))[1]

@@ -279,7 +279,7 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: half}}\n", 20055, "not valid"),
         ("{source-id: s1, mydumper: {chunk-filesize: big}}", "", 20047, "t.yaml:5:46"),
         ("{source-id: s1, mydumper: {threads: -1}}", "", 20003, "at least 0"),
-        ('{source-id: s1, mydumper: {extra-args: "--where \'a"}}', "", 20003, "extra-args"),
+        ('{source-id: s1, mydumper: {extra-args: "--where \'a"}}', "", 32001, "extra-args"),
         ("{source-id: s1, loader: {import-mode: physical}}", "", 20053, "not supported yet"),
         ("{source-id: s1, loader: {import-mode: import-into}}", "", 20053, "not supported yet"),
         ("{source-id: s1, loader: {import-mode: fast}}", "", 20053, "not valid"),

@@ -80,11 +80,6 @@ def test_a_truncated_file_goes_on_at_its_beginning(tmp_path: Path) -> None:
     assert path.read_text().startswith("[")
 
 
-def test_log_rotate_is_not_silently_ignored(tmp_path: Path) -> None:
-    assert "log-rotate has no effect" in _log(tmp_path / "log", rotate="day")
-    assert "log-rotate" not in _log(tmp_path / "other")
-
-
 def test_a_threads_unforeseen_end_is_logged(tmp_path: Path) -> None:
     logs.setup(file=str(tmp_path / "log"))
 
