@@ -252,8 +252,8 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stops Spark and removes its files. Idempotent; Spark does not start again afterwards."""
-        self._closed = True  # before the lock: a start that waits for executors holds it, and gives up now
-        with self._lock:
+        self._closed = True
+        with self._without_start():
             if self._watch is not None:
                 self._watch.close()
             if self._context is not None and self._jvm is not None and self._jvm.alive:
@@ -265,6 +265,19 @@ class SparkEngine:
             if self._folder is not None:
                 self._folder.remove()
                 self._folder = None
+
+    @contextlib.contextmanager
+    def _without_start(self) -> Iterator[None]:
+        """Holds the lock. A start that has it may wait a minute for a cluster's master: the end of its JVM fails it."""
+        while not self._lock.acquire(timeout=_STOP_POLL):
+            jvm = self._jvm
+            if jvm is not None and jvm.alive:
+                log.info("ending Spark's JVM, which still starts", pid=jvm.pid)
+                jvm.close()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _discard(self) -> None:
         """Forgets context and JVM, so that a new pair can be made."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.proctree import kill_hard
-from tests.harness.spark import SparkCluster
+from tests.harness.spark import SparkCluster, driver_toml
 
 #: Executors' cores, all in all; the dump asks for more threads.
 SLOTS = 4
@@ -109,3 +111,30 @@ def test_executors_die_while_dumping_loading_and_replicating(
     finally:
         migration.abandon()
     migration.compare()
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["its master is silent", "it has no executors yet"])
+def test_a_worker_that_waits_for_the_cluster_ends_on_sigterm(
+    servers: tuple[MariaDBServer, MariaDBServer], answers: bool
+) -> None:
+    with contextlib.ExitStack() as stack:
+        if answers:
+            spark = stack.enter_context(SparkCluster(workers=0))
+            toml = spark.toml(slots=SLOTS)
+        else:
+            silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            silent.settimeout(WAIT_TIMEOUT)
+            toml = driver_toml(f"spark://127.0.0.1:{silent.getsockname()[1]}", "secret", slots=SLOTS)
+        cluster = stack.enter_context(Cluster(workers=1, worker_extra=toml))
+        cluster.add_source(servers[0], "source-1", gtid=True)
+        migration = Migration(cluster, [servers[0]], servers[1], name=f"waits{int(answers)}", rows=10)
+        migration.create(seed=8)
+        migration.start_task()
+        if answers:
+            wait_until(
+                lambda: "Registered app" in spark.master.log.read_text(), "the driver is registered", WAIT_TIMEOUT
+            )
+        else:
+            stack.enter_context(silent.accept()[0])
+        # The programs get 40 s in docker-compose.
+        assert cluster.workers[0].stop(seconds=35) == 0, worker_log(cluster)

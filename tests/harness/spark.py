@@ -104,6 +104,26 @@ class SparkWorker(_SparkDaemon):
         return "\n".join(f"-- {path}\n{path.read_text(errors='replace')[-4000:]}" for path in found)
 
 
+def driver_conf(secret: str) -> dict[str, str]:
+    """What a driver of a cluster on loopback needs in ``[spark.conf]``."""
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secret,
+        "spark.network.crypto.enabled": "true",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": java_options(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+
+
+def driver_toml(master: str, secret: str, **settings: object) -> str:
+    """The ``[spark]`` section of a dm-worker whose cluster is at the URL ``master``."""
+    conf = "\n".join(f'"{key}" = "{value}"' for key, value in driver_conf(secret).items())
+    lines = "\n".join(f"{key.replace('_', '-')} = {value}" for key, value in settings.items())
+    return f'[spark]\nmaster = "{master}"\n{lines}\n[spark.conf]\n{conf}\n'
+
+
 class SparkCluster:
     """A master and ``workers`` workers of ``cores`` cores each, in a folder of their own."""
 
@@ -121,21 +141,11 @@ class SparkCluster:
     @property
     def conf(self) -> dict[str, str]:
         """What a driver of this cluster needs in ``[spark.conf]``."""
-        return {
-            "spark.authenticate": "true",
-            "spark.authenticate.secret": self.secret,
-            "spark.network.crypto.enabled": "true",
-            "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": java_options(),
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-        }
+        return driver_conf(self.secret)
 
     def toml(self, **settings: object) -> str:
         """The ``[spark]`` section of a dm-worker that uses this cluster."""
-        conf = "\n".join(f'"{key}" = "{value}"' for key, value in self.conf.items())
-        lines = "\n".join(f"{key.replace('_', '-')} = {value}" for key, value in settings.items())
-        return f'[spark]\nmaster = "{self.master.url}"\n{lines}\n[spark.conf]\n{conf}\n'
+        return driver_toml(self.master.url, self.secret, **settings)
 
     def start(self) -> None:
         self.master.start(wait=False)
