@@ -142,7 +142,7 @@ def test_probes_ask_paths_that_are_served(program: str) -> None:
 
 def test_the_image_is_the_one_that_compose_builds() -> None:
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    built = {service["image"].rpartition(":")[0] for service in services.values() if "build" in service}
+    built = {service["image"].partition(":")[0] for service in services.values() if "build" in service}
     assert {one["image"] for _, pod in pod_templates() for one in pod["containers"]} == built
 
 
