@@ -11,6 +11,7 @@ import grpc
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.operate_schema import operate_schema
 from dm_worker.source.binder import Binder, not_started
+from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
 from dm_worker.subtask.subtask import SubTask, process_result
 from pkg import errors
@@ -43,6 +44,9 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
         current = self._binder.current
         if current is not None:
+            statuses = current.status(request.name)
+            if request.profile:
+                add_profiles(statuses, dict(current.figures()))
             source = pb.SourceStatus(
                 source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
             )
@@ -50,7 +54,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 result=True,
                 msg="\n".join([*self._warnings(), *current.purge_watch.warnings()]),
                 sourceStatus=source,
-                subTaskStatus=current.status(request.name),
+                subTaskStatus=statuses,
             )
         bound, error = self._binder.trouble
         source = pb.SourceStatus(source=bound, worker=self._config.name)

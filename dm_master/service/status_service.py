@@ -30,7 +30,7 @@ class StatusService:
             sources = sorted(self._cluster.scheduler.tasks().get(request.name, {}))
             if not sources:
                 return pb.QueryStatusListResponse(msg=f"task {request.name} has no source or not exist")
-        answers = ask_statuses(self._cluster, sorted(set(sources)), request.name)
+        answers = ask_statuses(self._cluster, sorted(set(sources)), request.name, profile=request.profile)
         self._add_locks(answers)
         return pb.QueryStatusListResponse(result=True, sources=answers)
 

@@ -71,17 +71,20 @@ def unbound(sources: Sequence[str]) -> DMError:
 
 
 def ask_statuses(
-    cluster: ClusterView, sources: Sequence[str], task: str, timeout: float | None = None
+    cluster: ClusterView, sources: Sequence[str], task: str, timeout: float | None = None, *, profile: bool = False
 ) -> list[worker_pb.QueryStatusResponse]:
     """The status of ``task`` ("" for all) from the workers of ``sources``, in the sources' order; ``result`` is false
-    for a worker that does not answer (within ``timeout`` seconds, if given)."""
+    for a worker that does not answer (within ``timeout`` seconds, if given). ``profile``: with where the time went."""
     if not sources:
         return []
+    request = worker_pb.QueryStatusRequest(name=task, profile=profile)
     with ThreadPoolExecutor(min(len(sources), _MOST_STATUSES_AT_ONCE), thread_name_prefix="status") as pool:
-        return list(pool.map(lambda source: _ask_status(cluster, source, task, timeout), sources))
+        return list(pool.map(lambda source: _ask_status(cluster, source, request, timeout), sources))
 
 
-def _ask_status(cluster: ClusterView, source: str, task: str, timeout: float | None) -> worker_pb.QueryStatusResponse:
+def _ask_status(
+    cluster: ClusterView, source: str, request: worker_pb.QueryStatusRequest, timeout: float | None
+) -> worker_pb.QueryStatusResponse:
     worker = cluster.scheduler.bound_worker(source)
     if worker is None:
         return worker_pb.QueryStatusResponse(
@@ -90,7 +93,7 @@ def _ask_status(cluster: ClusterView, source: str, task: str, timeout: float | N
         )
     try:
         answer: worker_pb.QueryStatusResponse = cluster.workers.call(
-            worker.addr, "QueryStatus", worker_pb.QueryStatusRequest(name=task), timeout=timeout
+            worker.addr, "QueryStatus", request, timeout=timeout
         )
     except DMError as exc:
         status = worker_pb.SourceStatus(source=source, worker=worker.name)

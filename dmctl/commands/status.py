@@ -10,6 +10,7 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.commands.command import DMCommand
+from dmctl.commands.time_profile import profile_text
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
@@ -20,16 +21,35 @@ _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 @click.command("query-status", cls=DMCommand)
 @click.argument("task", required=False)
 @click.option("--more", is_flag=True, help="Show all details even if no task is named.")
+@click.option("--profile", is_flag=True, help="Show where the time of the last minutes went, by stage, as text.")
 @click.pass_obj
-def query_status(context: CommandContext, task: str | None, more: bool) -> None:
+def query_status(context: CommandContext, task: str | None, more: bool, profile: bool) -> None:
     """Shows the status of tasks: a summary of all, or the details of one task or of the sources given with -s."""
     name = files.task_name(task) if task else ""
+    if profile:
+        request = master.QueryStatusListRequest(name=name, sources=context.sources, profile=True)
+        show_profiles(context, context.call("QueryStatus", request))
+        return
     answer = context.call("QueryStatus", master.QueryStatusListRequest(name=name, sources=context.sources))
     brief = not (name or context.sources or more)
     if brief and answer.result and all(source.result for source in answer.sources):
         context.print(pbjson.marshal_indent(summary(answer)))
     else:
         context.show(answer)
+
+
+def show_profiles(context: CommandContext, answer: master.QueryStatusListResponse) -> None:
+    """The profile of each task and source as text; the answer itself when a part of it is missing."""
+    if not answer.result or not all(source.result for source in answer.sources):
+        context.show(answer)
+        return
+    parts = [
+        profile_text(source.sourceStatus.source, subtask)
+        for source in answer.sources
+        for subtask in source.subTaskStatus
+        if subtask.name
+    ]
+    context.print("\n\n".join(parts) or "no task replicates")
 
 
 def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:

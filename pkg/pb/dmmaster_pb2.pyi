@@ -133,12 +133,14 @@ class UpdateTaskResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ...) -> None: ...
 
 class QueryStatusListRequest(_message.Message):
-    __slots__ = ("name", "sources")
+    __slots__ = ("name", "sources", "profile")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+    profile: bool
+    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., profile: _Optional[bool] = ...) -> None: ...
 
 class QueryStatusListResponse(_message.Message):
     __slots__ = ("result", "msg", "sources")

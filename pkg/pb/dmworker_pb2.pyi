@@ -146,10 +146,12 @@ ResolveErrOp: ValidationErrOp
 ClearErrOp: ValidationErrOp
 
 class QueryStatusRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "profile")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    profile: bool
+    def __init__(self, name: _Optional[str] = ..., profile: _Optional[bool] = ...) -> None: ...
 
 class CommonWorkerResponse(_message.Message):
     __slots__ = ("result", "msg", "source", "worker")
@@ -322,7 +324,7 @@ class RelayStatus(_message.Message):
     def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ...) -> None: ...
 
 class SubTaskStatus(_message.Message):
-    __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation")
+    __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation", "profile")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -334,6 +336,7 @@ class SubTaskStatus(_message.Message):
     LOAD_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     name: str
     stage: Stage
     unit: UnitType
@@ -345,7 +348,23 @@ class SubTaskStatus(_message.Message):
     load: LoadStatus
     sync: SyncStatus
     validation: ValidationStatus
-    def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ...) -> None: ...
+    profile: TimeProfile
+    def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ..., profile: _Optional[_Union[TimeProfile, _Mapping]] = ...) -> None: ...
+
+class TimeProfile(_message.Message):
+    __slots__ = ("seconds", "sums")
+    class SumsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SUMS_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    sums: _containers.ScalarMap[str, float]
+    def __init__(self, seconds: _Optional[float] = ..., sums: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class SubTaskStatusList(_message.Message):
     __slots__ = ("status",)

@@ -159,6 +159,9 @@ def _answer(cluster: Cluster, seen: Scrape) -> None:
     [status] = cluster.subtasks("seen").values()
     assert int(status["sync"]["ioTotalBytes"]) >= seen.value("dm_syncer_binlog_event_size_sum")
     assert int(status["sync"]["dumpIOTotalBytes"]) >= COPIED * 100
+    profile = cluster.dmctl_text("query-status", "seen", "--profile")
+    assert f"{INSERTED + 10 * UPDATES + DELETED:,} row changes" in profile, profile
+    assert re.search(r"write to the target +\d+\.\d %", profile), profile
 
 
 def _master(cluster: Cluster, worker: str) -> None:

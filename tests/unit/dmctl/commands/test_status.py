@@ -93,3 +93,22 @@ def test_an_unanswering_source_turns_the_summary_into_details(dmctl: RunDmctl, f
     answer.sources[0].result = False
     fake.answers["QueryStatus"] = answer
     assert "sources" in json.loads(dmctl("query-status")[1])
+
+
+def test_a_profile_is_asked_for_and_shown_as_text(dmctl: RunDmctl, fake: CannedMaster) -> None:
+    subtask = _subtask(worker.Running)
+    subtask.profile.seconds = 10
+    subtask.profile.sums["main/waiting"] = 10
+    fake.answers["QueryStatus"] = _status(("s1", subtask), ("s2", _subtask(worker.Running)))
+    code, out = dmctl("query-status", "t", "--profile")[:2]
+    assert code == 0
+    assert "task t, source s1: the last 10 s" in out
+    assert "wait for events" in out
+    assert "task t, source s2: it does not replicate" in out
+    fake.answers["QueryStatus"] = master.QueryStatusListResponse(msg="task t has no source or not exist")
+    assert json.loads(dmctl("query-status", "t", "--profile")[1])["msg"] == "task t has no source or not exist"
+
+
+def test_a_status_without_a_profile_is_printed_as_dms(dmctl: RunDmctl, fake: CannedMaster) -> None:
+    fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
+    assert "profile" not in dmctl("query-status", "t")[1]

@@ -1,0 +1,106 @@
+"""Where the time of a task's last minutes went, as text: a flame on its side. Pure.
+
+Each line is a stage with its share of the time and a bar. A bar stands where its part of the bar above it is, so that
+the stages within a stage are below it, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pkg.pb import dmworker_pb2 as pb
+
+#: Characters of a bar of 100 %.
+WIDTH = 60
+_BLOCK, _SLIVER = "█", "▏"
+#: Shares below this are noise (0.05 % would be shown as 0.0 %).
+_LEAST = 0.0005
+
+_MAIN = {
+    "waiting": "wait for events",
+    "job": "batches",
+    "checkpoint": "checkpoint",
+    "ddl": "DDL statements",
+    "driver": "other work of the main loop",
+    "stopped": "paused",
+}
+_READER = {
+    "source": "wait for the source",
+    "reading": "read events",
+    "planning": "plan batches",
+    "handing over": "wait for room in the queue",
+    "reopening": "open the stream again",
+    "stopped": "paused",
+}
+_WORK = {
+    "decode": "decode rows",
+    "shuffle": "shuffle to writers",
+    "compact": "compact rows",
+    "write": "write to the target",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileNode:
+    """A stage, its seconds, and the stages within."""
+
+    name: str
+    seconds: float
+    parts: tuple[ProfileNode, ...] = field(default=())
+
+
+def profile_text(source: str, status: pb.SubTaskStatus) -> str:
+    """The profile of one task on one source, without a final newline."""
+    head = f"task {status.name}, source {source}"
+    if not status.HasField("profile"):
+        return f"{head}: it does not replicate, so there is no profile (unit {pb.UnitType.Name(status.unit)})"
+    seconds, sums = status.profile.seconds, dict(status.profile.sums)
+    if seconds <= 0:
+        return f"{head}: it has just begun; ask again in some seconds"
+    counts = ", ".join(
+        f"{sums.get(name, 0):,.0f} {text}"
+        for name, text in (("batches", "batches"), ("changes", "row changes"), ("rows", "rows written"))
+    )
+    lines = [f"{head}: the last {seconds:.0f} s, {counts}"]
+    for root in (main_loop(sums), _thread("reader", "reader", _READER, sums)):
+        lines += _lines(root)
+    return "\n".join(lines)
+
+
+def main_loop(sums: Mapping[str, float]) -> ProfileNode:
+    """The main loop's stages. The busy part of the batches is divided as the tasks' work is."""
+    root = _thread("main loop", "main", _MAIN, sums)
+    busy, job = sums.get("busy", 0.0), sums.get("job", 0.0)
+    work = {stage: sums.get(f"work/{stage}", 0.0) for stage in _WORK}
+    total = sum(work.values())
+    parts = []
+    for node in root.parts:
+        if node.name == _MAIN["job"] and total and job:
+            share = node.seconds * min(1.0, busy / job)
+            within = [ProfileNode(_WORK[stage], share * part / total) for stage, part in work.items()]
+            node = ProfileNode(node.name, node.seconds, (*within, ProfileNode("Spark", node.seconds - share)))
+        parts.append(node)
+    return ProfileNode(root.name, root.seconds, tuple(parts))
+
+
+def _thread(name: str, prefix: str, stages: Mapping[str, str], sums: Mapping[str, float]) -> ProfileNode:
+    parts = tuple(ProfileNode(text, sums.get(f"{prefix}/{stage}", 0.0)) for stage, text in stages.items())
+    return ProfileNode(name, sum(part.seconds for part in parts), parts)
+
+
+def _lines(root: ProfileNode) -> Iterator[str]:
+    if root.seconds > 0:
+        yield from _below(root, 0, 0.0, root.seconds)
+
+
+def _below(node: ProfileNode, depth: int, start: float, whole: float) -> Iterator[str]:
+    share = node.seconds / whole
+    if share < _LEAST:
+        return
+    first, end = round(start / whole * WIDTH), round((start + node.seconds) / whole * WIDTH)
+    bar = _BLOCK * (end - first) or _SLIVER
+    yield f"{'  ' * depth + node.name:<34}{100 * share:5.1f} %  {' ' * first}{bar}"
+    for part in node.parts:
+        yield from _below(part, depth + 1, start, whole)
+        start += part.seconds
