@@ -8,12 +8,12 @@ from pkg.binlog.events import Event, parse_gtid, parse_previous_gtids
 from pkg.binlog.gtid import GTIDSet, MariaDBGTIDSet, MySQLGTIDSet
 from pkg.errors import Code
 
-_GTIDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT})
+_GTIDS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT})
 _LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
-#: Events that belong to no transaction with a plain GTID; the planner refuses tagged ones.
+#: Events that belong to no transaction with a GTID.
 _OUTSIDE = frozenset(
     {c.ROTATE_EVENT, c.FORMAT_DESCRIPTION_EVENT, c.STOP_EVENT, c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT}
-    | {c.ANONYMOUS_GTID_EVENT, c.GTID_TAGGED_EVENT}
+    | {c.ANONYMOUS_GTID_EVENT}
 )
 
 

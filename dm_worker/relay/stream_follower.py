@@ -18,7 +18,6 @@ from pkg.binlog.cursor import whereabouts
 from pkg.binlog.events import (
     Event,
     RotateEvent,
-    ensure_supported,
     event_from_bytes,
     parse_format_description,
     parse_previous_gtids,
@@ -126,8 +125,8 @@ class StreamFollower:
     def event(self, whole: bytes) -> EventDecision:
         """Decides on one event, with its checksum if it has one, which is verified.
 
-        Raises 11071 for damage, 11070 and 11093 for tagged GTIDs, 30029 when the upstream's file is not the one that
-        is being written, 30044 for another server, 11079 for a hole that is too small for a dummy event.
+        Raises 11071 for damage, 11093 for a GTID list of unknown form, 30029 when the upstream's file is not the one
+        that is being written, 30044 for another server, 11079 for a hole that is too small for a dummy event.
         """
         event = event_from_bytes(whole)
         if event.type in _HEARTBEATS:
@@ -214,8 +213,6 @@ class StreamFollower:
         plain = event.data[: -c.CHECKSUM_SIZE] if self.checksummed else event.data
         if event.type == c.ROTATE_EVENT:
             self._state, self._gtid = OUTSIDE, None
-        elif event.type == c.GTID_TAGGED_EVENT:
-            ensure_supported(event, self.file)
         elif event.type in _GTID_LISTS:
             listed = parse_previous_gtids(event._replace(data=plain), self.file)
             self.gtids.update(listed)  # type: ignore[arg-type]

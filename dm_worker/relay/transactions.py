@@ -5,12 +5,11 @@ The relay cuts its files, and publishes them to readers, only where no transacti
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 
 from pkg.binlog import constants as c
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.gtid import GTIDSet
+from pkg.binlog.gtid import GTIDSet, source_name
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 
 #: No transaction is open; only its GTID was read (a single statement may be all of it); it is open until it is ended.
@@ -31,7 +30,7 @@ _XA_ENDS = (b"XA COMMIT", b"XA ROLLBACK")
 def follow(now: OpenTransaction, event: bytes, file: str = "") -> OpenTransaction:
     """What is open after ``event`` (whole, without checksum). If nothing is, the GTID is that of what just ended.
 
-    Raises 11071 for a torn GTID event and 11070 for a tagged one.
+    Raises 11071 for a torn GTID event.
     """
     kind = event[4]
     if kind in GTID_EVENTS:
@@ -80,5 +79,5 @@ def add_to(gtids: GTIDSet, runs: Iterable[TransactionRun]) -> None:
             domain, server = int.from_bytes(source[:4], "little"), int.from_bytes(source[4:], "little")
             gtids.add(f"{domain}-{server}-{last}")
         else:
-            name = uuid.UUID(bytes=source)
+            name = source_name(source)
             gtids.add(f"{name}:{first}" if first == last else f"{name}:{first}-{last}")

@@ -7,7 +7,6 @@ Bytes that are torn or invalid raise 11071 naming the file and the position.
 from __future__ import annotations
 
 import struct
-import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +16,18 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.cursor import MALFORMED, Cursor, malformed, whereabouts
-from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, source_name, take_tag
 from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
+from pkg.binlog.variable_length import signed_variable_length, variable_length
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
 
 T = TypeVar("T")
 
 HEADER = struct.Struct("<IBIIIH")
+#: Of the message in a tagged GTID event.
+_TAGGED_GTID_VERSION = 1
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
 #: What a server sends again, with the end 0, in front of a place inside a file. Files have these events at their head
 #: or end, where they always name theirs.
@@ -311,9 +313,31 @@ def _gtid(event: Event) -> GtidEvent:
     if event.type == c.MARIADB_GTID_EVENT:
         sequence, domain, flags = cursor.uint(8), cursor.uint(4), cursor.uint(1)
         return GtidEvent(f"{domain}-{event.server_id}-{sequence}", bool(flags & 1), bool(flags & 32))
+    source, number = mysql_gtid(event)
+    return GtidEvent(f"{source_name(source)}:{number}")
+
+
+def mysql_gtid(event: Event) -> tuple[bytes, int]:
+    """Source (16 bytes, and the tag if there is one) and number of MySQL's GTID events. Raises ``ValueError``."""
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    if event.type == c.GTID_TAGGED_EVENT:
+        return _tagged_gtid(cursor)
     cursor.take(1)
-    source = uuid.UUID(bytes=cursor.take(16))
-    return GtidEvent(f"{source}:{cursor.uint(8)}")
+    return cursor.take(16), cursor.uint(8)
+
+
+def _tagged_gtid(cursor: Cursor) -> tuple[bytes, int]:
+    """Of a message of fields, each behind its number: flags, UUID, number, tag, and others that are not needed."""
+    version, _size, _ignorable = variable_length(cursor), variable_length(cursor), variable_length(cursor)
+    if version != _TAGGED_GTID_VERSION or [variable_length(cursor) for _ in range(3)][::2] != [0, 1]:
+        raise ValueError("a tagged GTID of an unknown form")
+    source = bytes(variable_length(cursor) for _ in range(16))
+    if variable_length(cursor) != 2:
+        raise ValueError("a tagged GTID without its number")
+    number = signed_variable_length(cursor)
+    if variable_length(cursor) != 3:
+        raise ValueError("a tagged GTID without its tag")
+    return source + take_tag(cursor), number
 
 
 def parse_previous_gtids(event: Event, file: str = "") -> MySQLGTIDSet | MariaDBGTIDSet:
@@ -354,7 +378,6 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "compressed transaction from an upstream that is not MySQL",
         "Set the source's flavor to mysql if it is one.",
     ),
-    c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
 }
 #: Events that say nothing about rows or order and may be passed over.
 _HARMLESS = frozenset(

@@ -1,26 +1,33 @@
 """Executed-GTID sets of MySQL and MariaDB: parse, print canonically, add, compare. Pure, no I/O.
 
-MySQL: ``uuid:1-5:7,uuid:1`` — every source has intervals of numbers. MariaDB: ``0-1-100,1-3-7`` — every domain has
-one last ``domain-server-sequence``; what a domain holds is everything up to it.
+MySQL: ``uuid:1-5:7,uuid:1:tag:1-2`` — every source has intervals of numbers, and so has every tag of a source (8.3).
+MariaDB: ``0-1-100,1-3-7`` — every domain has one last ``domain-server-sequence``; what a domain holds is everything up
+to it.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+import uuid
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from pkg import errors
 from pkg.binlog.cursor import Cursor
+from pkg.binlog.variable_length import variable_length, with_variable_length
 from pkg.errors import Code
 
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _BARE_UUID = re.compile(r"^[0-9a-f]{32}$")
 _INTERVAL = re.compile(r"^\s*(\d+)(?:\s*-\s*(\d+))?\s*$")
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIADB = re.compile(r"^\s*(\d+)-(\d+)-(\d+)\s*$")
 #: The largest number a transaction can have, plus one.
 _LIMIT = (1 << 63) - 1
+
+#: What the first and the eighth byte are of a set that has tags; between them is the number of sources.
+_TAGGED = 1
 
 #: Half-open: first number, first number after.
 Interval = tuple[int, int]
@@ -33,7 +40,8 @@ class MySQLGTIDSet:
     __slots__ = ("_intervals",)
 
     def __init__(self, text: str = "") -> None:
-        """Raises 11093 for text that is no GTID set, and for tagged GTIDs (``uuid:tag:1``)."""
+        """Raises 11093 for text that is no GTID set."""
+        #: Of a source, or of a tag of it: ``uuid``, ``uuid:tag``.
         self._intervals: dict[str, list[Interval]] = {}
         for part in text.split(","):
             if part.strip():
@@ -41,48 +49,60 @@ class MySQLGTIDSet:
 
     def _parse_source(self, part: str, text: str) -> None:
         fields = part.strip().split(":")
-        source = _canonical_uuid(fields[0], text)
-        if len(fields) < 2:
-            raise _bad_mysql(text, f"{part.strip()!r} has no numbers")
-        for field in fields[1:]:
+        name = source = _canonical_uuid(fields[0], text)
+        if not _INTERVAL.match(fields[-1]):
+            raise _bad_mysql(text, f"{part.strip()!r} does not end with a number")
+        for at, field in enumerate(fields[1:], 1):
             match = _INTERVAL.match(field)
             if not match:
-                raise _bad_mysql(text, _why_not_interval(field))
+                name = f"{source}:{field.strip().lower()}"
+                if not _TAG.fullmatch(name[len(source) + 1 :]) or not _INTERVAL.match(fields[at + 1]):
+                    raise _bad_mysql(text, f"{field.strip()!r} is neither an interval of numbers nor the tag of one")
+                continue
             first = int(match[1])
             last = int(match[2]) if match[2] else first
             if first < 1 or last < first or last >= _LIMIT:
                 raise _bad_mysql(text, f"{field.strip()!r} is not an interval of transaction numbers")
-            self._insert(source, first, last + 1)
+            self._insert(name, first, last + 1)
 
     @classmethod
     def decode(cls, data: bytes) -> MySQLGTIDSet:
-        """The binary form of PREVIOUS_GTIDS. Raises 11093 for tagged sets and ``ValueError`` for torn bytes."""
+        """The binary form of PREVIOUS_GTIDS. Raises 11093 for an unknown form and ``ValueError`` for torn bytes."""
         cursor = Cursor(data)
         gtids = cls()
         sources = cursor.uint(8)
-        if sources >> 56:
-            raise _bad_mysql("PREVIOUS_GTIDS", "tagged GTIDs are not supported")
+        form = sources >> 56
+        if form > _TAGGED:
+            raise _bad_mysql("PREVIOUS_GTIDS", f"its form {form} is unknown")
+        if form == _TAGGED:
+            sources = sources >> 8 & (1 << 48) - 1
         for _ in range(sources):
-            raw = cursor.take(16).hex()
-            source = _canonical_uuid(raw, raw)
+            source = cursor.take(16)
+            name = source_name(source + take_tag(cursor) if form == _TAGGED else source)
             for _ in range(cursor.uint(8)):
                 first, after = cursor.uint(8), cursor.uint(8)
                 if not 1 <= first < after:
                     raise ValueError(f"[{first}, {after}) is not an interval")
-                gtids._insert(source, first, after)
+                gtids._insert(name, first, after)
         return gtids
 
     def encode(self) -> bytes:
-        """The binary form that COM_BINLOG_DUMP_GTID wants."""
-        parts = [struct.pack("<Q", len(self._intervals))]
-        for source, intervals in sorted(self._intervals.items()):
-            parts.append(bytes.fromhex(source.replace("-", "")) + struct.pack("<Q", len(intervals)))
+        """The binary form that COM_BINLOG_DUMP_GTID wants; without tags it is the one that all servers know."""
+        tagged = any(":" in name for name in self._intervals)
+        count = len(self._intervals)
+        parts = [struct.pack("<Q", _TAGGED << 56 | count << 8 | _TAGGED if tagged else count)]
+        for name, intervals in sorted(self._intervals.items()):
+            source, _, tag = name.partition(":")
+            parts.append(bytes.fromhex(source.replace("-", "")))
+            if tagged:
+                parts.append(with_variable_length(tag.encode()))
+            parts.append(struct.pack("<Q", len(intervals)))
             parts.extend(struct.pack("<QQ", first, after) for first, after in intervals)
         return b"".join(parts)
 
     def add(self, gtid: str) -> None:
-        """Adds one GTID as an event carries it (``uuid:7``) or, as well, a whole set's text. Raises 11093."""
-        source, _, number = gtid.partition(":")
+        """Adds one GTID as an event carries it (``uuid:7``, ``uuid:tag:7``), or a whole set's text. Raises 11093."""
+        source, _, number = gtid.rpartition(":")
         intervals = self._intervals.get(source)
         if intervals and number.isdigit() and int(number) == intervals[-1][1]:
             # Nearly every GTID is the next of its source.
@@ -136,13 +156,35 @@ class MySQLGTIDSet:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return ",".join(
-            ":".join([source, *(_interval_text(interval) for interval in intervals)])
-            for source, intervals in sorted(self._intervals.items())
-        )
+        parts: list[str] = []
+        # A source's own intervals come before those of its tags.
+        last = ""
+        for name, intervals in sorted(self._intervals.items()):
+            source, _, tag = name.partition(":")
+            text = ":".join([tag or source, *(_interval_text(interval) for interval in intervals)])
+            if source == last:
+                parts[-1] += f":{text}"
+            else:
+                parts.append(f"{source}:{text}" if tag else text)
+            last = source
+        return ",".join(parts)
 
     def __repr__(self) -> str:
         return f"MySQLGTIDSet({str(self)!r})"
+
+
+def take_tag(cursor: Cursor) -> bytes:
+    """A tag behind its length; empty for a source without one. Raises ``ValueError`` for bytes that are no tag."""
+    tag = cursor.take(variable_length(cursor))
+    if tag and not _TAG.fullmatch(tag.decode("ascii")):
+        raise ValueError(f"{tag!r} is not a tag")
+    return tag
+
+
+def source_name(source: bytes) -> str:
+    """``uuid`` or ``uuid:tag`` of a MySQL source as events have it: 16 bytes, and the tag's if it has one."""
+    name = str(uuid.UUID(bytes=source[:16]))
+    return f"{name}:{source[16:].decode('ascii')}" if len(source) > 16 else name
 
 
 def _canonical_uuid(text: str, whole: str) -> str:
@@ -152,12 +194,6 @@ def _canonical_uuid(text: str, whole: str) -> str:
     if not _UUID.match(low):
         raise _bad_mysql(whole, f"{text.strip()!r} is not a server UUID")
     return low
-
-
-def _why_not_interval(field: str) -> str:
-    if re.match(r"^\s*[A-Za-z_]\w*\s*$", field):
-        return f"tagged GTIDs (tag {field.strip()!r}) are not supported"
-    return f"{field.strip()!r} is not an interval of transaction numbers"
 
 
 def _interval_text(interval: Interval) -> str:

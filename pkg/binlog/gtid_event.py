@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
-from pkg.binlog.events import Event
+from pkg.binlog.events import Event, parsing
 
-GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
+GTID_EVENTS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
 #: MariaDB's GTID event: where its flags are (after sequence number and domain), and the one for "no COMMIT follows".
 MARIADB_FLAGS = c.HEADER_SIZE + 12
 _FL_STANDALONE = 1
@@ -46,8 +46,8 @@ def gtid_of(event: Event, file: str) -> tuple[bytes, int]:
     """Source and number of a GTID event, see :meth:`EventBuffer.begin_gtid`. Raises 11071 when it is torn."""
     if event.type == c.ANONYMOUS_GTID_EVENT:
         return b"", 0
-    ev.parse_gtid(event, file)
-    data = event.data
     if event.type == c.MARIADB_GTID_EVENT:
+        ev.parse_gtid(event, file)
+        data = event.data
         return data[27:31] + event.server_id.to_bytes(4, "little"), int.from_bytes(data[19:27], "little")
-    return data[20:36], int.from_bytes(data[36:44], "little")
+    return parsing(event, file, lambda: ev.mysql_gtid(event))

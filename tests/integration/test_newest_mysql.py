@@ -19,7 +19,7 @@ from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MySQLServer
 from tests.harness.process import up
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
-from tests.integration.syncer.support import assert_equal, running
+from tests.integration.syncer.support import assert_equal, running, subtask
 
 Pair = tuple[MySQLServer, MySQLServer]
 
@@ -202,3 +202,51 @@ def test_a_copy_and_its_replication_are_equal(pair: Pair, spark: SparkEngine, tm
     assert target.execute(copied) == upstream.execute(copied)
     typed = "SELECT JSON_TYPE(JSON_EXTRACT(j, '$.n')) FROM d.parts1 ORDER BY id"
     assert target.execute(typed) == upstream.execute(typed) == [(None,), ("DECIMAL",), ("DECIMAL",)]
+
+
+def _write_tagged(upstream: MySQLServer, turn: int) -> None:
+    """Transactions with tags and without, of this server and of another, single, compressed, and DDL."""
+    rows = [turn * 100 + n for n in range(12)]
+    other = "ffffffff-8080-7f01-00fe-c0ffee12ab99"
+    upstream.execute(
+        f"SET gtid_next = 'AUTOMATIC:one', @@SESSION.binlog_transaction_compression = {turn % 2}",
+        *[f"INSERT INTO d.tagged VALUES ({n}, 'one')" for n in rows[:4]],
+        "SET gtid_next = 'AUTOMATIC:a_tag_of_thirty_two_characters_'",
+        *[f"INSERT INTO d.tagged VALUES ({n}, 'two'), ({-n}, 'two')" for n in rows[4:8]],
+        f"CREATE TABLE d.tagged{turn} (id INT PRIMARY KEY) SELECT id FROM d.tagged",
+        f"SET gtid_next = '{other}:far:{turn * 1000}'",
+        "UPDATE d.tagged SET v = CONCAT(v, '!') WHERE id % 3 = 1",
+        f"SET gtid_next = '{other}:{turn}'",
+        f"DELETE FROM d.tagged WHERE id = {rows[5]}",
+        "SET gtid_next = 'AUTOMATIC'",
+        *[f"INSERT INTO d.tagged VALUES ({n}, 'none')" for n in rows[8:]],
+        "FLUSH BINARY LOGS",
+    )
+
+
+@pytest.mark.parametrize("servers", [name for name in NEWEST_TRIED if name != "8.0-newest"], indirect=True)
+@pytest.mark.parametrize("route", ["direct", "relay"])
+def test_transactions_with_tagged_gtids(pair: Pair, spark: SparkEngine, tmp_path: Path, route: str) -> None:
+    """A stream begins and continues after a set with tags, and the checkpoint's set is the upstream's own."""
+    upstream, target = pair
+    create = "CREATE TABLE d.tagged (id INT PRIMARY KEY, v VARCHAR(20))"
+    for server in pair:
+        server.execute("CREATE DATABASE d")
+    upstream.execute("SET gtid_next = 'AUTOMATIC:early'", "CREATE TABLE d.early (id INT)")
+    cfg = subtask(upstream, target, enable_gtid=True)
+    upstream.execute("SET gtid_next = 'AUTOMATIC:early'", create)
+    with read_through(route, cfg, upstream, tmp_path / "relay") as relay:
+        for turn in (1, 2, 3):
+            with running(cfg, spark, relay=relay) as run:
+                _write_tagged(upstream, turn)
+                run.wait_synced(upstream)
+                run.stop(graceful=False)
+            _write_tagged(upstream, turn + 10)
+        with running(cfg, spark, relay=relay) as run:
+            run.wait_synced(upstream)
+    assert_equal(upstream, target, "d.tagged", *(f"d.tagged{turn}" for turn in (1, 2, 3, 11, 12, 13)))
+    ((stored,),) = target.execute("SELECT binlog_gtid FROM dm_meta.t_syncer_checkpoint WHERE is_global")
+    ((executed,),) = upstream.execute("SELECT @@gtid_executed")
+    assert stored == executed.replace("\n", "")
+    assert ":one:1-" in stored
+    assert ":far:1000:2000" in stored

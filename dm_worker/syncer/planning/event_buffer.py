@@ -7,11 +7,11 @@ without a Python object for each, and stops before the first one that is not ord
 
 from __future__ import annotations
 
-import uuid
 from typing import Protocol
 
 from dm_worker.syncer.planning.batch import RECORD
 from pkg import native
+from pkg.binlog.gtid import source_name
 
 #: A run of GTIDs: a MySQL source's UUID (16 bytes) or a MariaDB domain and server (4 bytes each, little-endian), the
 #: first and the last number. For a domain, the first means nothing.
@@ -121,7 +121,7 @@ def gtid_text(run: GtidRun) -> str:
     if len(source) == 8:
         domain, server = int.from_bytes(source[:4], "little"), int.from_bytes(source[4:], "little")
         return f"{domain}-{server}-{last}"
-    return f"{uuid.UUID(bytes=source)}:{first}" + (f"-{last}" if last > first else "")
+    return f"{source_name(source)}:{first}" + (f"-{last}" if last > first else "")
 
 
 class PythonEventBuffer:

@@ -8,9 +8,12 @@
 #include "binlog_format.h"
 #include "bytes.h"
 
-/* source: a MySQL UUID (16 bytes), or a MariaDB domain and server (4 bytes each). size 0: no GTID. */
+/* A MySQL UUID has 16 bytes; a tag behind it up to 32. */
+enum { LONGEST_SOURCE = 16 + 32 };
+
+/* source: a MySQL UUID and tag, or a MariaDB domain and server (4 bytes each). size 0: no GTID. */
 typedef struct {
-    unsigned char source[16];
+    unsigned char source[LONGEST_SOURCE];
     size_t size;
     uint64_t first, last;
 } GtidRun;

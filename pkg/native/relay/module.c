@@ -206,8 +206,8 @@ static int read_gtid(GtidRun *gtid, PyObject *from)
             PyErr_SetString(PyExc_TypeError, "scan: a GTID is None or a tuple");
         return -1;
     }
-    if (size != 8 && size != 16) {
-        PyErr_SetString(PyExc_ValueError, "scan: the source of a GTID has 8 or 16 bytes");
+    if (size != 8 && (size < 16 || size > LONGEST_SOURCE)) {
+        PyErr_SetString(PyExc_ValueError, "scan: the source of a GTID has 8 or 16 to 48 bytes");
         return -1;
     }
     memcpy(gtid->source, source, (size_t)size);

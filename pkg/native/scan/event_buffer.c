@@ -68,7 +68,7 @@ static void finish_gtid(EventBuffer *self)
             gtid->size = 0;
             return;
         }
-        if (run->size == 16 && run->last + 1 == gtid->last && !memcmp(run->source, gtid->source, 16)) {
+        if (run->size >= 16 && run->last + 1 == gtid->last && !memcmp(run->source, gtid->source, run->size)) {
             run->last = gtid->last;
             gtid->size = 0;
             return;

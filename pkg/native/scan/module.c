@@ -90,8 +90,8 @@ static PyObject *EventBuffer_begin_gtid(EventBuffer *self, PyObject *args)
     unsigned long long number;
     if (!PyArg_ParseTuple(args, "y*K:begin_gtid", &source, &number))
         return NULL;
-    if (check_free(self) == 0 && source.len != 0 && source.len != 8 && source.len != 16)
-        PyErr_SetString(PyExc_ValueError, "begin_gtid: a source has 0, 8 or 16 bytes");
+    if (check_free(self) == 0 && source.len != 0 && source.len != 8 && (source.len < 16 || source.len > LONGEST_SOURCE))
+        PyErr_SetString(PyExc_ValueError, "begin_gtid: a source has 0, 8 or 16 to 48 bytes");
     if (PyErr_Occurred()) {
         PyBuffer_Release(&source);
         return NULL;

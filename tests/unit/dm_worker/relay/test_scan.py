@@ -38,7 +38,7 @@ def test_both_scans_agree(
     whole = bytes(raw[: data.draw(st.integers(0, len(raw)))])
     offset = file.starts()[2] if len(file.events) > 2 else len(file.data)
     state = data.draw(st.integers(0, 2))
-    gtid = data.draw(st.sampled_from([None, (bytes(8), 5), (bytes(16), 6)]))
+    gtid = data.draw(st.sampled_from([None, (bytes(8), 5), (bytes(16), 6), (b"u" * 16 + b"tag", 7), (b"u" * 48, 8)]))
     found = both(whole, 0, packets, checksum, offset, state, gtid)
     # The next call goes on where this one stopped.
     both(whole, found.pos, packets, checksum, offset + len(found.data), found.state, found.gtid)

@@ -11,7 +11,9 @@ from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.errors import Code
 
 SOURCES = [f"{n:08x}-0000-0000-0000-00000000000{n}" for n in range(1, 4)]
-members = st.sets(st.tuples(st.sampled_from(SOURCES), st.integers(1, 40)))
+#: Sources, and tags of them: what has transaction numbers of its own.
+NAMES = [*SOURCES, f"{SOURCES[0]}:blue", f"{SOURCES[0]}:_1", f"{SOURCES[2]}:blue"]
+members = st.sets(st.tuples(st.sampled_from(NAMES), st.integers(1, 40)))
 
 
 def _of(gtids: set[tuple[str, int]]) -> MySQLGTIDSet:
@@ -21,10 +23,14 @@ def _of(gtids: set[tuple[str, int]]) -> MySQLGTIDSet:
 def _members(gtids: MySQLGTIDSet) -> set[tuple[str, int]]:
     found = set()
     for part in filter(None, str(gtids).split(",")):
-        source, *intervals = part.split(":")
-        for interval in intervals:
-            first, _, last = interval.partition("-")
-            found |= {(source, n) for n in range(int(first), int(last or first) + 1)}
+        source, *fields = part.split(":")
+        name = source
+        for field in fields:
+            if not field[0].isdigit():
+                name = f"{source}:{field}"
+                continue
+            first, _, last = field.partition("-")
+            found |= {(name, n) for n in range(int(first), int(last or first) + 1)}
     return found
 
 
@@ -79,7 +85,10 @@ def test_server_spellings_are_one_set() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["x", SOURCES[0], f"{SOURCES[0]}:", f"{SOURCES[0]}:0", f"{SOURCES[0]}:5-4", f"{SOURCES[0]}:1--2", "0-1-1"],
+    [
+        *("x", SOURCES[0], f"{SOURCES[0]}:", f"{SOURCES[0]}:0", f"{SOURCES[0]}:5-4", f"{SOURCES[0]}:1--2", "0-1-1"),
+        *(f"{SOURCES[0]}:{tagged}" for tagged in ("blue", "1:blue", "blue:red:1", "1a:1", "a-b:1", f"{'a' * 33}:1")),
+    ],
 )
 def test_bad_mysql_text_is_refused_with_the_text(text: str) -> None:
     with pytest.raises(errors.DMError) as caught:
@@ -88,11 +97,29 @@ def test_bad_mysql_text_is_refused_with_the_text(text: str) -> None:
     assert text in caught.value.message
 
 
-def test_tagged_gtids_are_refused_by_name() -> None:
-    with pytest.raises(errors.DMError, match="tagged"):
-        MySQLGTIDSet(f"{SOURCES[0]}:blue:1-5")
-    with pytest.raises(errors.DMError, match="tagged"):
-        MySQLGTIDSet.decode(bytes(7) + b"\x01")
+#: PREVIOUS_GTIDS of a MySQL 8.4.8, and what that server shows.
+RECORDED = (
+    "01040000000000014ed8c12ce74911f1a53702fc00000001000100000000000000010000000000000004000000000000004ed8c12ce74911f1a5"
+    "3702fc0000000102610100000000000000010000000000000002000000000000004ed8c12ce74911f1a53702fc000000010c6d795f7461670100"
+    "00000000000001000000000000000300000000000000ffffffff80807f0100fec0ffee12ab99027a01000000000000002c010000000000002d01"
+    "000000000000"
+)
+SHOWN = "4ed8c12c-e749-11f1-a537-02fc00000001:1-3:a:1:my_tag:1-2,\nffffffff-8080-7f01-00fe-c0ffee12ab99:z:300"
+
+
+def test_a_set_with_tags_reads_as_its_server_shows_it() -> None:
+    found = MySQLGTIDSet.decode(bytes.fromhex(RECORDED))
+    assert str(found) == SHOWN.replace("\n", "")
+    assert MySQLGTIDSet(SHOWN.upper()) == found
+    assert found.encode().hex() == RECORDED
+
+
+@pytest.mark.parametrize(
+    "raw", [bytes(7) + b"\x02", bytes.fromhex(RECORDED.replace("0c6d795f746167", "0c6d792f746167"))]
+)
+def test_bytes_of_an_unknown_form_are_refused(raw: bytes) -> None:
+    with pytest.raises((ValueError, errors.DMError), match=r"unknown|not a tag"):
+        MySQLGTIDSet.decode(raw)
 
 
 def test_mariadb_domain_is_one_sequence() -> None:

@@ -253,6 +253,7 @@ def test_misuse_is_an_error_and_no_crash() -> None:
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("scan", (b"", 1, True, True, 1, 1)), ("truncate", (1,)), ("cut", (-1,)), ("table", (b"short",)),
         ("set_table", (b"short", b"", 1)), ("begin_gtid", (b"123", 1)),
+        ("begin_gtid", (bytes(49), 1)),
     ]  # fmt: skip
     for name, args in calls:
         with pytest.raises(ValueError, match=r"scan|events|table id|source"):
