@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of
+from dm_master.election.etcd_arguments import etcd_arguments, etcd_environment, initial_cluster_of
 from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError, new
 from pkg.etcd import EtcdClient, Member
@@ -24,6 +24,9 @@ from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
 
 log = get_logger("etcd")
+
+#: etcd says this of each setting that it takes from its environment.
+_READ_SETTING = "recognized and used environment variable"
 
 #: How long the member may take to find its peers and a leader (seconds). A new cluster waits for its other masters.
 START_TIMEOUT = 60.0
@@ -80,8 +83,10 @@ class EmbeddedEtcd:
         binary = etcd_binary()
         cluster, state = self._membership()
         arguments = etcd_arguments(self._config, cluster, state)
-        command = [binary, *arguments]
-        self._supervisor = ServiceThread("etcd-supervisor", lambda: self._supervise(command), self._stop).start()
+        settings = etcd_environment(arguments)
+        self._supervisor = ServiceThread(
+            "etcd-supervisor", lambda: self._supervise(binary, settings), self._stop
+        ).start()
         try:
             self._wait_ready(timeout, should_stop)
         except DMError:
@@ -133,7 +138,7 @@ class EmbeddedEtcd:
 
     # --- the process ---
 
-    def _supervise(self, command: Sequence[str]) -> None:
+    def _supervise(self, binary: str, settings: Mapping[str, str]) -> None:
         """Runs the member, and starts it again when it ends. The kernel ends it together with this thread."""
         backoff = _FIRST_BACKOFF
         while not self._stop.is_set():
@@ -141,7 +146,7 @@ class EmbeddedEtcd:
             with self._lock:
                 if self._stop.is_set():
                     return
-                process = self._process = _spawn(command)
+                process = self._process = _spawn(binary, settings)
             try:
                 self._read_log(process)
             except BaseException:
@@ -164,6 +169,8 @@ class EmbeddedEtcd:
         self._head.clear()
         self._tail.clear()
         for line in process.stdout:
+            if _READ_SETTING in line:
+                continue
             (self._head if len(self._head) < _HEAD_LINES else self._tail).append(line.rstrip())
             _log_line(line)
 
@@ -235,22 +242,22 @@ def _join_error(message: str, workaround: str) -> DMError:
     return new(Code.MasterJoinEmbedEtcdFail, message, workaround=workaround)
 
 
-def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
+def _spawn(binary: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        dying_with_parent(command),
+        dying_with_parent([binary]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=_environment(os.environ),
+        env={**_environment(os.environ), **settings},
         # A Ctrl-C on the terminal is for the master, which ends its member in order.
         start_new_session=True,
     )
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without etcd's own variables, which would change or contradict our arguments."""
+    """The environment without etcd's own variables, which would change or contradict our settings."""
     kept = {"ETCD_UNSUPPORTED_ARCH"}
     return {key: value for key, value in environment.items() if not key.startswith("ETCD_") or key in kept}
 

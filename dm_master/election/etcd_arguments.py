@@ -1,4 +1,4 @@
-"""The command line of the embedded etcd member. No I/O, except for PEM texts that etcd wants as files."""
+"""The settings of the embedded etcd member. No I/O, except for PEM texts that etcd wants as files."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> li
         "--log-level=warn",
         *(_tls_arguments(config.security, Path(config.data_dir)) if config.security else ()),
     ]
+
+
+def etcd_environment(arguments: Sequence[str]) -> dict[str, str]:
+    """``--name=value`` as etcd's environment variables.
+
+    The command line would name other members: who ends processes by a name would end this master's etcd, too.
+    """
+    pairs = (argument.removeprefix("--").partition("=") for argument in arguments)
+    return {f"ETCD_{name.upper().replace('-', '_')}": value for name, _, value in pairs}
 
 
 def initial_cluster_of(members: Sequence[Member], name: str, urls: Sequence[str]) -> str:

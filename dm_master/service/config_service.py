@@ -5,16 +5,14 @@ No answer contains a secret. What is listed for an export has passwords as ciphe
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from dm_master.service.cluster_access import ClusterAccess
 from pkg import errors
-from pkg.config.codec import encode_subtask
-from pkg.config.model import SubTaskConfig
+from pkg.config.complete_task import with_defaults
 from pkg.config.source import source_to_yaml
+from pkg.config.subtask_toml import subtask_to_toml
 from pkg.config.task import task_to_yaml
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
@@ -53,8 +51,8 @@ class ConfigService:
     def get_subtask_cfg(self, request: pb.GetSubTaskCfgRequest) -> pb.GetSubTaskCfgResponse:
         subtasks = self._cluster.scheduler.subtasks(request.name)
         if not subtasks:
-            return pb.GetSubTaskCfgResponse(msg=f"task {request.name} not found")
-        cfgs = [encode_subtask(_redacted(subtasks[source]), b"") for source in sorted(subtasks)]
+            return pb.GetSubTaskCfgResponse(msg=f"task not found: {request.name}; see `query-status` for the names")
+        cfgs = [subtask_to_toml(subtasks[source], self._sealed) for source in sorted(subtasks)]
         return pb.GetSubTaskCfgResponse(result=True, cfgs=cfgs)
 
     def get_master_cfg(self, _: pb.GetMasterCfgRequest) -> pb.GetMasterCfgResponse:
@@ -94,7 +92,7 @@ class ConfigService:
 
     def _task(self, name: str) -> _Shown | None:
         text = self._cluster.scheduler.task_text(name)
-        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(text))
+        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(with_defaults(text)))
 
     def _source(self, name: str) -> _Shown | None:
         config = self._cluster.scheduler.sources().get(name)
@@ -130,9 +128,3 @@ class ConfigService:
                     workaround="Check that it runs and can be reached at this address.",
                 ) from exc
         return answer
-
-
-def _redacted(subtask: SubTaskConfig) -> SubTaskConfig:
-    databases = (replace(one, password=HIDDEN if one.password else "") for one in (subtask.from_, subtask.to))
-    upstream, target = (replace(one, security=None) for one in databases)
-    return replace(subtask, from_=upstream, to=target)

@@ -180,6 +180,11 @@ def _adjust(config: MasterConfig) -> MasterConfig:
             "v1-sources-path: importing sources of DM 1.0 is not supported yet",
             workaround="Remove the key and add the sources with `dmctl operate-source create`.",
         )
+    config = replace(
+        config,
+        peer_urls=_with_scheme(config.peer_urls, config.security),
+        advertise_peer_urls=_with_scheme(config.advertise_peer_urls, config.security),
+    )
     advertise = _advertise_addr(config)
     name = config.name or f"dm-master-{socket.gethostname()}"
     peers = config.advertise_peer_urls or config.peer_urls
@@ -247,6 +252,13 @@ def _bad_advertise(address: str, raw: ValueError | None) -> errors.DMError:
         raw=raw,
         workaround="Set advertise-addr to this machine's host:port.",
     )
+
+
+def _with_scheme(urls: str, security: SecurityConfig | None) -> str:
+    """``host:port`` is an URL with http://, or https:// with TLS, as in DM."""
+    scheme = "https" if security else "http"
+    parts = [url.strip() for url in urls.split(",")]
+    return ",".join(url if not url or "://" in url else f"{scheme}://{url}" for url in parts)
 
 
 def _check_urls(key: str, urls: str) -> None:

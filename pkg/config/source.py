@@ -193,12 +193,18 @@ def source_to_yaml(config: SourceConfig, *, redact: bool = True, password: str =
             "backoff-max": format_duration(config.checker.backoff_max),
             "check-interval": format_duration(config.checker.check_interval),
             "backoff-min": format_duration(config.checker.backoff_min),
+            "backoff-factor": _number(config.checker.backoff_factor),
         },
         "server-id": config.server_id,
         "case-sensitive": config.case_sensitive,
         "filters": [_plain(rule) for rule in config.filters],
     }
     return dump_yaml(data)
+
+
+def _number(value: float) -> int | float:
+    """Without ``.0``, as DM writes it."""
+    return int(value) if value == int(value) else value
 
 
 def _database_data(config: DBConfig, redact: bool, password: str) -> dict[str, Any]:

@@ -282,8 +282,8 @@ class _TaskReader:
     def _note_partly_honoured(self, mode: TaskMode, instances: Sequence[InstanceConfig]) -> None:
         """Keys that have an effect in other tasks, but not in this one."""
         top = self._top
-        if top.has("clean-dump-file") and mode not in ("full", "all"):
-            reason = f"in task-mode {mode} no dump is made and loaded" + ("; files stay" if "load" in mode else "")
+        if "load" in mode and top.has("clean-dump-file") and top.flag("clean-dump-file", True):
+            reason = f"in task-mode {mode} the files are of another task, and stay"
             self._warnings.append(warning("clean-dump-file", "", reason))
         if top.text("timezone") and not any(instance.expression_filters for instance in instances):
             reason = "rows are transferred in UTC, and no expression filter reads a TIMESTAMP"

@@ -26,11 +26,20 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that :func:`parse_duration` reads as ``seconds``."""
-    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
-        if seconds and seconds % size == 0:
-            return f"{int(seconds // size)}{unit}"
-    return f"{seconds:f}".rstrip("0").rstrip(".") + "s"
+    """The text that Go gives a duration, such as ``5m0s`` or ``1.5s``; :func:`parse_duration` reads it."""
+    if seconds < 0:
+        return f"-{format_duration(-seconds)}"
+    if 0 < seconds < 1:
+        unit, size = next((unit, size) for unit, size in (("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)) if seconds >= size)
+        return f"{_decimal(seconds / size)}{unit}"
+    whole, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(whole), 60)
+    longer = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{longer}{_decimal(rest)}s"
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def parse_size(text: str, bare_unit: int = 1) -> int:

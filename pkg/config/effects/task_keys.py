@@ -129,8 +129,8 @@ _TASK = (
         "Follows gh-ost and pt-online-schema-change instead of replicating their tables.",
         _ONLINE,
     ),
-    KeyEffect("shadow-table-rules", "[^_(.+)_(?:new|gho)$]", "Names of the changed copies.", _ONLINE),
-    KeyEffect("trash-table-rules", "[^_(.+)_(?:ghc|del|old)$]", "Names of the tables left behind.", _ONLINE),
+    KeyEffect("shadow-table-rules", '["^_(.+)_(?:new|gho)$"]', "Names of the changed copies.", _ONLINE),
+    KeyEffect("trash-table-rules", '["^_(.+)_(?:ghc|del|old)$"]', "Names of the tables left behind.", _ONLINE),
     KeyEffect("online-ddl-scheme", "", "gh-ost or pt: older spelling of online-ddl: true, warned of.", _ONLINE),
 )
 
@@ -188,7 +188,8 @@ _END = (
     KeyEffect(
         "clean-dump-file",
         "true",
-        "Removes the dump once it is loaded, in modes full and all; warned of in others.",
+        "Removes the dump once it is loaded, in modes full and all. In load and load&sync the files stay, and true is "
+        "warned of.",
         "dm_worker/loader/load_unit.py",
     ),
     KeyEffect("ansi-quotes", "false", "The upstream's sql_mode counts, which is in the binlog.", kind="warned"),

@@ -44,6 +44,8 @@ def test_configs_are_shown_without_secrets(
     ]
     assert "source-id: s1" in json.loads(texts[0])["cfg"]
     assert "name: t1" in json.loads(texts[1])["cfg"]
+    assert "threads: 4" in json.loads(texts[1])["cfg"]
+    assert "is-sharding = false" in json.loads(texts[5])["cfgs"][0]
     assert json.loads(texts[3])["cfg"] == 'name = "w1"\n'
     assert call(master, "config", "export", "-p", str(tmp_path / "out"))
     texts += [path.read_text() for path in (tmp_path / "out").rglob("*.yaml")]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
+from dm_master.election.etcd_arguments import etcd_arguments, etcd_environment, initial_cluster_of, listen_url
 from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import Member
@@ -93,3 +93,13 @@ def test_a_joining_member_starts_with_the_cluster_as_it_is() -> None:
 )
 def test_host_names_are_bound_as_every_interface(advertised: str, bound: str) -> None:
     assert listen_url(advertised) == bound
+
+
+def test_the_command_line_of_etcd_names_no_member() -> None:
+    """Its settings are in its environment: who ends a member by its name must not end another member's etcd."""
+    arguments = ["--name=m1", "--initial-cluster=m1=http://a:1,m2=http://b:2", "--pre-vote=true"]
+    assert etcd_environment(arguments) == {
+        "ETCD_NAME": "m1",
+        "ETCD_INITIAL_CLUSTER": "m1=http://a:1,m2=http://b:2",
+        "ETCD_PRE_VOTE": "true",
+    }

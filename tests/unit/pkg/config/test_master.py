@@ -70,7 +70,7 @@ def test_bad_master_file_names_the_place(tmp_path: Path, text: str, code: int, p
         (["-master-addr", "0.0.0.0:8261"], 38035),
         ([*M, "-advertise-addr", ":8261"], 38042),
         ([*M, "-advertise-addr", "x"], 38042),
-        ([*M, "-peer-urls", "127.0.0.1:8291"], 38039),
+        ([*M, "-peer-urls", "127.0.0.1"], 38039),
         ([*M, "-advertise-peer-urls", "http://0.0.0.0:8291"], 38050),
         ([*M, "-join", "a:1", "-initial-cluster", "m=http://a:2"], 38037),
         ([*M, "-mastr-addr", "x"], 38010),
@@ -122,3 +122,17 @@ def test_joining_master_has_no_initial_cluster() -> None:
 
 def test_small_quota_is_raised() -> None:
     assert load_master_config([*M, "-quota-backend-bytes", "1"]).quota_backend_bytes == 500 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "tls", "expected"),
+    [
+        ("127.0.0.1:8291", [], "http://127.0.0.1:8291"),
+        ("127.0.0.1:8291, https://a:2", [], "http://127.0.0.1:8291,https://a:2"),
+        ("127.0.0.1:8291", ["-ssl-ca", "/ca.pem"], "https://127.0.0.1:8291"),
+    ],
+)
+def test_peer_urls_without_a_scheme_get_one(given: str, tls: list[str], expected: str) -> None:
+    config = load_master_config([*M, *tls, "-name", "m", "-peer-urls", given])
+    assert (config.peer_urls, config.advertise_peer_urls) == (expected, expected)
+    assert config.initial_cluster == ",".join(f"m={url}" for url in expected.split(","))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
@@ -418,3 +420,16 @@ def test_what_is_no_task_file_is_refused(text: str) -> None:
 def test_no_text_crashes_the_reader(text: str) -> None:
     with pytest.raises(DMError):
         load_task(text)
+
+
+@pytest.mark.parametrize(("mode", "value", "warned"), [("load", "true", 1), ("load", "false", 0), ("full", "true", 0)])
+def test_clean_dump_file_is_warned_of_where_it_removes_nothing(mode: str, value: str, warned: int) -> None:
+    sample = (Path(__file__).resolve().parents[4] / "configs" / "task-full.yaml").read_text()
+    text = sample.replace("task-mode: full", f"task-mode: {mode}").replace("dump-file: true", f"dump-file: {value}")
+    assert len([one for one in load_task(text).warnings if one.startswith("clean-dump-file")]) == warned
+
+
+def test_timezone_is_warned_of_without_an_expression_filter() -> None:
+    text = (Path(__file__).resolve().parents[4] / "configs" / "task-all.yaml").read_text()
+    [warning] = load_task(text + 'timezone: "+08:00"\n').warnings
+    assert warning.startswith("timezone has no effect: rows are transferred in UTC")

@@ -21,6 +21,14 @@ def test_go_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (1, "1s"), (300, "5m0s"), (3723.5, "1h2m3.5s"), (0.5, "500ms"), (0.0001, "100µs"), (-5, "-5s")],
+)
+def test_durations_are_written_as_go_does(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
 @pytest.mark.parametrize("text", ["", "5", "5 s", "s", "1d", "1h-2m"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
