@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from pkg.ddl import parse
 from pkg.errors import DMError
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+#: Words that are defaults without quotes; every other word is a text whose quotes the server left out.
+_WORDS = frozenset(
+    {"NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "LOCALTIME"}
+    | {"LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"}
+)
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def create_table(info: TableInfo) -> str:
@@ -40,7 +49,7 @@ def _column(column: Column) -> str:
 
 
 def _default(text: str) -> str:
-    """MySQL's information_schema gives texts without their quotes."""
+    """information_schema of MySQL and TiDB gives texts without their quotes."""
     if _is_default(text):
         return text
     escaped = text.replace("\\", "\\\\").replace("'", "''")
@@ -48,6 +57,8 @@ def _default(text: str) -> str:
 
 
 def _is_default(text: str) -> bool:
+    if _WORD.fullmatch(text):
+        return text.upper() in _WORDS
     try:
         body = parse(f"CREATE TABLE s.t (c INT DEFAULT {text})").body
     except DMError:

@@ -32,6 +32,7 @@ def prepared(upstream: MariaDBServer, target: MariaDBServer) -> SubTaskConfig:
     return subtask(upstream, target)
 
 
+@pytest.mark.target_with("statements that end with their connection")
 @pytest.mark.parametrize("executed", [False, True], ids=["before it ran", "after it ran"])
 def test_statement_runs_once_though_its_driver_was_killed(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, executed: bool
@@ -72,6 +73,7 @@ def test_lag_grows_while_a_statement_runs_and_is_none_when_idle(
         wait_for(lambda: run.unit.status().secondsBehindMaster == 0, WAIT_TIMEOUT)
 
 
+@pytest.mark.target_with("statements that end with their connection")
 def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:

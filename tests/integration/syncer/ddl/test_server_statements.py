@@ -56,6 +56,7 @@ def _files() -> list[Path]:
     return files
 
 
+@pytest.mark.target_with("MariaDB's words")
 @pytest.mark.parametrize("path", _files(), ids=lambda path: path.stem)
 def test_statements_of_the_servers_own_tests(
     path: Path, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine

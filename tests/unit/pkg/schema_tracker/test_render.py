@@ -30,6 +30,19 @@ def test_every_structure_of_the_corpus_comes_back(flavor: Flavor) -> None:
     assert compared > 100
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [("x", "'x'"), ("now", "'now'"), ("2020-01-01", "'2020-01-01'"), ("", "''"), ("5", "5"), ("b'101'", "b'101'"),
+     ("CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"), ("current_timestamp(3)", "current_timestamp(3)"), ("NULL", "NULL"),
+     ("uuid()", "uuid()")],
+)  # fmt: skip
+def test_a_default_without_its_quotes_gets_them(told: str, shown: str) -> None:
+    """As information_schema of MySQL and TiDB gives it."""
+    column = Column("v", "varchar", "varchar(20)", default=told)
+    statement = create_table(TableInfo("d", "t", (column,), ()))
+    assert statement == f"CREATE TABLE `t` (`v` varchar(20) NULL DEFAULT {shown})"
+
+
 def test_a_structure_as_mysql_tells_it() -> None:
     info = TableInfo(
         "d",
