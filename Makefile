@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
-.PHONY: help setup kernel demo test test-servers test-tidb test-deploy lint bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo test test-servers test-tidb test-deploy test-monitoring dashboards lint bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,13 @@ test-servers: ## the tests that take one server after the other, on every versio
 test-deploy: ## the manifests, units and workflows, with kustomize, kubeconform, systemd-analyze and actionlint (needs Go)
 	@deploy/setup.sh test
 	DM_TEST_DEPLOY=1 $(VENV)/python -m pytest --durations=5 tests/deploy
+
+test-monitoring: ## alerts and dashboards, by promtool and against a running cluster (fetches Debian's Prometheus)
+	@deploy/setup.sh test
+	DM_TEST_MONITORING=1 $(VENV)/python -m pytest --durations=5 tests/monitoring
+
+dashboards: ## write Grafana's dashboards from deploy/monitoring/dashboards.py
+	$(VENV)/python -m deploy.monitoring.dashboards
 
 lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .
