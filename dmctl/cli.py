@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from dmctl.failure import UsageError
-from dmctl.options import parse_options
+from dmctl.options import COMPLETION_VARIABLE, parse_options
 from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.process.version import version_text
@@ -14,6 +15,11 @@ from pkg.process.version import version_text
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``dmctl``; the result is the exit code (0, or 1 for a command that could not be carried out)."""
+    asked = os.environ.get(COMPLETION_VARIABLE)
+    if asked is not None and argv is None:
+        from dmctl.completion import answer
+
+        return answer(asked)
     try:
         options, rest = parse_options(sys.argv[1:] if argv is None else argv)
     except (UsageError, DMError) as exc:

@@ -19,9 +19,11 @@ from pkg.settings.connections import SecurityConfig
 from pkg.settings.units import parse_duration
 
 DEFAULT_TIMEOUT = 600.0
+#: A shell that completes a line sets this variable to what it asks for.
+COMPLETION_VARIABLE = "_DMCTL_COMPLETE"
 NO_TLS = SecurityConfig()
-#: Flag → whether it takes a value.
-_FLAGS = {
+#: Global flag → whether it takes a value.
+FLAGS = {
     "version": False,
     "config": True,
     "master-addr": True,
@@ -89,7 +91,7 @@ def _extract(argv: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
         name, value = _recognize(argument)
         if name is None:
             rest.append(argument)
-        elif not _FLAGS[name]:
+        elif not FLAGS[name]:
             given.setdefault(name, []).append("true")
         else:
             if value is None:
@@ -106,7 +108,7 @@ def _recognize(argument: str) -> tuple[str | None, str | None]:
         return None, None
     name, has_value, value = argument.lstrip("-").partition("=")
     inline = value if has_value else None
-    if name in _FLAGS:
+    if name in FLAGS:
         return name, inline
     if argument.startswith("--"):
         return None, None

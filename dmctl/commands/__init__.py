@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "pause-relay": ("relay", "pause_relay", "Pauses sources' relay."),
     "resume-relay": ("relay", "resume_relay", "Resumes sources' relay."),
     "purge-relay": ("relay", "purge_relay", "Removes relay files that are no longer needed."),
+    "completion": ("completion", "completion", "Prints the script for completion in bash, zsh or fish."),
     "validation": ("validation", "validation", "Starts, stops and inspects continuous data validation."),
 }
 

@@ -1,0 +1,51 @@
+"""Answers a shell that completes a line: called by the script that ``dmctl completion`` prints."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from dmctl.commands.command import USAGE
+from dmctl.commands.completion import PROGRAM
+from dmctl.failure import UsageError
+from dmctl.options import COMPLETION_VARIABLE, FLAGS, parse_options
+from dmctl.runner import commands
+from pkg.errors import DMError
+
+
+def answer(instruction: str) -> int:
+    """Prints the completions that ``instruction`` (such as ``bash_complete``) asks for; the result is the exit code."""
+    kind = get_completion_class(instruction.partition("_")[0])
+    if kind is None or not instruction.endswith("_complete"):
+        return 1
+    shell = kind(commands, {}, PROGRAM, COMPLETION_VARIABLE)
+    words, incomplete = shell.get_completion_args()
+    for item in _items(shell, words, incomplete):
+        sys.stdout.write(f"{shell.format_completion(item)}\n")
+    return 0
+
+
+def _items(shell: ShellComplete, words: list[str], incomplete: str) -> list[CompletionItem]:
+    """The global flags may be anywhere, so the command is found without them."""
+    try:
+        _, rest = parse_options(words, {})
+    except (UsageError, DMError):
+        # The word before is a global flag that still lacks its value. Most of them name a file.
+        return [CompletionItem(incomplete, type="file")]
+    items = list(shell.get_completions(rest, incomplete))
+    if incomplete.startswith("-"):
+        return items + [CompletionItem(f"--{name}") for name in FLAGS if f"--{name}".startswith(incomplete)]
+    return items or ([CompletionItem(incomplete, type="file")] if _takes_file(rest) else [])
+
+
+def _takes_file(words: list[str]) -> bool:
+    """Whether the usage line of the command that ``words`` call names a file."""
+    path: list[str] = []
+    command: click.Command | None = commands
+    for word in words:
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            path.append(word)
+            command = command.get_command(click.Context(command), word)
+    return "file" in USAGE.get(" ".join(path), "")
