@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
-.PHONY: help setup kernel demo test test-servers test-tidb test-deploy test-monitoring dashboards lint bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo test test-servers test-tidb test-deploy test-monitoring dashboards wheel lint bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,7 +33,7 @@ test-servers: ## the tests that take one server after the other, on every versio
 	DM_TEST_SERVERS=all $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 \
 	  $(if $(filter-out tests,$(TESTS)),$(TESTS),$(addprefix tests/integration/test_,$(addsuffix .py,$(SERVER_TESTS))))
 
-test-deploy: ## the manifests, units and workflows, with kustomize, kubeconform, systemd-analyze and actionlint (needs Go)
+test-deploy: ## manifests, units, workflows and wheels, with kustomize, kubeconform, systemd-analyze, actionlint and pip (needs Go)
 	@deploy/setup.sh test
 	DM_TEST_DEPLOY=1 $(VENV)/python -m pytest --durations=5 tests/deploy
 
@@ -50,6 +50,9 @@ lint: setup ## style, types, and the layers of packages
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 	$(VENV)/lint-imports --no-logo
 
+wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")
+	@deploy/wheel.sh
+
 bench: ## measure each performance target beside native tools (BENCH="--only oltp,copy --runs 1")
 	@deploy/setup.sh bench
 	$(VENV)/python -m tests.bench $(BENCH)
@@ -64,4 +67,4 @@ version-before: ## keep REF's code as the version that the upgrade test starts f
 	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz
 
 clean: ## remove what setup and runs left in the checkout
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info pkg/native/*.so
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info pkg/native/*.so

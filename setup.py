@@ -1,6 +1,7 @@
 """Builds the compiled parts in ``pkg/native``: one extension module ``_<name>`` for every folder ``<name>``.
 
 They are optional: without a C compiler the installation goes on, and the pure Python code does the same work.
+``DM_KERNEL=native`` makes a failed compilation an error; ``DM_KERNEL=python`` compiles nothing.
 Everything else about the package is in pyproject.toml.
 """
 
@@ -14,6 +15,8 @@ from setuptools.command.build_ext import build_ext
 FOLDER = Path("pkg/native")
 #: For example "-fsanitize=address,undefined", see pkg/native/README.md.
 EXTRA = os.environ.get("DM_NATIVE_CFLAGS", "").split()
+#: As when the programs run: "native", "python", or empty for what is possible.
+KERNEL = os.environ.get("DM_KERNEL", "")
 files = runpy.run_path(str(FOLDER / "sources.py"))
 PARTS = sorted({path.parent.name for path in FOLDER.glob("*/*.c")} - {files["COMMON"]})
 
@@ -37,8 +40,8 @@ setup(
             # Functions that one part's files share are not seen outside of it.
             extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", *EXTRA],
             extra_link_args=EXTRA,
-            optional=True,
+            optional=KERNEL != "native",
         )
-        for part in PARTS
+        for part in (PARTS if KERNEL != "python" else ())
     ],
 )

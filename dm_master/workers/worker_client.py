@@ -15,6 +15,7 @@ from pkg.errors import Code
 from pkg.pb import dmworker_pb2_grpc
 from pkg.rpc.channel import open_channel
 from pkg.settings.connections import SecurityConfig
+from pkg.tls.renewal import files_state
 
 
 class TokenBucket:
@@ -50,6 +51,7 @@ class WorkerClients:
         self._security = security
         self._lock = threading.Lock()
         self._connections: dict[str, tuple[grpc.Channel, Any, TokenBucket]] = {}
+        self._files = files_state(security)
 
     def call(self, address: str, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """The worker's answer to one RPC of ``pb.Worker``.
@@ -77,12 +79,21 @@ class WorkerClients:
 
     def _connection(self, address: str) -> tuple[Any, TokenBucket]:
         with self._lock:
+            self._drop_older_certificates()
             if address not in self._connections:
                 channel = open_channel(address, self._security)
                 stub = dmworker_pb2_grpc.WorkerStub(channel)  # type: ignore[no-untyped-call]
                 self._connections[address] = channel, stub, TokenBucket(self._rate, self._burst)
             _, stub, bucket = self._connections[address]
             return stub, bucket
+
+    def _drop_older_certificates(self) -> None:
+        """After a renewal, calls use new channels. Calls that still run keep theirs, which ends with them."""
+        files = files_state(self._security)
+        # None: a file is being replaced.
+        if files != self._files and None not in files:
+            self._files = files
+            self._connections = {}
 
 
 def _error(address: str, method: str, exc: grpc.RpcError) -> errors.DMError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from pkg.errors import Code, ErrorKind, new
@@ -16,6 +18,7 @@ from pkg.etcd.stubs import etcd3, rpc
 from pkg.etcd.types import KV, Compare, EtcdOperation, Member, MemberStatus, TxnResult, WatchBatch
 from pkg.etcd.watch import watch_stream
 from pkg.settings.connections import SecurityConfig
+from pkg.tls.renewal import files_state
 
 T = TypeVar("T")
 
@@ -47,9 +50,12 @@ class EtcdClient:
         self.timeout = timeout
         # With several endpoints, a silent one must leave time to ask another.
         attempt = timeout if len(endpoints) == 1 else max(timeout / len(endpoints), min(1.0, timeout))
-        self._endpoints = [
-            Endpoint(url, tls=tls, user=user, password=password, timeout=attempt) for url in dict.fromkeys(endpoints)
-        ]
+        self._tls = tls
+        self._open = partial(_open, tuple(dict.fromkeys(endpoints)), tls, user, password, attempt)
+        self._files = files_state(tls)
+        self._endpoints = self._open()
+        #: Of certificates that were renewed since, while watches still use them.
+        self._former: weakref.WeakSet[Endpoint] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._current = 0
         self._closed = False
@@ -204,7 +210,7 @@ class EtcdClient:
     def close(self) -> None:
         """Ends all calls and watches of this client."""
         self._closed = True
-        for endpoint in self._endpoints:
+        for endpoint in [*self._endpoints, *self._former]:
             endpoint.channel.close()
 
     def __enter__(self) -> EtcdClient:
@@ -256,13 +262,31 @@ class EtcdClient:
 
     def _endpoint(self) -> tuple[Endpoint, int]:
         with self._lock:
+            self._use_renewed_certificates()
             return self._endpoints[self._current], self._current
+
+    def _use_renewed_certificates(self) -> None:
+        """A channel keeps the certificate that it was opened with; watches stay on theirs until it breaks."""
+        files = files_state(self._tls)
+        if files == self._files:
+            return
+        try:
+            renewed = self._open()
+        except OSError:
+            # The files are being replaced: the next call finds them.
+            return
+        self._former.update(self._endpoints)
+        self._endpoints, self._files = renewed, files
 
     def _move_on(self, failed: int) -> None:
         """Turns to the next endpoint, unless another thread already has."""
         with self._lock:
             if self._current == failed:
                 self._current = (failed + 1) % len(self._endpoints)
+
+
+def _open(urls: Sequence[str], tls: SecurityConfig | None, user: str, password: str, timeout: float) -> list[Endpoint]:
+    return [Endpoint(url, tls=tls, user=user, password=password, timeout=timeout) for url in urls]
 
 
 def _jittered(pause: float) -> float:

@@ -15,6 +15,8 @@ CALL_ERRORS: tuple[type[BaseException], ...] = (grpc.RpcError, etcd3.Etcd3Except
 _WORKAROUND = "Check that the etcd members are running and reachable (`etcdctl endpoint health`), then try again."
 # gRPC's texts for a request that never left this process.
 _NEVER_SENT = ("failed to connect", "connection refused", "connections to all backends failing", "name resolution")
+# gRPC's texts for an answer that was cut: a member with TLS that ends closes its streams so, with the code INTERNAL.
+_CUT = ("stream removed", "rst_stream")
 _TOKEN_TEXTS = ("invalid auth token", "revision in header is old", "revision of the authorization model is obsolete")
 _TRANSIENT_CODES = frozenset(
     {
@@ -63,7 +65,8 @@ def failure_of(exc: BaseException) -> EtcdFailure:
     detail = str(rpc_error.details() or code.name)
     lowered = detail.lower()
     # NOSPACE also comes as RESOURCE_EXHAUSTED, but no retry makes room.
-    transient = code in _TRANSIENT_CODES and "database space exceeded" not in lowered
+    cut = code is grpc.StatusCode.INTERNAL and any(text in lowered for text in _CUT)
+    transient = (cut or code in _TRANSIENT_CODES) and "database space exceeded" not in lowered
     return EtcdFailure(
         detail,
         code,

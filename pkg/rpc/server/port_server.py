@@ -24,7 +24,8 @@ from pkg.process.log import get_logger
 from pkg.process.process_folder import ProcessFolder
 from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
 from pkg.settings.connections import SecurityConfig
-from pkg.tls.server import name_allowed, server_context
+from pkg.tls.renewal import renewing_server_context
+from pkg.tls.server import name_allowed
 
 log = get_logger("rpcserver")
 
@@ -69,7 +70,8 @@ class PortServer:
         self._registrar = grpc_registrar
         self._http = http
         self._allowed_names = tls.cert_allowed_cn if tls else ()
-        self._tls = server_context(tls) if tls and (tls.ssl_cert or tls.ssl_cert_bytes) else None
+        wanted = tls and (tls.ssl_cert or tls.ssl_cert_bytes)
+        self._tls = renewing_server_context(tls, _log_unusable) if tls and wanted else None
         self._workers = workers
         self._folder: ProcessFolder | None = None
         self._socket = ""
@@ -210,6 +212,10 @@ class _NoPages(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 
 def _refuse_page(_: Any, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.PERMISSION_DENIED, "web pages may not call this")
+
+
+def _log_unusable(exc: Exception) -> None:
+    log.error("renewed TLS files cannot be used; the former ones stay in use until the files change", error=str(exc))
 
 
 def _socket_base() -> Path:

@@ -127,22 +127,56 @@ def as_bytes(security: SecurityConfig) -> SecurityConfig:
     )
 
 
+def tls_config(tmp_path: Path, security: SecurityConfig) -> MasterConfig:
+    return replace(
+        configs(tmp_path, 1)[0],
+        peer_urls=f"https://localhost:{(peer := free_port())}",
+        advertise_peer_urls=f"https://localhost:{peer}",
+        initial_cluster=f"m0=https://localhost:{peer}",
+        etcd_client_urls=f"https://localhost:{free_port()}",
+        security=security,
+    )
+
+
+def test_a_client_and_its_watch_follow_renewed_certificates(tmp_path: Path) -> None:
+    """Also of another authority, whose certificates the former one would not make believable."""
+    config = tls_config(tmp_path, own := Authority(tmp_path).issue("dm"))
+    member = EmbeddedEtcd(config)
+    member.start()
+    stop = threading.Event()
+    seen: list[str] = []
+    try:
+        with EtcdClient(member.client_endpoints, tls=own) as client:
+            revision = client.put("/k", "before")
+
+            def watch() -> None:
+                for batch in client.watch_prefix("/k", revision, stop):
+                    seen.extend(event.value for event in batch.events)
+
+            watching = threading.Thread(target=watch, daemon=True)
+            watching.start()
+            wait_until(lambda: seen == ["before"], "the watch began")
+            assert Authority(tmp_path).issue("dm") == own
+            member.stop()
+            member = EmbeddedEtcd(config)
+            member.start()
+            client.put("/k", "after")
+            wait_until(lambda: seen[-1] == "after", "the watch resumed")
+            stop.set()
+        watching.join(30)
+        assert not watching.is_alive()
+    finally:
+        stop.set()
+        member.stop()
+
+
 @pytest.mark.parametrize("inline", [False, True], ids=["files", "bytes"])
 def test_only_holders_of_a_certificate_reach_a_tls_member(tmp_path: Path, inline: bool) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("dm", allowed=("dm",))
     own_ca = own.ssl_ca
     own = as_bytes(own) if inline else own
-    member = EmbeddedEtcd(
-        replace(
-            configs(tmp_path, 1)[0],
-            peer_urls=f"https://localhost:{(peer := free_port())}",
-            advertise_peer_urls=f"https://localhost:{peer}",
-            initial_cluster=f"m0=https://localhost:{peer}",
-            etcd_client_urls=f"https://localhost:{free_port()}",
-            security=own,
-        )
-    )
+    member = EmbeddedEtcd(tls_config(tmp_path, own))
     member.start()
     try:
         with EtcdClient(member.client_endpoints, tls=own) as client:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -71,6 +72,19 @@ def test_what_was_stored_survives_a_hard_kill(own_master: DMMaster, upstream: Ma
     wait_until(shown, "the source is back", 90, step=0.5)
 
 
+def _serial(port: int, client: SecurityConfig) -> str:
+    """The number of the certificate that a new connection to ``port`` gets."""
+    context = ssl.create_default_context(cafile=client.ssl_ca)
+    context.load_cert_chain(client.ssl_cert, client.ssl_key)
+    with (
+        socket.create_connection(("localhost", port), timeout=30) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as conn,
+    ):
+        found = conn.getpeercert()
+    assert found is not None
+    return str(found["serialNumber"])
+
+
 def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own, client = authority.issue("master"), authority.issue("dmctl")
@@ -103,6 +117,11 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             joined = stub.RegisterWorker(dmmaster_pb2.RegisterWorkerRequest(name="w1", address="w1:8262"), timeout=60)
         assert joined.secretKey == bytes.fromhex(KEY), "both sides have shown certificates"
+        former = [_serial(port, client) for port in (server.port, server.etcd_port)]
+        authority.issue("master")
+        renewed = [_serial(port, client) for port in (server.port, server.etcd_port)]
+        assert not set(former) & set(renewed), "a renewed certificate counts without a restart"
+        assert leads()
         plain = subprocess.run(
             program("dmctl.cli", "--master-addr", server.address, "--rpc-timeout", "3s", "list-member"),
             capture_output=True,

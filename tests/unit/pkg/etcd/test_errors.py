@@ -28,6 +28,8 @@ class Refusal(grpc.RpcError):
         (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; Connection refused", True, True),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", True, False),
         (grpc.StatusCode.UNAVAILABLE, "etcdserver: no leader", True, False),
+        (grpc.StatusCode.INTERNAL, "Stream removed (RST_STREAM (Received RST_STREAM with error code 0))", True, False),
+        (grpc.StatusCode.INTERNAL, "etcdserver: panic", False, False),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", True, False),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", True, False),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", False, False),
