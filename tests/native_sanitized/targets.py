@@ -73,10 +73,12 @@ def damaged_slices(buffer: bytes) -> None:
     buckets, safe = random_.randrange(1, 9), random_.random() < 0.5
     found = []
     for kernel in (_ROWS, None) if random_.random() < 0.3 else (_ROWS,):
-        pairs = ConflictPairs()
-        use = partial(partition.partition_slice, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
+        pairs, counts = ConflictPairs(), dict[int, tuple[int, int, int]]()
+        use = partial(
+            partition.partition_slice, part, plans, buckets, safe=safe, pairs=pairs, counts=counts, kernel=kernel
+        )
         blocks = _outcome(use, DMError, partition.KeysMoved)
-        found.append((blocks, sorted(pairs.packed()) if isinstance(blocks, list) else None))
+        found.append((blocks, (sorted(pairs.packed()), counts) if isinstance(blocks, list) else None))
     assert found[0] == found[-1]
     if not isinstance(found[0][0], list):
         return

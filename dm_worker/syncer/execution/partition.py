@@ -57,7 +57,8 @@ def partition_slice(
     """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
     ``KeysMoved`` for rows that must keep their order.
 
-    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``counts`` gets the row changes by plan.
+    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``counts`` gets the row changes by plan,
+    of the plans that have any.
     ``kernel``: the row kernel, None for the Python code.
     """
     pairs, moved = pairs if pairs is not None else ConflictPairs(), set[int]()
@@ -76,7 +77,7 @@ def partition_slice(
             for number, plan in compacted.items()
         }
         _compacted(part, compacted, readers, buckets, placed, safe=safe)
-        counts.update((number, reader.counts) for number, reader in readers.items())
+        counts.update((number, reader.counts) for number, reader in readers.items() if any(reader.counts))
         moved |= {number for number, reader in readers.items() if reader.moved}
     else:
         counts.update(_compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe))
@@ -349,7 +350,7 @@ def _ordered(
                     kept.append(row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
     for (bucket, target), kept in sorted(records.items()):
         placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, kept))
-    return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items()}
+    return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items() if any(found)}
 
 
 def _moves(

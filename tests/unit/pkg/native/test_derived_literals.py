@@ -111,9 +111,10 @@ def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, may_co
     plan = replace(plan, normalizers=(KeyNormalizer("exact"), KeyNormalizer("exact")))
     if may_conflict:
         plan = replace(plan, conflict_keys=(ConflictKey(9, (4,), (KeyNormalizer("exact"),)),))
-    events = []
+    events, rows = [], [0, 0, 0]
     for _ in range(data.draw(st.integers(1, 4))):
         op = data.draw(st.integers(0, 2))
+        rows[op] += 1
         small = st.integers(0, 5)
         images = [
             shape.image(
@@ -128,7 +129,8 @@ def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, may_co
     part = Slice.pack(0, events, [1] * len(events), list(range(len(events))), "b.1")
     found = []
     for kernel in BOTH:
-        pairs = ConflictPairs()
-        blocks = outcome(partition_slice, part, {1: plan}, 3, pairs=pairs, safe=True, kernel=kernel)
+        pairs, counts = ConflictPairs(), dict[int, tuple[int, ...]]()
+        blocks = outcome(partition_slice, part, {1: plan}, 3, pairs=pairs, counts=counts, safe=True, kernel=kernel)
         found.append((blocks, find_conflict_sets([pairs.packed()], kernel=None)))
+        assert not isinstance(blocks, list) or counts == {1: tuple(rows)}, "whatever becomes of them, they are counted"
     assert all(one == found[0] for one in found)
