@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pkg.binlog.charsets import decode_text
 from pkg.rules.column_mapping import Affix, Transform
 
 #: Sessions with these charsets write Unicode text as it is.
@@ -13,10 +14,11 @@ _QUOTED_PART = re.compile(rb"""\\(.)|''|""|'""", re.DOTALL)
 _ESCAPED = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}
 
 
-def plain_literal(literal: bytes, transform: Transform, charset: str) -> bytes:
+def plain_literal(literal: bytes, transform: Transform, charset: str, *, text_by_bytes: bool = True) -> bytes:
     """A dump file's literal in a form that the transform accepts; dump tools write more forms than the row decoder.
 
-    ``charset`` is that of the session, in which strings are written.
+    ``charset`` is that of the session, in which strings are written. Without ``text_by_bytes`` the target takes text in
+    UTF-8 only. Raises 11054 for bytes that are no text in their charset, which matters there alone.
     """
     if literal[:1] not in b"'\"_nN":
         return literal
@@ -32,6 +34,8 @@ def plain_literal(literal: bytes, transform: Transform, charset: str) -> bytes:
         raw = _unquoted(match["inner"], quote)
         # After SET NAMES binary a column takes the bytes as they are: they are in its own charset.
         written = transform.charset if charset == "binary" else charset
+        if not text_by_bytes and written not in UTF8 | {"", "binary"}:
+            written, raw = "utf8mb4", decode_text(raw, written).encode()
         return b"_%b x'%b'" % (written.encode(), raw.hex().encode())
     return literal if quote == b"'" else b"'%b'" % _requoted(match["inner"])
 

@@ -39,7 +39,6 @@ _PACKET_TOO_LARGE = 1153
 _TRUNCATED = 1265
 #: A session statement that may change the charset of the file's text.
 _CHARSET = re.compile(rb"\bnames\b|character_set", re.IGNORECASE)
-_READ_BY_ALL = UTF8 | {"binary", "ascii"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,19 @@ class FileLoader:
             return found.decode() if isinstance(found, bytes) else str(found)
 
         rules = self._file.rules
-        return None if rules is None else RowRewriter(rules, self._file.name, charset)
+        return None if rules is None else RowRewriter(rules, self._file.name, charset, lambda: self._takes_bytes)
+
+    @functools.cached_property
+    def _takes_bytes(self) -> bool:
+        """Whether the target takes text in any charset by its bytes."""
+        with self._plain() as conn:
+            return fetch_target_values(conn).text_by_bytes
+
+    @contextlib.contextmanager
+    def _plain(self) -> Iterator[Connection[Any]]:
+        """A connection of its own: after the file's SET NAMES the loading connection may return bytes."""
+        with contextlib.closing(connect(self._spec.target, scope="downstream")) as conn:
+            yield conn
 
     def run(self) -> None:
         """Raises DMError for errors that retries do not resolve, _Fenced when the run has ended."""
@@ -199,13 +210,29 @@ class FileLoader:
             return
         ((found,),) = query(conn, "SELECT @@character_set_client")
         charset = found.decode() if isinstance(found, bytes) else str(found)
-        if charset in _READ_BY_ALL or fetch_target_values(conn).text_by_bytes:
+        if charset in UTF8 or charset == "ascii" or self._takes_bytes:
+            return
+        if charset != "binary":
+            what = f"has its text in {charset}, which the target reads as UTF-8"
+        elif columns := self._latin1_columns():
+            what = f"has its text as bytes, and the target keeps latin1 ({', '.join(columns)}) in UTF-8"
+        else:
             return
         raise errors.new(
             Code.LoadUnitInvalidInsertSQL,
-            f"{self._file.name} has its text in {charset}, which the target reads as UTF-8: other text would be stored",
+            f"{self._file.name} {what}: other text would be stored",
             workaround="Dump again with --default-character-set=utf8mb4, or let the task dump.",
         )
+
+    def _latin1_columns(self) -> list[str]:
+        """Those of the target that get the file's texts as they are."""
+        with self._plain() as conn:
+            info = fetch_table_info(conn, self._file.target_schema, self._file.target_table)
+        rules = self._file.rules
+        mapped = {t.target for t in rules.mapping.transforms} if rules is not None and rules.mapping else set()
+        changed = {rules.columns[i].lower() for i in mapped} if rules is not None else set()
+        columns = info.columns if info is not None else ()
+        return [quote(c.name) for c in columns if c.charset == "latin1" and c.name.lower() not in changed]
 
     def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows) -> None:
         size, begun = 0, False
@@ -310,8 +337,7 @@ class FileLoader:
         if error_number(exc) not in generated.REFUSALS:
             return []
         try:
-            # After the file's own SET NAMES the loading connection would return bytes.
-            with contextlib.closing(connect(self._spec.target, scope="downstream")) as conn:
+            with self._plain() as conn:
                 info = fetch_table_info(conn, self._file.target_schema, self._file.target_table)
         except (DMError, pymysql.Error, OSError) as other:
             raise self._explain(exc, []) from other

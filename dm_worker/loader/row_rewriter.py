@@ -49,10 +49,14 @@ class _Head:
 class RowRewriter:
     """Applies a table's rules to the statements of one of its files.
 
-    ``charset`` returns the session's character_set_client; it is called when a statement depends on it.
+    ``charset`` returns the session's character_set_client, ``text_by_bytes`` whether the target takes text in any
+    charset by its bytes; they are called when a statement depends on them.
     """
 
-    def __init__(self, rules: RowRules, file: str, charset: Callable[[], str]) -> None:
+    def __init__(
+        self, rules: RowRules, file: str, charset: Callable[[], str], text_by_bytes: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._text_by_bytes = text_by_bytes
         self._rules = rules
         self._file = file
         self._charset = charset
@@ -136,10 +140,13 @@ class RowRewriter:
 
     def _changer(self, transforms: Sequence[Transform]) -> Callable[[list[bytes]], list[tuple[int, bytes]]]:
         # Which charset strings are in matters to texts that something is added to.
-        charset = self._charset() if any(isinstance(t, Affix) for t in transforms) else ""
+        text = any(isinstance(t, Affix) for t in transforms)
+        charset = self._charset() if text else ""
+        by_bytes = not text or charset in UTF8 or self._text_by_bytes()
 
         def change(row: list[bytes]) -> list[tuple[int, bytes]]:
-            return [(t.target, t.literal(plain_literal(row[t.source], t, charset))) for t in transforms]
+            plain = ((t, plain_literal(row[t.source], t, charset, text_by_bytes=by_bytes)) for t in transforms)
+            return [(t.target, t.literal(literal)) for t, literal in plain]
 
         return change
 

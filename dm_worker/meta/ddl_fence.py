@@ -3,7 +3,8 @@
 It is a user-level lock of the target's server. The lock lives exactly as long as its connection, also while a statement
 runs whose client is gone. So a run that takes it over knows that no statement of an earlier run is running, and that
 none can start any more. On a cluster of several servers that take writes the lock belongs to one of them. TiDB
-continues a DDL job whose connection has ended: who compares structures waits for it first.
+continues a DDL job whose connection has ended: who compares structures waits for it first. Nor does it name the holder
+of a lock: there, the holder's connection bears the lock's name as its alias (``tidb_session_alias``, 7.4).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dm_worker.meta.end_connection import end_connection
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.connection import error_text, is_retryable
-from pkg.mysql.introspect import query
+from pkg.mysql.connection import error_number, error_text, is_retryable
+from pkg.mysql.introspect import query, server_info
 from pkg.process.log import get_logger
 
 log = get_logger("ddl")
@@ -30,6 +31,9 @@ log = get_logger("ddl")
 TAKEOVER_TIMEOUT = 24 * 3600.0
 #: Seconds between two log lines about the wait.
 _LOG_INTERVAL = 10.0
+_NO_SUCH_COLUMN, _NO_SUCH_VARIABLE = 1054, 1193
+#: What is seen of a holder that is not known.
+_NOTHING = ("", 0, "")
 
 
 class DDLFence:
@@ -53,16 +57,17 @@ class DDLFence:
         ensure_ours(conn)
         begun = logged = time.monotonic()
         killed: set[int] = set()
+        names_holders = server_info(conn).flavor != "tidb"
         while not self._try(conn):
             if self._should_stop():
                 raise errors.new(
                     Code.DBExecuteFailed, "stopped while a DDL of an earlier run is executing", retryable=True
                 )
-            holder = self._holder(conn)
-            if holder is None:
+            holder = self._holder(conn) if names_holders else self._holder_by_alias(conn)
+            if holder is None and names_holders:
                 continue
-            command, seconds, statement = _look(conn, holder)
-            if command == "Sleep" and holder not in killed:
+            command, seconds, statement = _look(conn, holder) if holder is not None else _NOTHING
+            if holder is not None and command == "Sleep" and holder not in killed:
                 log.info("ending the connection of an earlier run, which can still execute DDL", connection=holder)
                 end_connection(conn, holder, log, passes_on=is_retryable)
                 killed.add(holder)
@@ -75,6 +80,9 @@ class DDLFence:
                     "waiting for a DDL of an earlier run, which the target is still executing",
                     connection=holder, state=command, seconds=seconds, statement=statement[:200],
                 )  # fmt: skip
+
+        if not names_holders:
+            self._show(conn)
 
     def _try(self, conn: Connection[Any]) -> bool:
         try:
@@ -92,13 +100,34 @@ class DDLFence:
         found = query(conn, "SELECT IS_USED_LOCK(%s)", (self.name,))[0][0]
         return None if found is None else int(found)
 
-    def _stays(self, holder: int, statement: str) -> DMError:
+    def _holder_by_alias(self, conn: Connection[Any]) -> int | None:
+        """None also for the holder in a server before 7.4."""
+        try:
+            found = query(conn, "SELECT ID FROM information_schema.PROCESSLIST WHERE SESSION_ALIAS = %s", (self.name,))
+        except pymysql.Error as exc:
+            if error_number(exc) != _NO_SUCH_COLUMN:
+                raise
+            return None
+        return int(found[0][0]) if found else None
+
+    def _show(self, conn: Connection[Any]) -> None:
+        """Lets a later run find this connection."""
+        try:
+            query(conn, "SET SESSION tidb_session_alias = %s", (self.name,))
+        except pymysql.Error as exc:
+            if error_number(exc) != _NO_SUCH_VARIABLE:
+                raise
+            log.info("TiDB before 7.4: a later run cannot end this connection if its worker freezes")
+
+    def _stays(self, holder: int | None, statement: str) -> DMError:
+        which = "a connection" if holder is None else f"connection {holder}"
+        kill = "KILL it" if holder is None else f"KILL {holder}"
         return errors.new(
             Code.DBExecuteFailed,
-            f"connection {holder} of the target, of an earlier run of this subtask, may still execute DDL after "
+            f"{which} of the target, of an earlier run of this subtask, may still execute DDL after "
             f"{self._timeout:.0f} s: {statement[:500] or 'nothing is shown of it'}",
             scope="downstream",
-            workaround=f"Find it with SHOW PROCESSLIST on the target. Wait until its statement ends, or KILL {holder}; "
+            workaround=f"Find it with SHOW PROCESSLIST on the target. Wait until its statement ends, or {kill}; "
             "then resume the task.",
         )
 

@@ -11,7 +11,8 @@ import pytest
 from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from tests.harness.full_copy import config, dump
+from pkg.errors import Code
+from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
 from tests.harness.tidb import TiDBServer
 
@@ -51,3 +52,26 @@ def test_the_file_and_the_way_out_are_named(
     assert "d.t.0" in error.message
     assert advice in error.workaround
     assert tidb.execute("SELECT COUNT(*) FROM d.t") == [(int(number == 1062),)]
+
+
+@pytest.mark.parametrize("charset", ["latin1", "utf8mb4"])
+def test_text_that_comes_as_bytes_is_refused_for_latin1_alone(
+    mariadb_upstream: MariaDBServer, tidb: TiDBServer, spark: SparkEngine, tmp_path: Path, charset: str
+) -> None:
+    """TiDB keeps latin1 in UTF-8, and would store the bytes of a file after SET NAMES binary without an error."""
+    tidb.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {charset})")
+    raw = "\u00e9".encode("latin1" if charset == "latin1" else "utf-8")
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    (folder / "d.t.sql").write_bytes(b"/*!40101 SET NAMES binary*/;\nINSERT INTO `t` VALUES (1,'%b');\n" % raw)
+    cfg = config(mariadb_upstream, tidb, tmp_path, mode="load")
+    cfg = replace(cfg, loader=replace(cfg.loader, dir=str(folder)))
+    if charset == "utf8mb4":
+        load(cfg, spark)
+        assert tidb.execute("SELECT v FROM d.t") == [("\u00e9",)]
+        return
+    (error,) = LoadUnit(cfg, spark).run().errors
+    assert error.kind is Code.LoadUnitInvalidInsertSQL
+    assert "latin1 (`v`)" in error.message
+    assert "--default-character-set=utf8mb4" in error.workaround
+    assert tidb.execute("SELECT * FROM d.t") == []

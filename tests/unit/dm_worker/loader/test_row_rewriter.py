@@ -252,3 +252,15 @@ def test_the_compiled_code_refuses_what_is_no_base() -> None:
             native(b"(1)", 0, bases, b"", b"")
     with pytest.raises(ValueError, match="outside"):
         native(b"(1)", 4, (1,), b"", b"")
+
+
+def test_text_as_bytes_becomes_utf_8_for_a_target_that_takes_no_bytes() -> None:
+    """A file after SET NAMES binary has each column's text in the column's own charset."""
+    text = b"INSERT INTO `t_3` (`latin`,`id`) VALUES('\xe9',1),('it''s',2),(NULL,3);"
+    statement = next(read_statements(io.BytesIO(text), 0, "f"))
+    column = Column("latin", "varchar", "varchar(20)", charset="latin1")
+    mapping = ColumnMapper([_rule("latin", "add prefix", "é-")], False, "load").compile("s_2", "t_3", [column])
+    rules = RowRules(("latin", "id"), ("latin", "id"), ("latin", "id"), mapping, ())
+    found = bytes(RowRewriter(rules, "f", lambda: "binary", lambda: False).rewrite(statement).text)
+    texts = [b"_utf8mb4 x'%b'" % text.encode().hex().encode() for text in ("é-é", "é-it's")]
+    assert found == b"(`latin`,`id`) VALUES (%b,1),(%b,2),(NULL,3)" % (*texts,)
