@@ -37,6 +37,9 @@ class ConfigService:
             pb.MasterType: self._master,
             pb.WorkerType: self._worker,
         }
+        if request.type == pb.TaskTemplateType:
+            why = "templates are stored by the OpenAPI, which is not supported yet"
+            return pb.GetCfgResponse(msg=f"task-template not found: {request.name}; {why}")
         getter = getters.get(request.type)
         if getter is None:
             return pb.GetCfgResponse(msg=f"config type {pb.CfgType.Name(request.type)} is not supported yet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from dataclasses import dataclass, field
 
-from pkg.config.dump_arguments import Consistency, DumpArguments, parse_dump_arguments
+from pkg.config.dump_arguments import Consistency, DumpArguments, parse_dump_arguments, tables_of
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import SYSTEM_SCHEMAS
 from pkg.rules.block_allow_list import BlockAllowListFilter
@@ -81,7 +81,7 @@ def _filter(cfg: SubTaskConfig, args: DumpArguments) -> TableFilter:
             None,
             cfg.meta_schema,
             databases=args.databases,
-            tables=args.tables,
+            tables=tables_of(args, cfg.block_allow_list),
             patterns=args.patterns,
             online=OnlineTables.of(cfg),
         )

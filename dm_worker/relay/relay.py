@@ -165,7 +165,8 @@ class Relay:
         if full:
             self._await_space(exc)
         else:
-            self._halt.wait(min(0.2 * 2 ** min(failures, 10), LONGEST_PAUSE))
+            longest = min(LONGEST_PAUSE, self._source.checker.backoff_max)
+            self._halt.wait(min(0.2 * 2 ** min(failures, 10), longest))
         return True
 
     def _failed(self, exc: DMError) -> None:

@@ -185,11 +185,9 @@ class SourceWorker:
         return [(task, figures) for task, figures in found if isinstance(figures, SyncFigures)]
 
     def status(self, task: str = "") -> list[pb.SubTaskStatus]:
-        """The status of ``task``, or of all tasks when empty; the texts for no task are DM's."""
+        """The status of ``task``, or of all tasks when empty: none for a source without tasks, as in DM."""
         with self._lock:
             slots = dict(self._slots)
-        if not slots:
-            return [pb.SubTaskStatus(msg="no sub task started")]
         if task and task not in slots:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)

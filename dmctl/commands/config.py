@@ -31,8 +31,13 @@ _KINDS = {
 
 
 @click.group("config", cls=CommandGroup)
-def config() -> None:
+@click.option("-p", "--path", default=None, help="As after the sub-command: file or folder.")
+@click.pass_context
+def config(ctx: click.Context, path: str | None) -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
+    # DM takes the flag on either side of the sub-command.
+    if path is not None:
+        ctx.default_map = {name: {"path": path} for name in config.commands}
 
 
 def _show(context: CommandContext, kind: str, name: str, path: str) -> None:

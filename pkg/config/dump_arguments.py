@@ -10,6 +10,7 @@ from typing import Literal, NoReturn, get_args
 
 from pkg import errors
 from pkg.errors import Code
+from pkg.rules.model import BlockAllowList
 
 Consistency = Literal["auto", "none", "flush", "lock", "snapshot"]
 _UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -17,7 +18,7 @@ _UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class DumpArguments:
-    """What extra-args say. Sizes in bytes; None, 0 and '' where they say nothing."""
+    """What extra-args say. Sizes in bytes; None, 0 and '' where they say nothing, also for a table's database."""
 
     consistency: Consistency
     escape_backslash: bool
@@ -32,6 +33,24 @@ class DumpArguments:
     ca: str
     cert: str
     key: str
+
+
+def tables_of(arguments: DumpArguments, lists: BlockAllowList) -> tuple[tuple[str, str], ...]:
+    """The tables of ``-T``. A name without a database is of the only one of ``-B``, or of the block-allow-list.
+
+    Raises DMError 32001 where several databases are possible.
+    """
+    return tuple((schema or _only_database(arguments, lists, table), table) for schema, table in arguments.tables)
+
+
+def _only_database(arguments: DumpArguments, lists: BlockAllowList, table: str) -> str:
+    names = set(arguments.databases or lists.do_dbs or (each.db_name for each in lists.do_tables))
+    if len(names) != 1 or any(re.search(r"[*?\[]|^~", name) for name in names):
+        raise _invalid(
+            f"-T names {table!r} without a database, and neither -B nor the block-allow-list names just one; write "
+            "database.table"
+        )
+    return names.pop()
 
 
 class _ExtraArgsParser(argparse.ArgumentParser):
@@ -100,9 +119,9 @@ def _tables(text: str) -> tuple[tuple[str, str], ...]:
     pairs = []
     for name in _names(text):
         schema, dot, table = name.partition(".")
-        if not dot or not schema or not table:
+        if dot and not (schema and table):
             raise argparse.ArgumentTypeError(f"{name!r} is not of the form database.table")
-        pairs.append((schema, table))
+        pairs.append((schema, table) if dot else ("", schema))
     return tuple(pairs)
 
 

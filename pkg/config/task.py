@@ -356,6 +356,8 @@ class _TaskReader:
         binlog_filters = self._filters(section, maps["filters"])
         column_mappings = self._column_mappings(section, maps["column-mappings"])
         expression_filters = self._expression_filters(section, maps["expression-filter"])
+        lists, mydumper = self._block_allow_list(section, maps["block-allow-list"]), self._mydumper(section, maps)
+        unit_blocks.check_tables_list(section, mydumper, lists)
         syncer, syncer_section = self._syncer(section, maps)
         unit_blocks.check_foreign_keys(syncer_section, syncer, target)
         name = section.text("validator-config-name")
@@ -368,8 +370,8 @@ class _TaskReader:
             filters=binlog_filters,
             expression_filters=expression_filters,
             column_mappings=column_mappings,
-            block_allow_list=self._block_allow_list(section, maps["block-allow-list"]),
-            mydumper=self._mydumper(section, maps),
+            block_allow_list=lists,
+            mydumper=mydumper,
             loader=self._loader(section, maps),
             syncer=syncer,
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pkg.config.dump_arguments import parse_dump_arguments
+from pkg.config.dump_arguments import parse_dump_arguments, tables_of
 from pkg.config.effects.effect import warning, warnings_about
 from pkg.config.effects.shared_keys import LOADER, MYDUMPER, SYNCER, VALIDATOR
 from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
 from pkg.errors import Code, DMError, ErrorKind
+from pkg.rules.model import BlockAllowList
 from pkg.settings.connections import DBConfig
 from pkg.settings.units import parse_duration, parse_size
 from pkg.settings.yaml_reader import Section
@@ -47,6 +48,14 @@ def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
         skip_tz_utc=section.flag("skip-tz-utc", default.skip_tz_utc),
         extra_args=section.text("extra-args"),
     )
+
+
+def check_tables_list(section: Section, mydumper: MydumperConfig, lists: BlockAllowList) -> None:
+    """Raises 32001 at an instance for a table of ``-T`` whose database is not certain."""
+    try:
+        tables_of(parse_dump_arguments(mydumper.extra_args), lists)
+    except DMError as exc:
+        raise section.error(exc.kind, "source-id", exc.message, exc.workaround) from None
 
 
 def read_loader(section: Section, warnings: list[str]) -> LoaderConfig:

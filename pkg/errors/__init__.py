@@ -12,6 +12,7 @@ A :class:`DMError` pickles, so that Spark tasks can return one, and never carrie
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pkg.errors.codes import Code
@@ -76,7 +77,7 @@ class DMError(Exception):
             "ErrClass": self.kind.err_class,
             "ErrScope": self.scope,
             "ErrLevel": self.kind.level,
-            "Message": self.message,
+            "Message": _without_server_text(self.message, self.raw_cause),
             "RawCause": self.raw_cause,
             "Workaround": self.workaround,
         }
@@ -93,6 +94,15 @@ class DMError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.kind, self.message, self.raw_cause, self.workaround, self.scope, self.retryable))
+
+
+#: What :func:`pkg.mysql.connection.error_text` makes of a server's error.
+_SERVER_TEXT = re.compile(r"Error \d+ \(")
+
+
+def _without_server_text(message: str, cause: str) -> str:
+    """``message`` without the server's text, which scripts find in ``cause`` alone, as in DM."""
+    return message.replace(f": {cause}", "", 1) if _SERVER_TEXT.match(cause) else message
 
 
 def _rebuild(kind: ErrorKind, message: str, raw: str, workaround: str, scope: str, retryable: bool) -> DMError:

@@ -77,10 +77,11 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
         source = SourceBound.from_json(bound.value).source
         status = dmworker_pb2.SourceStatus(source=source, worker=self.name)
         subtasks = [one for one in self._subtasks(source) if request.name in ("", one.name)]
-        if not subtasks:
-            text = f"no sub task with name {request.name} has started" if request.name else "no sub task started"
+        if not subtasks and request.name:
+            text = f"no sub task with name {request.name} has started"
             subtasks = [dmworker_pb2.SubTaskStatus(name=request.name, msg=text)]
-        return dmworker_pb2.QueryStatusResponse(result=True, sourceStatus=status, subTaskStatus=subtasks)
+        idle = "" if subtasks else "no sub task started"
+        return dmworker_pb2.QueryStatusResponse(result=True, msg=idle, sourceStatus=status, subTaskStatus=subtasks)
 
     def GetWorkerCfg(
         self, request: dmworker_pb2.GetWorkerCfgRequest, context: grpc.ServicerContext

@@ -251,10 +251,10 @@ class ShardGroup:
         theirs = [ddl.statements for ddl in self.ddls]
         return errors.new(
             Code.SyncUnitDDLWrongSequence,
-            f"the tables that merge into {self.name} run different DDLs: number {self.number + index + 1} of their "
-            f"sequence is {'; '.join(known.statements)} in {other} ({known.boundary.key}), and "
-            f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unresolved DDLs side by side:\n"
-            + side_by_side((other, theirs), (mine, ours), self.number),
+            f"detect inconsistent DDL sequence: the tables that merge into {self.name} run different DDLs: number "
+            f"{self.number + index + 1} of their sequence is {'; '.join(known.statements)} in {other} "
+            f"({known.boundary.key}), and {'; '.join(statements)} in {mine} ({boundary.key}). Their unresolved DDLs "
+            "side by side:\n" + side_by_side((other, theirs), (mine, ours), self.number),
             workaround=f"All of them must run the same DDLs in the same order. If {mine} is to run what {other} ran: "
             "put that statement in place of its own with `binlog replace`, or before its own with `binlog "
             "inject` if it ran the statement without logging it, or skip its own with `binlog skip`; and "

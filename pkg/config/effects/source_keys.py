@@ -74,14 +74,19 @@ SOURCE_EFFECTS: tuple[KeyEffect, ...] = (
         "dm_worker/relay/relay.py",
     ),
     KeyEffect("purge.remain-space", "15", "GB to keep free on the relay log's disk.", "dm_worker/relay/relay.py"),
-    KeyEffect("checker.check-enable", "true", "Resumes tasks that paused by an error that may pass.", _RESUME),
+    KeyEffect(
+        "checker.check-enable",
+        "true",
+        "Resumes tasks that paused by an error that may pass. A relay tries again by itself.",
+        _RESUME,
+    ),
     KeyEffect(
         "checker.backoff-rollback",
         "5m",
         "After this time without an error, the wait becomes shorter again.",
         _RESUME,
     ),
-    KeyEffect("checker.backoff-max", "5m", "The longest wait between two tries, of tasks and of the relay.", _RESUME),
+    KeyEffect("checker.backoff-max", "5m", "The longest wait between two tries; of a relay, up to 30s.", _RESUME),
     KeyEffect(
         "checker.check-interval",
         "5s",

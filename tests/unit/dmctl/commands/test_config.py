@@ -122,3 +122,16 @@ def test_a_plain_password_is_no_ciphertext() -> None:
     assert configdir.is_sealed(f"from: {{user: u, password: '{_SEALED}'}}\n")
     assert not configdir.is_sealed("password: correcthorsebatterystaple\n")
     assert not configdir.is_sealed("password: short\n")
+
+
+def test_the_path_may_stand_before_the_sub_command(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+    fake.answers["GetCfg"] = lambda _: master.GetCfgResponse(result=True, cfg="name: t\n")
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    assert dmctl("config", "-p", str(first), "task", "t")[0] == 0
+    assert first.read_text() == "name: t\n"
+    assert dmctl("config", "--path", str(first), "source", "s", "-p", str(second))[0] == 0
+    assert second.read_text() == "name: t\n"
+    fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "name: t\n"})
+    fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(result=True)
+    assert dmctl("config", "-p", str(tmp_path / "all"), "export")[0] == 0
+    assert (tmp_path / "all" / "tasks" / "t.yaml").exists()

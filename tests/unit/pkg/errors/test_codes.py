@@ -44,3 +44,12 @@ def test_position_and_workaround_change_nothing_else() -> None:
     )
     assert changed.retryable
     assert changed.kind is Code.DBExecuteFailed
+
+
+def test_a_servers_text_is_in_the_cause_alone() -> None:
+    cause = "Error 1054 (42S22): Unknown column 'x'"
+    error = new(Code.DBExecuteFailed, f"the downstream refused a statement: {cause} (startLocation: …)", raw=cause)
+    shown = error.to_dict()
+    assert (shown["Message"], shown["RawCause"]) == ("the downstream refused a statement (startLocation: …)", cause)
+    other = new(Code.DBDriverError, "cannot connect: refused", raw="refused").to_dict()
+    assert other["Message"] == "cannot connect: refused"

@@ -249,3 +249,10 @@ def test_a_change_with_a_second_name_is_matched_by_both_but_by_the_groups_of_its
     assert decided(rule("Ignore", "alter table")) == decided(rule("Ignore", "add column")) == "ignore"
     assert decided(rule("Do", "add column")) == "do"
     assert decided(rule("Ignore", "incompatible ddl changes")) == "do"
+
+
+def test_a_refusal_names_the_event_without_quotes() -> None:
+    """Scripts look for these words."""
+    rule = BinlogFilterRule("db1", "t1", ("value range decrease",), (), "Error")
+    decision = BinlogEventFilter([rule], False).decide("db1", "t1", ("value range decrease",), "ALTER TABLE t1 …")
+    assert "event value range decrease" in decision.refusal("db1", "t1", "ALTER TABLE t1 …").message
