@@ -47,13 +47,12 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             statuses = current.status(request.name)
             if request.profile:
                 add_profiles(statuses, dict(current.figures()))
-            idle = [] if statuses else ["no sub task started"]
             source = pb.SourceStatus(
                 source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
             )
             return pb.QueryStatusResponse(
                 result=True,
-                msg="\n".join([*self._warnings(), *current.purge_watch.warnings(), *idle]),
+                msg="\n".join([*self._warnings(), *current.purge_watch.warnings()]),
                 sourceStatus=source,
                 subTaskStatus=statuses,
             )

@@ -80,8 +80,7 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
         if not subtasks and request.name:
             text = f"no sub task with name {request.name} has started"
             subtasks = [dmworker_pb2.SubTaskStatus(name=request.name, msg=text)]
-        idle = "" if subtasks else "no sub task started"
-        return dmworker_pb2.QueryStatusResponse(result=True, msg=idle, sourceStatus=status, subTaskStatus=subtasks)
+        return dmworker_pb2.QueryStatusResponse(result=True, sourceStatus=status, subTaskStatus=subtasks)
 
     def GetWorkerCfg(
         self, request: dmworker_pb2.GetWorkerCfgRequest, context: grpc.ServicerContext
