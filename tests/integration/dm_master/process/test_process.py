@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -72,13 +73,17 @@ def test_what_was_stored_survives_a_hard_kill(own_master: DMMaster, upstream: Ma
     wait_until(shown, "the source is back", 90, step=0.5)
 
 
-def _serial(port: int, client: SecurityConfig) -> str:
-    """The number of the certificate that a new connection to ``port`` gets."""
+def _context(client: SecurityConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=client.ssl_ca)
     context.load_cert_chain(client.ssl_cert, client.ssl_key)
+    return context
+
+
+def _serial(port: int, client: SecurityConfig) -> str:
+    """The number of the certificate that a new connection to ``port`` gets."""
     with (
         socket.create_connection(("localhost", port), timeout=30) as raw,
-        context.wrap_socket(raw, server_hostname="localhost") as conn,
+        _context(client).wrap_socket(raw, server_hostname="localhost") as conn,
     ):
         found = conn.getpeercert()
     assert found is not None
@@ -117,6 +122,8 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             joined = stub.RegisterWorker(dmmaster_pb2.RegisterWorkerRequest(name="w1", address="w1:8262"), timeout=60)
         assert joined.secretKey == bytes.fromhex(KEY), "both sides have shown certificates"
+        with urllib.request.urlopen(f"https://localhost:{server.port}/metrics", context=_context(client)) as answer:
+            assert b"\netcd_server_has_leader 1\n" in answer.read(), "etcd was asked with the master's certificate"
         former = [_serial(port, client) for port in (server.port, server.etcd_port)]
         authority.issue("master")
         renewed = [_serial(port, client) for port in (server.port, server.etcd_port)]
