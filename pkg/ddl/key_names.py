@@ -60,7 +60,11 @@ def key_names(statement: DDLStatement, table: TableBody | None) -> KeyNames:
 
 def with_key_names(statement: DDLStatement, names: KeyNames) -> DDLStatement:
     """The statement with these names in its text."""
-    sql = edited(statement.sql, [(at, at, f" {quote(name)} ") for at, name in names.items()])
+    edits = []
+    for at, name in names.items():
+        gap = "" if statement.sql[at - 1].isspace() else " "
+        edits.append((at, at, f"{gap}{quote(name)} "))
+    sql = edited(statement.sql, edits)
     return parse_dialect(sql, statement.dialect, statement.default_schema)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,10 +14,11 @@ from pymysql.connections import Connection
 from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.target_jobs import TargetJob, unfinished_jobs
+from dm_worker.syncer.ddl.target_progress import AskJobs, TargetProgress
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import QueryEvent
-from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect
+from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, parse_dialect
 from pkg.ddl.engines import in_innodb
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
@@ -37,6 +39,7 @@ Conn: TypeAlias = "Connection[Any]"
 #: A statement may rebuild a large table.
 TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
+_EARLIER = "the target has to end the connection of an earlier DDL"
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
 _READ_ONLY_VARIABLE = 1238
@@ -69,6 +72,14 @@ class DDLSession:
         self._aborted = False
         self._running = False
         self._known: TargetSession | None = None
+        self._progress = TargetProgress()
+        #: Asks for the jobs of the last statement, also when its connection has ended.
+        self._ask: AskJobs | None = None
+
+    @property
+    def progress(self) -> str:
+        """What the target executes for this session, and how far it is; '' for nothing. From any thread."""
+        return self._progress.text
 
     def close(self) -> None:
         if self._conn is not None:
@@ -171,8 +182,11 @@ class DDLSession:
             if "timestamp" in sql.lower():
                 told = event.explicit_defaults_for_timestamp
                 self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
+            if target.goes_on_alone:
+                self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
             for statement in words.statements:
-                query(conn, statement)
+                with self._progress.during(statement, self._ask):
+                    query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")
         except (pymysql.Error, OSError) as exc:
             self.close()
@@ -208,7 +222,8 @@ class DDLSession:
             conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
             try:
                 if self._fence is not None:
-                    self._fence.take(conn, self._ensure_ours)
+                    with self._progress.during(_EARLIER, self._ask):
+                        self._fence.take(conn, self._ensure_ours)
             except BaseException:
                 conn.close()
                 raise
@@ -235,7 +250,14 @@ class DDLSession:
         def look(conn: Conn) -> list[TargetJob]:
             return unfinished_jobs(conn, names) if self._target(conn).goes_on_alone else []
 
-        return self._on_connection(look, "the target's DDL jobs")
+        found = self._on_connection(look, "the target's DDL jobs")
+        self._progress.waits_for(found)
+        return found
+
+    def _ask_jobs(self, names: Iterable[TableId]) -> list[TargetJob]:
+        """Asks over a connection of its own: the statement has the session's."""
+        with closing(connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)) as conn:
+            return unfinished_jobs(conn, names)
 
     def has_rows(self, schema: str, table: str, condition: str) -> bool:
         """Whether the target's table has rows like that; False when there is no such table. Raises DMError."""

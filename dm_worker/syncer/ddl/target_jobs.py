@@ -47,7 +47,11 @@ class TargetJob:
 
     @property
     def text(self) -> str:
-        return f"job {self.number} ({self.state}, {self.rows} rows): {self.statement[:500]}"
+        return f"{self.progress}: {self.statement[:500]}"
+
+    @property
+    def progress(self) -> str:
+        return f"job {self.number} ({self.state}, {self.rows} rows)"
 
 
 def about(rows: Iterable[Sequence[Any]], targets: Iterable[TableId]) -> list[TargetJob]:

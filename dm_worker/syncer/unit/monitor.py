@@ -32,8 +32,8 @@ CLOCK_INTERVAL = 600.0
 class RunSnapshot:
     """What the running parts report. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
-    DDL of merged shards that is not settled. ``taken_over``: what DM left. ``received``: bytes of the binlog stream
-    that the upstream sent, over all runs."""
+    DDL of merged shards that is not settled. ``taken_over``: what DM left. ``target_ddl``: what the target executes,
+    and how far it is. ``received``: bytes of the binlog stream that the upstream sent, over all runs."""
 
     rows: int = 0
     flushed: Location | None = None
@@ -43,6 +43,7 @@ class RunSnapshot:
     local: bool = False
     sharding: ShardingStatus = NO_SHARDING
     taken_over: str = ""
+    target_ddl: str = ""
 
 
 def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
@@ -209,6 +210,7 @@ class Monitor:
             secondsBehindMaster=self.lag(snapshot),
             ioTotalBytes=snapshot.received,
             takenOver=snapshot.taken_over,
+            targetDDL=snapshot.target_ddl,
         )
 
     def _synced(self, master: Location | None, flushed: Location | None) -> bool:

@@ -350,4 +350,5 @@ class SyncRun:
             self._opener.is_local,
             NO_SHARDING if parts.sharding is None else parts.sharding.status(),
             "" if parts.takeover is None else takeover_text(parts.takeover, self._connections.store.exit_safe),
+            self._connections.ddl_session.progress,
         )
