@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpRoutes, PortServer
 from tests.deploy.kubernetes_schemas import schema_location
 from tests.deploy.tools import run
+from tests.harness.certificates import Authority
 from tests.harness.process import HarnessError
 
 KUBERNETES = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
@@ -67,3 +72,30 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
             assert any(chosen.items() <= labels.items() for labels in pods), one["metadata"]["name"]
     # What no other policy opens is closed for every pod.
     assert all(labels["app.kubernetes.io/part-of"] == "dm" for labels in pods)
+
+
+@pytest.mark.parametrize("program", ["dm-master", "dm-worker"])
+def test_probes_reach_a_port_with_mutual_tls(program: str, tmp_path: Path) -> None:
+    """The command of the manifest, with the files and the port of this test."""
+    security = Authority(tmp_path).issue("dm")
+    ready = [False]
+    routes = HttpRoutes(status=str, metrics=Metrics(), ready=lambda: ready[0])
+    server = PortServer("127.0.0.1", 0, lambda _: None, routes, security)
+    server.start()
+    places = {"ca.crt": security.ssl_ca, "tls.crt": security.ssl_cert, "tls.key": security.ssl_key}
+    (pod,) = (
+        one["spec"]["template"]["spec"]["containers"][0]
+        for one in yaml.safe_load_all(built("overlays/production"))
+        if (one["kind"], one["metadata"]["name"]) == ("StatefulSet", program)
+    )
+
+    def result(probe: str) -> int:
+        words = [places.get(word.removeprefix("/etc/dm/tls/"), word) for word in pod[probe]["exec"]["command"]]
+        return subprocess.run([re.sub(r":\d+/", f":{server.port}/", word) for word in words], check=False).returncode
+
+    try:
+        assert [result(probe) for probe in ("startupProbe", "livenessProbe", "readinessProbe")] == [0, 0, 22]
+        ready[0] = True
+        assert result("readinessProbe") == 0
+    finally:
+        server.stop(0)

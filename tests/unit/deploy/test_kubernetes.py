@@ -157,6 +157,7 @@ def test_pods_run_without_rights_and_within_limits(name: str, pod: dict[str, Any
         assert rights["capabilities"] == {"drop": ["ALL"]}
         assert {"cpu", "memory"} <= one["resources"]["limits"].keys()
         assert "/tmp" in [mount["mountPath"] for mount in one["volumeMounts"]]
+        assert {"name": "TMPDIR", "value": "/tmp"} in one["env"]
     if name in PROGRAMS:
         # The programs take up to 30 seconds to end.
         assert pod["terminationGracePeriodSeconds"] > 30
@@ -177,6 +178,12 @@ def test_the_component_of_spark_is_a_cluster_that_workers_accept() -> None:
     (own,) = patch["spec"]["template"]["spec"]["containers"]
     fixed = [config.spark.conf[key] for key in ("spark.driver.port", "spark.driver.blockManager.port")]
     assert [str(port["containerPort"]) for port in own["ports"]] == fixed
+    # The program is where the image has it.
+    commands = [
+        one["spec"]["template"]["spec"]["containers"][0]["command"] for one in SPARK if one["kind"] == "Deployment"
+    ]
+    compose = (ROOT / "docker-compose.yml").read_text()
+    assert [command for command in commands if f'"{command[2]}", "{command[3]}"' not in compose] == []
     sample = (folder / "spark-defaults.sample").read_text()
     assert {"spark.authenticate", "spark.network.crypto.enabled", "spark.authenticate.secret"} <= set(sample.split())
 
