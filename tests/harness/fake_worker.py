@@ -85,7 +85,7 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
     def GetWorkerCfg(
         self, request: dmworker_pb2.GetWorkerCfgRequest, context: grpc.ServicerContext
     ) -> dmworker_pb2.GetWorkerCfgResponse:
-        return dmworker_pb2.GetWorkerCfgResponse(cfg=f'name = "{self.name}"\n')
+        return dmworker_pb2.GetWorkerCfgResponse(cfg=f'name = "{self.name}"\n', slots=16)
 
     def _subtasks(self, source: str) -> list[dmworker_pb2.SubTaskStatus]:
         assert self._etcd is not None

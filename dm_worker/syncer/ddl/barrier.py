@@ -240,7 +240,9 @@ class DDLBarrier:
 
     def _explained(self, exc: DMError, statement: BinlogStatement) -> DMError:
         """The error with its place, and with the commands that get past it."""
-        found = exc.at(location_range(statement.start, statement.after))
+        # As in DM: where the event itself begins, and not its transaction.
+        begin = replace(statement.start, position=statement.at)
+        found = exc.at(location_range(begin, statement.after))
         if exc.retryable:
             return found
         command = skip_or_replace(self._cfg.name, self._cfg.source_id, position_name(statement.at))

@@ -55,6 +55,33 @@ def test_a_source_waits_for_a_worker(
     assert "code=46007" in again["msg"]
 
 
+def test_settings_without_effect_are_in_the_answers(
+    dmctl: Dmctl,
+    workers: Callable[[str], FakeWorker],
+    upstream: MariaDBServer,
+    target: MariaDBServer,
+    tmp_path: Path,
+) -> None:
+    workers("w1")
+    source, task = Path(source_file(tmp_path, upstream, "s1")), Path(task_file(tmp_path, target, "s1"))
+    source.write_text(f"{source.read_text()}charset: latin1\nmeta-dir: /var/lib/dm\n")
+    assert [text.split(": ")[0] for text in dmctl("operate-source", "create", str(source))["warnings"]] == [
+        "meta-dir has no effect",
+        "charset has no effect",
+    ]
+    units = "    loader: {pool-size: 99}\n    syncer: {queue-size: 7, safe-mode-duration: 30s}\n"
+    task.write_text(f'{task.read_text()}{units}timezone: "+08:00"\n')
+    checked = dmctl("check-task", str(task))
+    assert checked["msg"] == "pre-check is passed. "
+    assert [text.split(": ")[0] for text in checked["warnings"]] == [
+        "queue-size of syncer has no effect",
+        "safe-mode-duration of syncer has no effect",
+        "timezone has no effect",
+        "pool-size 99 of source s1 is more than dm-worker w1 has slots",
+    ]
+    assert dmctl("start-task", str(task))["warnings"] == checked["warnings"]
+
+
 def test_a_task_is_checked_and_started_once(
     dmctl: Dmctl,
     workers: Callable[[str], FakeWorker],

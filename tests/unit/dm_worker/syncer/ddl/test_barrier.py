@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -17,6 +18,7 @@ from dm_worker.syncer.ddl.operator_orders import (
 )
 from dm_worker.syncer.ddl.ordered_statements import DECISION
 from pkg.binlog import constants as c
+from pkg.binlog.position import Position
 from pkg.errors import Code
 from pkg.rules.model import BinlogFilterRule
 from tests.unit.dm_worker.syncer.ddl.barrier_world import (
@@ -168,7 +170,15 @@ def test_the_error_names_the_commands_and_the_place() -> None:
     assert f"dmctl binlog skip t -s s -b bin.000001:{world.statement.at.pos}" in error.workaround
     assert "TASK" not in error.workaround
     assert "resume the task" in error.workaround
-    assert "startLocation" in error.message
+
+
+def test_the_place_is_the_event_and_not_the_gtid_before_it() -> None:
+    world = World("DROP TABLE a")
+    world.session.refused = "`a`"
+    behind_gtid = replace(world.statement, position=Position("bin.000001", world.statement.event.size + 46))
+    world.statement = behind_gtid
+    assert world.statement.start.position.pos == 4
+    assert "startLocation: [position: (bin.000001, 46)" in world.stopped().message
 
 
 def test_what_is_injected_comes_first() -> None:
