@@ -32,6 +32,8 @@ _FUNCTIONS = word_set(
 )
 _BARE_FUNCTIONS = word_set("CURRENT_ROLE CURRENT_USER SYSDATE")
 _TEMPORAL = word_set("DATE DATETIME TIME TIMESTAMP")
+_MOST_DIGITS = 6
+_FRACTION = re.compile(r"\.(\d+)")
 _LOCALISED = word_set("DATE_FORMAT DAYNAME MONTHNAME FORMAT TO_CHAR STR_TO_DATE")
 _BAD_TABLE = 1051
 _NAMES_PARTITIONS = frozenset({"truncate table partition", "exchange table partition"})
@@ -85,6 +87,11 @@ def replaced_columns(statement: ddl.DDLStatement) -> frozenset[str]:
     return frozenset(dropped & {column.name.lower() for changed, column in _columns(statement) if not changed})
 
 
+def changes_times(statement: ddl.DDLStatement) -> bool:
+    """Whether a column that is there becomes one of dates or times."""
+    return any(changed and column.type.name in _TEMPORAL for changed, column in _columns(statement))
+
+
 def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
@@ -135,22 +142,32 @@ def _session(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> It
             "Run such statements in sessions with lc_time_names = 'en_US'.",
         )
     if not carries_fractions(bits, sides.upstream, sides.target):
-        yield from _fractions(statement, truncates_fractions(bits, flavor))
+        yield from _fractions(statement, truncates_fractions(bits, flavor), sides.copy)
 
 
-def _fractions(statement: ddl.DDLStatement, truncates: bool) -> Iterator[Doubt]:
+def _fractions(statement: ddl.DDLStatement, truncates: bool, copy: TableInfo | None) -> Iterator[Doubt]:
     what = "truncates" if truncates else "rounds"
     for changed, column in _columns(statement, new=True):
         if column.type.name not in _TEMPORAL:
             continue
-        literal = column.default is not None and "." in column.default
-        if literal or changed:
+        digits = int(column.type.args[0]) if column.type.args else 0
+        literal = any(len(found.rstrip("0")) > digits for found in _FRACTION.findall(column.default or ""))
+        rows = _losing_fractions(changed, digits, copy) if changed else ""
+        if literal or rows:
             yield Doubt(
                 f"the statement's session {what} fractions of seconds, which the target's sessions do not do, so "
                 f"values of {quote(column.name)} may differ",
                 _BY_HAND,
-                "" if literal else "TRUE",
+                "" if literal else rows,
             )
+
+
+def _losing_fractions(column: str, digits: int, copy: TableInfo | None) -> str:
+    """The condition of the rows that lose fractions of seconds with so many digits left; '' if none can."""
+    known = None if copy is None else copy.column(column)
+    if known is None or known.type_name.upper() not in _TEMPORAL:
+        return "TRUE"
+    return f"MICROSECOND({quote(column)}) % {10 ** (_MOST_DIGITS - digits)} <> 0" if digits < _MOST_DIGITS else ""
 
 
 def _partitions(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:

@@ -15,7 +15,7 @@ from typing import Any
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused, replaced_columns
+from dm_worker.syncer.ddl.differences import Sides, adds_ids, changes_times, doubts, refused, replaced_columns
 from dm_worker.syncer.ddl.operator_orders import STRIDE
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
@@ -300,7 +300,8 @@ class DDLExecutor:
 
     def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent, now: ShownTables) -> None:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
-        copy = self._session.table(*step.targets[0]) if adds_ids(part) or replaced_columns(part) else None
+        needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
+        copy = self._session.table(*step.targets[0]) if needs_copy else None
         sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0])
         for doubt in doubts(part, query, sides):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):

@@ -88,6 +88,25 @@ def test_fractions_that_the_target_treats_otherwise(
     assert found(sql, upstream, target, sql_mode=mode) == conditions
 
 
+@pytest.mark.parametrize(
+    ("sql", "conditions"),
+    [
+        ("ALTER TABLE t MODIFY c DATETIME NOT NULL", ["MICROSECOND(`c`) % 1000000 <> 0"]),
+        ("ALTER TABLE t CHANGE C d TIMESTAMP(3)", ["MICROSECOND(`C`) % 1000 <> 0"]),
+        ("ALTER TABLE t MODIFY c TIME(6)", []),
+        ("ALTER TABLE t MODIFY c DATE", ["MICROSECOND(`c`) % 1000000 <> 0"]),
+        # Texts and numbers may have any fraction.
+        ("ALTER TABLE t MODIFY s DATETIME", ["TRUE"]),
+        ("ALTER TABLE t ADD d DATETIME(1) DEFAULT '2001-02-03 04:05:06.70'", []),
+        ("ALTER TABLE t ADD d DATETIME(1) DEFAULT '2001-02-03 04:05:06.75'", [""]),
+    ],
+)
+def test_only_rows_that_lose_fractions_matter(sql: str, conditions: list[str]) -> None:
+    columns = (Column("c", "datetime", "datetime(6)"), Column("s", "varchar", "varchar(30)"))
+    copy = TableInfo("d", "t", columns)
+    assert found(sql, MARIADB, TO_TIDB, sql_mode=0, tables=(None, copy)) == conditions
+
+
 def test_empty_texts_and_names_of_months_where_the_target_knows_no_such_session() -> None:
     empty = ROUND | 1 << 32
     assert found("ALTER TABLE t ADD a CHAR(1) DEFAULT ''", MARIADB, TO_80, sql_mode=empty) == [""]
