@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
 
-.PHONY: help setup kernel demo test test-servers test-tidb test-deploy test-monitoring dashboards wheel lint bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo test test-servers test-containers test-tidb test-deploy test-monitoring dashboards wheel lint bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,10 @@ test-deploy: ## manifests, units, workflows and wheels, with kustomize, kubeconf
 test-monitoring: ## alerts and dashboards, by promtool and against a running cluster (fetches Debian's Prometheus)
 	@deploy/setup.sh test
 	DM_TEST_MONITORING=1 $(VENV)/python -m pytest --durations=5 tests/monitoring
+
+test-containers: ## image and docker-compose.yml on a Docker engine, which is started if none answers (root); failures, upgrade, Spark
+	@deploy/setup.sh containers
+	DM_TEST_CONTAINERS=1 $(VENV)/python -m pytest -s --durations=0 tests/containers
 
 dashboards: ## write Grafana's dashboards from deploy/monitoring/dashboards.py
 	$(VENV)/python -m deploy.monitoring.dashboards

@@ -69,6 +69,17 @@ if [ "${1:-}" = test ]; then
   # The statements of MariaDB's own tests.
   [ -d /usr/share/mysql/mysql-test/main ] || need+=(mariadb-test-data)
 fi
+if [ "${1:-}" = containers ]; then
+  have docker || need+=(docker.io)
+  if ! docker version >/dev/null 2>&1; then
+    # No engine answers: the tests start one.
+    have dockerd || need+=(docker.io)
+    have iptables || need+=(iptables)
+  fi
+  # For base images where no image registry answers, and for Compose 2 where it is missing.
+  have mmdebstrap || need+=(mmdebstrap)
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
+fi
 
 python=""
 for candidate in python3.13 python3.12 python3.11 python3; do

@@ -34,11 +34,16 @@ settings.load_profile("dm")
 
 
 def pytest_report_header() -> str:
+    containers = (
+        "" if "DM_TEST_CONTAINERS" in os.environ else "containers: not tested here; `make test-containers` does"
+    )
     if TARGET == "tidb":
-        return "target: TiDB; only tests that have a target run"
-    if go_installed():
-        return "TiDB: its core tests run; `make test-tidb` runs all"
-    return "TiDB: NOT TESTED: there is no `go` on PATH to build it"
+        tidb = "target: TiDB; only tests that have a target run"
+    elif go_installed():
+        tidb = "TiDB: its core tests run; `make test-tidb` runs all"
+    else:
+        tidb = "TiDB: NOT TESTED: there is no `go` on PATH to build it"
+    return "\n".join(filter(None, (tidb, containers)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

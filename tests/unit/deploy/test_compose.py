@@ -93,6 +93,8 @@ def test_the_spark_cluster_lets_nobody_in_and_shares_the_dumps() -> None:
     worker = load_worker_config(_arguments("dm-worker-spark", "dm-worker"))
     master = SERVICES["spark-master"]["command"]
     assert worker.spark.master == f"spark://{SERVICES['spark-master']['hostname']}:{master[master.index('--port') + 1]}"
+    # A tmpfs of Docker is noexec: there the shuffle's compression would find no native code.
+    assert "-Djava.io.tmpdir=/var/lib/dm/" in worker.spark.conf["spark.executor.extraJavaOptions"]
     assert worker.spark.conf["spark.driver.host"] == SERVICES["dm-worker-spark"]["hostname"]
     for name in (*SPARK, "dm-worker-spark"):
         assert SERVICES[name]["environment"]["SPARK_CONF_DIR"] == "/etc/dm/spark"

@@ -1,0 +1,237 @@
+"""The project's Compose file as a cluster that tests drive: dmctl, SQL, and what happens to containers."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker as docker_sdk
+import pymysql
+from testcontainers.compose import DockerCompose
+
+from tests.containers.images import PRESENT
+from tests.harness.cluster import ROOT, escape_check_text
+from tests.harness.process import HarnessError, wait_until
+
+#: Quotes, blanks and dollars: what shells, Compose and SQL read in ways of their own.
+UPSTREAM_PASSWORD, TARGET_PASSWORD = "up $1 'x", 'to$(y) "z'
+MASTERS = ("dm-master1", "dm-master2")
+#: Seconds that something in containers may take on a busy machine.
+LIMIT = 150.0
+#: With a file of its standard input: the version before has no `-`.
+_FILE = "/tmp/dmctl-input"
+_DMCTL = ("sh", "-c", f'cat >{_FILE}; exec dmctl "$@"', "dmctl")
+_DONE_BEFORE = "code=46014"
+_SPARK_DEFAULTS = ROOT / "deploy" / "docker" / "spark" / "spark-defaults.sample"
+_FILES = [str(ROOT / "docker-compose.yml"), str(Path(__file__).with_name("ports.yml"))]
+
+
+class ComposeCluster(DockerCompose):
+    """``docker-compose.yml`` with the ports of databases on loopback; :meth:`up` and :meth:`down`."""
+
+    def __init__(self, folder: Path, images: Mapping[str, str]) -> None:
+        self._folder, self._images = folder, dict(images)
+        self._environment_file = folder / "env"
+        self.project = f"dm-test-{folder.name[-8:].lower().strip('_-')}"
+        super().__init__(
+            context=str(ROOT),
+            compose_file_name=_FILES,
+            env_file=str(self._environment_file),
+            docker_command_path="docker",
+        )
+        self.sdk = docker_sdk.from_env()
+
+    def compose(self, *arguments: str, text: str | None = None, seconds: float = 600.0) -> str:
+        """Runs ``docker compose``; what it printed. Raises ``HarnessError`` with its output if it fails."""
+        files = [word for name in _FILES for word in ("--file", name)]
+        command = [
+            "docker",
+            "compose",
+            "--project-name",
+            self.project,
+            "--env-file",
+            str(self._environment_file),
+            *files,
+        ]
+        command += ["--profile", "spark", *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+        if done.returncode:
+            raise HarnessError(
+                f"docker compose {' '.join(arguments)} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            )
+        return done.stdout
+
+    def up(self, *services: str, version: str = PRESENT) -> None:
+        """Starts or replaces ``services`` (else all but Spark's) with that version of the image; waits for health."""
+        # In single quotes nothing but a quote has a meaning, which cannot be written there.
+        values = {**self._images, "DM_VERSION": version}
+        lines = [f"{name}='{value}'" for name, value in values.items()]
+        passwords = {"UPSTREAM_PASSWORD": UPSTREAM_PASSWORD, "TARGET_PASSWORD": TARGET_PASSWORD}
+        lines += [f"{name}={_quoted(value)}" for name, value in passwords.items()]
+        self._environment_file.write_text("\n".join(lines) + "\n")
+        chosen = services or self.plain_services()
+        self.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "300", *chosen)
+
+    def plain_services(self) -> list[str]:
+        """The services without a profile."""
+        config = json.loads(self.compose("config", "--format", "json"))
+        return [name for name, service in config["services"].items() if not service.get("profiles")]
+
+    def down(self, *, volumes: bool) -> None:
+        self.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
+
+    # ---- the cluster ------------------------------------------------------------------------------------------------
+
+    def dmctl(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
+        """dmctl in the first master's container that runs; its answer. The argument ``-`` is a file of ``text``."""
+        arguments = tuple(_FILE if word == "-" else word for word in arguments)
+        addresses = ",".join(f"{name}:8261" for name in MASTERS)
+        found = ""
+        for master in MASTERS:
+            try:
+                found = self.compose(
+                    "exec", "-T", master, *_DMCTL, "--master-addr", addresses, *arguments, text=text or ""
+                )
+                break
+            except HarnessError as exc:
+                found = str(exc)
+        try:
+            answer = json.loads(escape_check_text(found))
+        except ValueError as exc:
+            raise HarnessError(f"dmctl {' '.join(arguments)}: {found[:3000]}") from exc
+        assert isinstance(answer, dict)
+        return answer
+
+    def ok(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
+        """A command that must succeed, at the latest when the cluster is complete again."""
+        answers: list[object] = []
+
+        def done() -> bool:
+            try:
+                answers.append(self.dmctl(*arguments, text=text))
+            except HarnessError as exc:
+                answers.append(exc)
+                return False
+            answer = answers[-1]
+            # An earlier try may have done its work although its answer was lost.
+            return isinstance(answer, dict) and (answer["result"] or _DONE_BEFORE in str(answer["msg"]))
+
+        wait_until(done, lambda: f"dmctl {' '.join(arguments)} succeeds: {str(answers[-1])[:3000]}", LIMIT, step=2)
+        assert isinstance(answers[-1], dict)
+        return answers[-1]
+
+    def members(self) -> tuple[str, dict[str, str]]:
+        """The leader's name, and of each worker the source that it serves (empty: none, or it is offline)."""
+        leader, workers = "", {}
+        for part in self.ok("list-member")["members"]:
+            leader = part.get("leader", {}).get("name", leader)
+            for worker in part.get("worker", {}).get("workers") or []:
+                workers[worker["name"]] = worker["source"] if worker["stage"] == "bound" else ""
+        return leader, workers
+
+    def server_of(self, source: str, *, other_than: str = "") -> str:
+        """The worker that serves ``source``, once one does."""
+        found: list[str] = []
+
+        def served() -> bool:
+            found[:] = [name for name, bound in self.members()[1].items() if bound == source and name != other_than]
+            return bool(found)
+
+        wait_until(served, f"a worker serves {source}", LIMIT, step=1)
+        return found[0]
+
+    def wait_sync(self, task: str) -> None:
+        """Waits until every subtask replicates."""
+        last: list[object] = []
+
+        def running() -> bool:
+            last.append(self.dmctl("query-status", task))
+            answer = last[-1]
+            parts = [sub for source in answer.get("sources", []) for sub in source.get("subTaskStatus") or []]  # type: ignore[attr-defined]
+            return bool(parts) and all((sub["stage"], sub["unit"]) == ("Running", "Sync") for sub in parts)
+
+        wait_until(running, lambda: f"{task} replicates: {last[-1]}", LIMIT, step=1)
+
+    # ---- containers -------------------------------------------------------------------------------------------------
+
+    def containers(self, service: str) -> list[Any]:
+        """The running containers of a service, as the Docker SDK has them."""
+        labels = [f"com.docker.compose.project={self.project}", f"com.docker.compose.service={service}"]
+        return list(self.sdk.containers.list(filters={"label": labels}))
+
+    def kill(self, service: str, number: int = 0) -> None:
+        """``docker kill`` of one container."""
+        self.containers(service)[number].kill()
+
+    def healthy(self, service: str) -> bool:
+        found = self.containers(service)
+        return bool(found) and all(one.attrs["State"]["Health"]["Status"] == "healthy" for one in found)
+
+    def images_of(self, *services: str) -> set[str]:
+        """The names of the images that these services run."""
+        return {one.attrs["Config"]["Image"] for service in services for one in self.containers(service)}
+
+    @contextmanager
+    def cut_off(self, service: str) -> Iterator[None]:
+        """The container reaches nobody and nobody reaches it."""
+        container = self.containers(service)[0]
+        network = self.sdk.networks.get(f"{self.project}_default")
+        network.disconnect(container)
+        try:
+            yield
+        finally:
+            network.connect(container, aliases=[service])
+
+    # ---- databases --------------------------------------------------------------------------------------------------
+
+    def connect(self, server: str) -> pymysql.Connection[Any]:
+        """A connection from this machine to ``upstream-mariadb``, ``upstream-mysql`` or ``target``."""
+        port = int(self.compose("port", server, "3306").strip().rpartition(":")[2])
+        password = TARGET_PASSWORD if server == "target" else UPSTREAM_PASSWORD
+        return pymysql.connect(
+            host="127.0.0.1", port=port, user="root", password=password, charset="utf8mb4", autocommit=True
+        )
+
+    def logs(self) -> str:
+        return self.compose("logs", "--tail", "25", "--no-color")[-15000:]
+
+
+def _quoted(value: str) -> str:
+    """A value of ``.env`` as Compose reads it back: a single quote needs double quotes, where `$` is escaped."""
+    if "'" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def new_folder() -> Path:
+    """A folder whose name is new: the Compose project has its end as name."""
+    return Path(tempfile.mkdtemp(prefix="dm-containers-"))
+
+
+def pause(seconds: float) -> None:
+    """Lets the workload go on in the meantime; nothing is decided by it."""
+    time.sleep(seconds)
+
+
+@contextmanager
+def spark_secret() -> Iterator[None]:
+    """The file with the Spark cluster's secret, as docs/containers.md has it made; an operator's own is left alone."""
+    made = _SPARK_DEFAULTS.with_suffix(".conf")
+    if made.exists():
+        yield
+        return
+    text = _SPARK_DEFAULTS.read_text()
+    made.write_text(re.sub(r"(?m)^(spark\.authenticate\.secret).*$", rf"\1 {secrets.token_hex(32)}", text))
+    try:
+        yield
+    finally:
+        made.unlink()
