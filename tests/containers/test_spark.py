@@ -9,7 +9,7 @@ from tests.containers.workload import Migration
 from tests.harness.process import wait_until
 
 SERVICES = ("spark-master", "spark-worker", "dm-worker-spark")
-ROWS = 20_000
+ROWS = 100_000
 
 
 @pytest.mark.timeout(900)
@@ -20,8 +20,9 @@ def test_killed_executor_containers(cluster: ComposeCluster) -> None:
         migration = Migration(cluster, "onspark", rows=ROWS, loader="/dumps/onspark")
         migration.start(worker="dm-worker-spark")
         # In the middle of the load: the target has some rows and not yet all.
-        wait_until(lambda: migration.rows_at_target() > 0, "the load has begun", LIMIT, step=0.05)
-        cluster.kill("spark-worker")
+        victim = cluster.containers("spark-worker")[0]
+        wait_until(lambda: migration.rows_at_target() > 0, "the load has begun", LIMIT, step=0.02)
+        victim.kill()
         assert migration.rows_at_target() < ROWS, "the container died in the middle of the load"
         cluster.up("spark-worker")
         cluster.wait_sync(migration.task)

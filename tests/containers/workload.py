@@ -46,6 +46,7 @@ class Migration:
         self.source = f"s-{task}"
         self._loader = loader
         self._connection = cluster.connect(upstream)
+        self._at_target: pymysql.Connection[Any] | None = None
         self._random = random.Random(task)
         self._stopped, self._failure = threading.Event(), ""
         self._thread: threading.Thread | None = None
@@ -92,7 +93,7 @@ class Migration:
         }
         if self._loader:
             task["loaders"] = {"shared": {"pool-size": 4, "dir": self._loader}}
-            task["mydumpers"] = {"small": {"threads": 4, "rows": 500}}
+            task["mydumpers"] = {"small": {"threads": 4, "rows": 2000}}
             task["mysql-instances"] = [
                 {
                     "source-id": self.source,
@@ -165,7 +166,9 @@ class Migration:
     def rows_at_target(self) -> int:
         """Rows of ``orders`` there; 0 while there is no table."""
         try:
-            with self.cluster.connect("target") as connection, connection.cursor() as cursor:
+            if self._at_target is None:
+                self._at_target = self.cluster.connect("target")
+            with self._at_target.cursor() as cursor:
                 cursor.execute(f"SELECT COUNT(*) FROM `{self.task}`.orders")
                 return int(cursor.fetchone()[0])  # type: ignore[index]
         except pymysql.MySQLError:
