@@ -12,6 +12,8 @@ from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
+pytestmark = pytest.mark.target_with("storage engines")
+
 
 def engine(server: SQLServer, schema: str, table: str) -> str:
     sql = "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{}' AND TABLE_NAME = '{}'"
