@@ -17,8 +17,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 INDENT = "    "
-#: Fields of DM's messages have lower numbers.
-OWN_FIELDS = 100
+#: A list that DM's answers do not have, and that is left out while it is empty.
+WARNINGS = "warnings"
 #: What Go's encoder escapes beyond the JSON standard, so that its output may stand inside HTML and JavaScript.
 _GO_ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"},
@@ -53,7 +53,7 @@ def _object(message: Message, indent: str) -> Iterator[str]:
     declared: Iterable[FieldDescriptor] = message.DESCRIPTOR.fields  # type: ignore[assignment]
     fields = sorted(declared, key=lambda one: one.number)
     for field in fields:
-        if _is_unset_choice(message, field) or _is_own_and_empty(message, field):
+        if _is_unset_choice(message, field) or _is_without_warnings(message, field):
             continue
         if not first:
             yield ",\n"
@@ -68,9 +68,8 @@ def _is_unset_choice(message: Message, field: FieldDescriptor) -> bool:
     return field.containing_oneof is not None and not message.HasField(field.name)
 
 
-def _is_own_and_empty(message: Message, field: FieldDescriptor) -> bool:
-    """Whether ``field`` is an empty list that DM's answer does not have: without content the answer is DM's."""
-    return field.is_repeated and field.number >= OWN_FIELDS and not getattr(message, field.name)
+def _is_without_warnings(message: Message, field: FieldDescriptor) -> bool:
+    return field.name == WARNINGS and not getattr(message, field.name)
 
 
 def _field(message: Message, field: FieldDescriptor, indent: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pymysql
@@ -25,7 +24,6 @@ from pkg.mysql.connection import set_session
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import descendants, spark_pythons
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.driver_process import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -109,9 +107,7 @@ def test_a_takeover_goes_on_past_a_checkpoint_that_is_not_committed(
     mysql_upstream: MySQLServer, target: SQLServer, family: str
 ) -> None:
     server = {"target": target, "mysql": mysql_upstream}[family]
-    # As a task's sessions are.
-    session = {"tidb_txn_mode": "optimistic"} if isinstance(server, TiDBServer) else {}
-    config = replace(server.db_config, session=tuple(session.items()))
+    config = server.db_config
     cfg = SubTaskConfig("t", "s", "all", config, config)
     here = Location(Position("bin.000001", 4))
     with closing(MetaStore(cfg)) as first, closing(MetaStore(cfg)) as second:
@@ -120,7 +116,7 @@ def test_a_takeover_goes_on_past_a_checkpoint_that_is_not_committed(
         progress = BatchProgress(1, epoch, IDLE, here, here)
         first.write(progress)
         frozen = server.connect(autocommit=False, client_flag=CLIENT.FOUND_ROWS)
-        set_session(frozen, session)
+        set_session(frozen, dict(config.session))
 
         def left_open(put: Callable[[Connection[Any]], None]) -> None:
             put(frozen)

@@ -58,6 +58,8 @@ class SQLServer(Process):
     flavor = ""
     #: What statements call the server's own binlog.
     binlog_words = "MASTER"
+    #: Options besides those that all have.
+    extra: Sequence[str] = ()
     _next_id = 100
 
     def __init__(self, *, binlog: bool = True, gtid: bool = False, extra: Sequence[str] = ()) -> None:

@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from pkg.process.dies_with_parent import dying_with_parent
+from pkg.settings.connections import DBConfig
 from tests.harness.cache import CACHE, once
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, free_port
@@ -41,6 +44,11 @@ class TiDBServer(SQLServer):
         # What several servers would share below /tmp by default.
         folders = {"temp-dir": "temp", "tmp-storage-path": "storage", "socket": "s.sock"}
         self._config.write_text("".join(f'{name} = "{self.dir}/{place}"\n' for name, place in folders.items()))
+
+    @property
+    def db_config(self) -> DBConfig:
+        """With the sessions that tasks have there: a pessimistic transaction, TiDB's default, behaves in other ways."""
+        return replace(super().db_config, session=tuple(TARGET_DEFAULTS.items()))
 
     def command(self) -> Sequence[str]:
         addresses = ["-host=127.0.0.1", f"-P={self.port}", "-status-host=127.0.0.1", f"-status={self.status_port}"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dm_master.precheck import run_prechecks
-from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from dm_worker.engine.engine import SparkEngine
 from pkg import ddl
 from pkg.config.model import SourceConfig
@@ -32,10 +31,6 @@ FORMS = {
 ALTERED = ("random", "spread")
 
 
-def _target_session(tidb: TiDBServer) -> dict[str, object]:
-    return {"to": replace(tidb.db_config, session=tuple(TARGET_DEFAULTS.items()))}
-
-
 def test_tables_in_forms_of_tidb_are_copied_and_replicated_into(
     mariadb_upstream: MariaDBServer, tidb: TiDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
@@ -47,7 +42,7 @@ def test_tables_in_forms_of_tidb_are_copied_and_replicated_into(
             f"INSERT INTO d.{name} VALUES (1, 1), (2, 2), (3, 3)",
         )
         tidb.execute(f"CREATE TABLE d.{name} {form}")
-    with migrating(mariadb_upstream, tidb, spark, tmp_path, **_target_session(tidb)) as run:
+    with migrating(mariadb_upstream, tidb, spark, tmp_path) as run:
         for name in FORMS:
             mariadb_upstream.execute(
                 f"INSERT INTO d.{name} VALUES (4, 4), ({1 << 61}, 5)",
@@ -103,7 +98,7 @@ def family(mariadb_upstream: MariaDBServer) -> MariaDBServer:
 def test_foreign_keys_act_as_they_did_upstream(
     family: MariaDBServer, tidb: TiDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
-    with migrating(family, tidb, spark, tmp_path, **_target_session(tidb)) as run:
+    with migrating(family, tidb, spark, tmp_path) as run:
         family.execute(
             "USE d",
             "DELETE FROM p WHERE id = 1",

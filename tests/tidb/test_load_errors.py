@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.errors import Code
@@ -41,7 +40,6 @@ def test_the_file_and_the_way_out_are_named(
     )
     tidb.execute(before)
     cfg = config(mariadb_upstream, tidb, tmp_path)
-    cfg = replace(cfg, to=replace(cfg.to, session=tuple(TARGET_DEFAULTS.items())))
     dump(cfg, spark)
     try:
         outcome = LoadUnit(cfg, spark).run()

@@ -46,7 +46,7 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
 
 
 def checking(cfg: SubTaskConfig, value: str) -> SubTaskConfig:
-    return replace(cfg, to=replace(cfg.to, session=(("foreign_key_checks", value),)))
+    return replace(cfg, to=replace(cfg.to, session=(*cfg.to.session, ("foreign_key_checks", value))))
 
 
 def make(*servers: SQLServer) -> None:
@@ -202,7 +202,11 @@ def test_a_key_that_the_target_lacks_stops_the_task_before_rows_differ(
     mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine
 ) -> None:
     make(mariadb_upstream, target)
-    target.execute("ALTER TABLE d.c DROP FOREIGN KEY c_ibfk_1")
+    ((name,),) = target.execute(
+        "SELECT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE"
+        " WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 'c' AND REFERENCED_COLUMN_NAME = 'id'"
+    )
+    target.execute(f"ALTER TABLE d.c DROP FOREIGN KEY `{name}`")
     cfg = subtask(mariadb_upstream, target)
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors

@@ -13,6 +13,7 @@ from dm_worker.subtask.unit import UnitOutcome
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
+from tests.harness.targets import TARGET
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 _DATES = """CREATE TABLE d.{} (id INT {}, d DATE, s VARCHAR(20), e VARCHAR(9) CHARACTER SET latin1,
@@ -24,7 +25,9 @@ _DIFFERENCES = """CREATE TABLE d.{} (id INT {}, a INT UNSIGNED, b INT UNSIGNED, 
 _NOT_STRICT = "SET SESSION sql_mode = 'NO_UNSIGNED_SUBTRACTION,ALLOW_INVALID_DATES'"
 #: So many rows are loaded or executed in bulk where the server can.
 _MANY = 1200
-_DAYS, _TEXTS = ("2020-02-29", "0000-00-00", "2020-02-31", "2020-00-01"), ("2020-01-01", "12x", "", "2020-13-77")
+_DAYS = ("2020-02-29", "0000-00-00", "2020-02-31", "2020-00-01")
+#: STR_TO_DATE of an empty text is NULL in TiDB, and a zero date elsewhere.
+_TEXTS = ("2020-01-01", "12x", "x" if TARGET == "tidb" else "", "2020-13-77")
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,7 @@ def _advice(outcome: UnitOutcome) -> str:
     return error.workaround
 
 
+@pytest.mark.target_with("stored columns added by ALTER")
 def test_where_no_proof_is_possible_the_advice_leads_past(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
