@@ -7,7 +7,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from pkg.mysql.introspect import query, server_info
+from pkg.mysql.introspect import query, server_info, variable
 
 #: A character whose code in latin1 is not its code in UTF-8, and the latter.
 _LATIN1_CHARACTER, _IN_UTF8 = "E4", "C3A4"
@@ -18,6 +18,7 @@ class TargetValues:
     """``text_by_bytes``: a literal may be bytes in any charset (``_latin1 x'E4'``); otherwise text is sent in UTF-8.
     ``negative_zero``: FLOAT and DOUBLE columns keep it.
     ``compares_wide_sets``: a SET of 64 members may be compared with a number.
+    ``folds_names``: names that differ in case alone are one table's.
     ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE takes the new value of a BIT column of more than 56 bits by VALUES().
     """
 
@@ -25,6 +26,7 @@ class TargetValues:
     negative_zero: bool = True
     compares_wide_sets: bool = True
     upserts_wide_bits: bool = True
+    folds_names: bool = False
 
 
 EXACT_VALUES = TargetValues()
@@ -38,5 +40,9 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
     # with "overflows bigint"; VALUES() of a BIT has its bytes reversed.
     exact = server_info(conn).flavor != "tidb"
     return TargetValues(
-        str(converted) == _IN_UTF8, negative_zero=exact, compares_wide_sets=exact, upserts_wide_bits=exact
+        str(converted) == _IN_UTF8,
+        negative_zero=exact,
+        compares_wide_sets=exact,
+        upserts_wide_bits=exact,
+        folds_names=(variable(conn, "lower_case_table_names") or "0") != "0",
     )

@@ -206,8 +206,26 @@ class TableRegistry:
                     scope="downstream",
                     workaround=f"{engines.remedy(name)} Then resume the task. {engines.exemption()}",
                 )
+            self._ensure_one_spelling(name, upstream)
             self._targets[name] = info
         return info
+
+    def _ensure_one_spelling(self, name: TableId, upstream: TableInfo) -> None:
+        """Raises 36004 when another table's rows go to ``name`` too, because the target ignores case in names."""
+        if not self._options.values.folds_names:
+            return
+        folded = lower_case(name)
+        other = next((known for known in self._targets if known != name and lower_case(known) == folded), None)
+        if other is not None:
+            raise errors.new(
+                Code.SyncUnitNotSupportedDML,
+                f"the target ignores case in names: {qualified(*name)}, where rows of "
+                f"{qualified(upstream.schema, upstream.name)} go, and {qualified(*other)} are one table there",
+                scope="downstream",
+                workaround="Stop the task. Route one of the upstream's tables to another name, or leave it out with "
+                "block-allow-list; compare the target table with the upstream, because it may hold rows of both. "
+                "Then start the task.",
+            )
 
 
 def _agree(plan: TablePlan, rule: _TargetRule, known: _TargetRule | None) -> tuple[TablePlan, _TargetRule]:
