@@ -27,7 +27,8 @@ KEYED, KEYLESS = 20_000, 2_000
 
 @pytest.fixture
 def balancer(tidb: TiDBServer) -> Iterator[CountingProxy]:
-    proxy = CountingProxy(tidb.port, delay=0.002)
+    # The load must last while faults come.
+    proxy = CountingProxy(tidb.port, delay=0.02)
     yield proxy
     proxy.close()
 
@@ -106,7 +107,7 @@ def test_servers_that_go_away_cost_nothing_but_time(
 def _load(cfg: SubTaskConfig, tidb: TiDBServer, balancer: CountingProxy, spark: SparkEngine) -> int:
     """Loads the dump; returns how many faults were met while it ran."""
     unit = LoadUnit(cfg, spark)
-    unit.transaction_bytes = 16 << 10
+    unit.transaction_bytes = 4 << 10
     outcomes = []
     loading = threading.Thread(target=lambda: outcomes.append(unit.run()), daemon=True)
     loading.start()
