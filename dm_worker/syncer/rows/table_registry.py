@@ -102,6 +102,8 @@ class TableRegistry:
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
         self._targets: dict[tuple[str, str], TableInfo] = {}
+        #: Of a target that ignores case in names: the name that is used, by its lower-case form.
+        self._spellings: dict[TableId, TableId] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._sources: dict[tuple[str, str], int] = {}
         self._rules: dict[tuple[str, str], _TargetRule] = {}
@@ -127,6 +129,7 @@ class TableRegistry:
     def forget(self, *, keys: bool = True) -> None:
         """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
         self._targets.clear()
+        self._spellings.clear()
         self._rules.clear()
         self._planned.clear()
         if keys:
@@ -214,9 +217,8 @@ class TableRegistry:
         """Raises 36004 when another table's rows go to ``name`` too, because the target ignores case in names."""
         if not self._options.values.folds_names:
             return
-        folded = lower_case(name)
-        other = next((known for known in self._targets if known != name and lower_case(known) == folded), None)
-        if other is not None:
+        other = self._spellings.setdefault(lower_case(name), name)
+        if other != name:
             raise errors.new(
                 Code.SyncUnitNotSupportedDML,
                 f"the target ignores case in names: {qualified(*name)}, where rows of "

@@ -294,15 +294,17 @@ class BatchRunner:
             self._figures.retries += 1
             log.warning("a batch is tried again", range=where, attempt=attempt, error=str(exc))
 
-        with self._figures.clock.during(JOB):
-            results, report = retrying(
-                lambda: self._job(batch, job, small=small),
-                should_stop=self._should_stop,
-                attempts=JOB_ATTEMPTS,
-                base=0.5,
-                on_retry=note,
-            )
-        self._figures.retrying = False
+        try:
+            with self._figures.clock.during(JOB):
+                results, report = retrying(
+                    lambda: self._job(batch, job, small=small),
+                    should_stop=self._should_stop,
+                    attempts=JOB_ATTEMPTS,
+                    base=0.5,
+                    on_retry=note,
+                )
+        finally:
+            self._figures.retrying = False
         _log_refusals(results, where)
         return results, report
 
