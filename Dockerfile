@@ -2,8 +2,7 @@
 #
 #   docker build --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" -t dm:0.1.0 .
 #
-# Base images are named by their full version. For bits that cannot change, give a digest:
-# --build-arg PYTHON_IMAGE=python@sha256:…
+# Base images are named by their full version. `make pin-images` writes the digests behind them, for bits that cannot change.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 
 # --- What is installed, as text: the next stage is built again only if this text changes.
@@ -74,6 +73,8 @@ RUN cd /opt/dm/lib/python3*/site-packages \
 ENV PATH=/opt/project/bin:/opt/dm/bin:/opt/java/bin:$PATH JAVA_HOME=/opt/java SPARK_HOME=/opt/spark \
     PYTHONUNBUFFERED=1 PYSPARK_PYTHON=/opt/dm/bin/python TMPDIR=/var/lib/dm/tmp
 COPY deploy/docker/dm-health /usr/local/bin/dm-health
+# What Spark on Kubernetes calls to start an executor.
+COPY deploy/docker/executor /usr/local/bin/executor
 
 # --- A file from which Spark's JVM starts in half the time, and the list of all that is in the image.
 FROM runtime AS made

@@ -3,9 +3,9 @@ VENV := .venv/bin
 TESTS ?= tests
 # Test processes side by side: more than two cores, because most wait. Those of a file stay together, they share its servers.
 JOBS ?= 3
-SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8
+SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
-.PHONY: help setup kernel demo test test-servers test-containers test-tidb test-deploy test-monitoring dashboards wheel lint bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo test test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,8 +45,19 @@ test-containers: ## image and docker-compose.yml on a Docker engine, which is st
 	@deploy/setup.sh containers
 	DM_TEST_CONTAINERS=1 $(VENV)/python -m pytest -s --durations=0 tests/containers
 
+test-kubernetes: ## deploy/kubernetes on a real Kubernetes of one node, which is built from its Go modules first (root, Go)
+	@deploy/setup.sh kubernetes
+	DM_TEST_KUBERNETES=1 $(VENV)/python -m pytest -s --durations=0 tests/kubernetes
+
+pin-images: ## write the digests of the base images behind their tags (needs docker with buildx, and the registries)
+	@$(VENV)/python -m deploy.docker.pin_images
+
 dashboards: ## write Grafana's dashboards from deploy/monitoring/dashboards.py
 	$(VENV)/python -m deploy.monitoring.dashboards
+
+dashboard-pictures: dashboards ## pictures of the dashboards for docs/, of a cluster under load (fetches npm's packages, Prometheus; installs Chromium)
+	@deploy/setup.sh pictures
+	$(VENV)/python -m tests.monitoring.pictures
 
 lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .

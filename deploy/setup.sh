@@ -69,7 +69,15 @@ if [ "${1:-}" = test ]; then
   # The statements of MariaDB's own tests.
   [ -d /usr/share/mysql/mysql-test/main ] || need+=(mariadb-test-data)
 fi
-if [ "${1:-}" = containers ]; then
+if [ "${1:-}" = kubernetes ]; then
+  have containerd || need+=(containerd)
+  have runc || need+=(runc)
+  have iptables || need+=(iptables)
+  have curl || need+=(curl)
+  # The programs with which containerd makes the network of pods.
+  [ -x /usr/lib/cni/bridge ] || need+=(containernetworking-plugins)
+fi
+if [ "${1:-}" = containers ] || [ "${1:-}" = kubernetes ]; then
   have docker || need+=(docker.io)
   if ! docker version >/dev/null 2>&1; then
     # No engine answers: the tests start one.
@@ -79,6 +87,10 @@ if [ "${1:-}" = containers ]; then
   # For base images where no image registry answers, and for Compose 2 where it is missing.
   have mmdebstrap || need+=(mmdebstrap)
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
+fi
+if [ "${1:-}" = pictures ]; then
+  have chromium || need+=(chromium)
+  have chromedriver || need+=(chromium-driver)
 fi
 
 python=""

@@ -29,6 +29,7 @@ from pkg import errors
 from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
+from pkg.ha.keys import LEADER_PREFIX
 from pkg.ha.records import LeaderInfo
 from pkg.process.log import get_logger
 from pkg.process.version import version_text
@@ -165,8 +166,9 @@ class MasterServer:
 
     def _join_cluster(self, endpoints: list[str]) -> None:
         config = self._config
-        etcd = EtcdClient(endpoints, tls=config.security)
+        etcd = EtcdClient(endpoints, tls=config.security, user=config.etcd_user)
         self._cleanup.callback(etcd.close)
+        _check_access(etcd)
         workers = WorkerClients(
             timeout=config.rpc_timeout,
             rate=config.rpc_rate_limit,
@@ -194,6 +196,15 @@ class MasterServer:
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
         election.start()
         self._cleanup.callback(election.stop)
+
+
+def _check_access(etcd: EtcdClient) -> None:
+    """Raises 42501 if etcd refuses this master. One that cannot be reached now is waited for while the master runs."""
+    try:
+        etcd.get_prefix(LEADER_PREFIX)
+    except DMError as exc:
+        if not exc.retryable:
+            raise
 
 
 def _starting(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[LeaderKey], None]:

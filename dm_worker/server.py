@@ -68,7 +68,7 @@ class WorkerServer:
         self._metrics.follow_relay(self._relay)
         self._metrics.follow_purges(self._purge_watch)
         self._membership = Membership(
-            Identity(config.name, config.keepalive_ttl, config.security),
+            Identity(config.name, config.keepalive_ttl, config.security, config.etcd_user),
             partial(
                 register,
                 config.master_addresses,
@@ -142,12 +142,12 @@ class WorkerServer:
         return HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=lambda: self._membership.alive)
 
     def _relay(self) -> SourceRelay | None:
-        current = self._binder.current
-        return None if current is None else current.relay
+        relayed = self._binder.relayed
+        return None if relayed is None else relayed.relay
 
     def _purge_watch(self) -> tuple[str, PurgeWatch | None]:
-        current = self._binder.current
-        return ("", None) if current is None else (current.source.source_id, current.purge_watch)
+        relayed = self._binder.relayed
+        return ("", None) if relayed is None else (relayed.source.source_id, relayed.purge_watch)
 
     def _figures(self) -> tuple[str, list[tuple[str, SyncFigures]]]:
         current = self._binder.current

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.operate_schema import operate_schema
-from dm_worker.source.binder import Binder, not_started
+from dm_worker.source.binder import Binder, RelayedSource, not_started
 from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
 from dm_worker.subtask.subtask import SubTask, process_result
@@ -26,6 +26,9 @@ from pkg.pb import dmworker_pb2_grpc
 UPDATABLE = frozenset(
     {"routes", "filters", "expression_filters", "block_allow_list", "syncer", "ignore_checking_items", "to", "from_"}
 )
+
+
+_Source = TypeVar("_Source", bound=RelayedSource)
 
 
 def _unsupported(what: str) -> str:
@@ -56,6 +59,15 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 sourceStatus=source,
                 subTaskStatus=statuses,
             )
+        relayed = self._binder.relayed
+        if request.relayWorker and relayed is not None:
+            return pb.QueryStatusResponse(
+                result=True,
+                msg="\n".join([*self._warnings(), *relayed.purge_watch.warnings()]),
+                sourceStatus=pb.SourceStatus(
+                    source=relayed.source.source_id, worker=self._config.name, relayStatus=relayed.relay.status()
+                ),
+            )
         bound, error = self._binder.trouble
         source = pb.SourceStatus(source=bound, worker=self._config.name)
         if error is not None:
@@ -69,27 +81,31 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         )
 
     def PurgeRelay(self, request: pb.PurgeRelayRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        def purge(current: SourceWorker) -> str:
-            current.relay.purge(
+        def purge(relayed: RelayedSource) -> str:
+            relayed.relay.purge(
                 filename=request.filename, sub_dir=request.subDir, before=float(request.time), inactive=request.inactive
             )
             return ""
 
-        return self._answer(purge)
+        return self._answer(purge, self._binder.relayed)
 
     def HandleError(
         self, request: pb.HandleWorkerErrorRequest, context: grpc.ServicerContext
     ) -> pb.CommonWorkerResponse:
-        return self._answer(lambda current: handle_error(_subtask(current, request.task), current.operators, request))
+        return self._answer(
+            lambda current: handle_error(_subtask(current, request.task), current.operators, request),
+            self._binder.current,
+        )
 
     def OperateSchema(
         self, request: pb.OperateWorkerSchemaRequest, context: grpc.ServicerContext
     ) -> pb.CommonWorkerResponse:
-        return self._answer(lambda current: operate_schema(_subtask(current, request.task), request))
+        return self._answer(
+            lambda current: operate_schema(_subtask(current, request.task), request), self._binder.current
+        )
 
-    def _answer(self, work: Callable[[SourceWorker], str]) -> pb.CommonWorkerResponse:
+    def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:
         """The answer of ``work`` on the source, or the error that it raises."""
-        current = self._binder.current
         answer = pb.CommonWorkerResponse(worker=self._config.name)
         if current is None:
             answer.msg = str(not_started())

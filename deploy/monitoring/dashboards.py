@@ -9,36 +9,26 @@ from __future__ import annotations
 from pathlib import Path
 
 from deploy.monitoring.grafana_json import Dashboard, Panel, Query, as_json
-
-FOLDER = Path(__file__).parent / "grafana" / "dashboards"
-_TASK = 'task=~"$task",source_id=~"$source"'
-_HERE = 'instance=~"$instance"'
-
-
-def _rate(metric: str, labels: str = _TASK, by: str = "task, source_id") -> str:
-    return f"sum by ({by}) (rate({metric}{{{labels}}}[$__rate_interval]))"
-
-
-def _mean(histogram: str, labels: str = _TASK, by: str = "task, source_id") -> str:
-    """The mean of a histogram's values; nothing while there are none."""
-    return f"{_rate(histogram + '_sum', labels, by)} / ({_rate(histogram + '_count', labels, by)} > 0)"
-
-
-def _quantile(histogram: str, quantile: float, labels: str = _TASK) -> str:
-    return f"histogram_quantile({quantile}, sum by (le) (rate({histogram}_bucket{{{labels}}}[$__rate_interval])))"
-
-
-def _stat(title: str, expr: str, unit: str = "none", text: str = "") -> Panel:
-    return Panel(title, unit, (Query(expr),), text, kind="stat", width=4)
-
-
-_TABLE_LABELS = "target_schema, target_table"
-_ROWS = _TASK + ',type!="ddl"'
-_BUSIEST = f"topk(10, {_rate('dm_syncer_finished_jobs_total', _ROWS, _TABLE_LABELS)})"
-_SPARKS_SHARE = (
-    f"1 - {_rate('dm_syncer_busy_seconds_total')} / ({_rate('dm_syncer_job_seconds_total')} > 0) or vector(0)"
+from deploy.monitoring.panels import (
+    BUSIEST,
+    HERE,
+    NONE,
+    ROWS,
+    SPARKS_SHARE,
+    STAGES,
+    TASK,
+    distance,
+    mean,
+    or_zero,
+    panel,
+    quantile,
+    rate,
+    shares,
+    stat,
+    waits,
 )
 
+FOLDER = Path(__file__).parent / "grafana" / "dashboards"
 OVERVIEW = Dashboard(
     "dm-overview",
     "DM: overview",
@@ -47,80 +37,105 @@ OVERVIEW = Dashboard(
         (
             "Now",
             (
-                _stat("Masters that answer", "count(dm_master_start_leader_counter)"),
-                _stat("Leaders", "sum(dm_master_start_leader_counter)"),
-                _stat("Workers with a source", "count(dm_master_worker_state == 2) or vector(0)"),
-                _stat("Workers offline", "count(dm_master_worker_state == 0) or vector(0)"),
-                _stat("Tasks paused", "count(dm_worker_task_state == 3) or vector(0)", text="By task and source."),
-                _stat("Greatest lag", "max(dm_syncer_replication_lag_gauge)", "s"),
+                stat("Masters that answer", "count(dm_master_start_leader_counter)"),
+                stat(
+                    "Leaders",
+                    "sum(dm_master_start_leader_counter)",
+                    text="Exactly one is right.",
+                    limits=((0, "red"), (1, "green"), (2, "red")),
+                ),
+                stat("Workers with a source", f"count(dm_master_worker_state == 2){or_zero()}"),
+                stat("Workers offline", f"count(dm_master_worker_state == 0){or_zero()}", limits=NONE),
+                stat(
+                    "Tasks paused",
+                    f"count(dm_worker_task_state == 3){or_zero()}",
+                    text="Each source of a task counts.",
+                    limits=NONE,
+                ),
+                stat(
+                    "Greatest lag",
+                    "max(dm_syncer_replication_lag_gauge)",
+                    "s",
+                    "Red from 60 s on, as the alert DM_lag_above_objective.",
+                    ((60, "red"),),
+                ),
             ),
         ),
         (
             "Tasks",
             (
-                Panel(
+                panel(
                     "Lag",
                     "s",
-                    (Query("max by (task, source_id) (dm_syncer_replication_lag_gauge)", "{{task}} {{source_id}}"),),
+                    "max by (task, source_id) (dm_syncer_replication_lag_gauge)",
+                    "{{task}} {{source_id}}",
+                    "How long ago the oldest change that is not applied was committed at the source.",
                 ),
-                Panel(
-                    "Row changes",
-                    "ops",
-                    (Query(_rate("dm_syncer_row_changes_total", ""), "{{task}} {{source_id}}"),),
-                    "Of the upstream, applied per second.",
+                panel(
+                    "Row changes per second",
+                    "short",
+                    rate("dm_syncer_row_changes_total", ""),
+                    "{{task}} {{source_id}}",
+                    "Of the source, applied at the target.",
                 ),
-                Panel(
+                panel(
                     "Stage of tasks",
                     "none",
-                    (Query("max by (task, source_id) (dm_worker_task_state)", "{{task}} {{source_id}}"),),
-                    "2 running, 3 paused, 5 finished.",
+                    "max by (task, source_id) (dm_worker_task_state)",
+                    "{{task}} {{source_id}}",
+                    names=STAGES,
                 ),
-                Panel(
-                    "What tasks wait for",
-                    "none",
-                    (Query("sum by (reason) (dm_syncer_lag_reason)", "{{reason}}"),),
-                    "How many tasks wait for each; source_idle is nothing to do.",
-                    stacked=True,
-                ),
+                waits("What tasks wait for"),
                 Panel(
                     "Errors in the last 30 minutes",
                     "none",
-                    (
-                        Query("sum(increase(dm_dumpling_exit_with_error_count[30m])) or vector(0)", "dump"),
-                        Query("sum(increase(dm_loader_exit_with_error_count[30m])) or vector(0)", "load"),
-                        Query("sum(increase(dm_syncer_exit_with_error_count[30m])) or vector(0)", "sync"),
-                        Query("sum(increase(dm_relay_exit_with_error_count[30m])) or vector(0)", "relay"),
+                    tuple(
+                        Query(f"sum(increase(dm_{unit}_exit_with_error_count[30m])){or_zero()}", name)
+                        for unit, name in (
+                            ("dumpling", "dump"),
+                            ("loader", "load"),
+                            ("syncer", "replication"),
+                            ("relay", "relay"),
+                        )
                     ),
+                    "That ended a unit or a relay; auto-resume may have started it again since.",
+                    counts=True,
                 ),
-                Panel(
-                    "Locks of shard DDL",
+                panel(
+                    "DDL of merged shards that waits",
                     "none",
-                    (Query("sum by (task, type) (dm_master_ddl_state_number) or vector(0)", "{{task}} {{type}}"),),
+                    f"sum by (task, type) (dm_master_ddl_state_number){or_zero('task')}",
+                    "{{task}} {{type}}",
+                    "Locks. Un-synced: for sources that have not run the DDL; Synced: for its execution.",
+                    counts=True,
                 ),
             ),
         ),
         (
             "Masters and etcd",
             (
-                Panel("CPU of masters", "percent", (Query("dm_master_cpu_usage", "{{instance}}"),)),
-                Panel("etcd has a leader", "none", (Query("etcd_server_has_leader", "{{instance}}"),)),
-                Panel(
+                panel("CPU of masters", "percent", "dm_master_cpu_usage", "{{instance}}", "Of one core."),
+                panel(
+                    "etcd has a leader",
+                    "none",
+                    "etcd_server_has_leader",
+                    "{{instance}}",
+                    names=((0, "no"), (1, "yes")),
+                ),
+                panel(
                     "etcd: 99 % of writes to disk take less than",
                     "s",
-                    (
-                        Query(
-                            "histogram_quantile(0.99, sum by (instance, le)"
-                            " (rate(etcd_disk_wal_fsync_duration_seconds_bucket[$__rate_interval])))",
-                            "{{instance}}",
-                        ),
-                    ),
+                    "histogram_quantile(0.99, sum by (instance, le)"
+                    " (rate(etcd_disk_wal_fsync_duration_seconds_bucket[$__rate_interval])))",
+                    "{{instance}}",
+                    spans=True,
                 ),
             ),
         ),
     ),
 )
 
-TASK = Dashboard(
+ONE_TASK = Dashboard(
     "dm-task",
     "DM: task",
     (
@@ -131,114 +146,105 @@ TASK = Dashboard(
         (
             "Replication",
             (
-                Panel(
+                panel(
                     "Lag",
                     "s",
-                    (Query(f"max by (task, source_id) (dm_syncer_replication_lag_gauge{{{_TASK}}})", "{{source_id}}"),),
+                    f"max by (task, source_id) (dm_syncer_replication_lag_gauge{{{TASK}}})",
+                    "{{source_id}}",
+                    "How long ago the oldest change that is not applied was committed at the source.",
                 ),
-                Panel(
-                    "What it waits for",
-                    "none",
-                    (Query(f"sum by (reason) (dm_syncer_lag_reason{{{_TASK}}})", "{{reason}}"),),
-                    stacked=True,
-                ),
-                Panel(
-                    "Time until the upstream's end",
+                waits("What it waits for", f"{{{TASK}}}"),
+                panel(
+                    "Time until the source's end is reached",
                     "s",
-                    (
-                        Query(
-                            f"max by (source_id) (dm_syncer_remaining_time{{{_TASK}}}) or vector(0)",
-                            "{{source_id}}",
-                        ),
-                    ),
+                    f"max by (source_id) (dm_syncer_remaining_time{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
+                    "At the speed of the last 30 seconds; nothing while the distance does not become less.",
                 ),
-                Panel(
-                    "Row changes by kind",
-                    "ops",
-                    (Query(_rate("dm_syncer_finished_jobs_total", by="type"), "{{type}}"),),
+                panel(
+                    "Row changes per second, by kind",
+                    "short",
+                    rate("dm_syncer_finished_jobs_total", ROWS, "type"),
+                    "{{type}}",
                     stacked=True,
                 ),
-                Panel(
-                    "Row changes by table",
-                    "ops",
-                    (
-                        Query(
-                            _BUSIEST,
-                            "{{target_schema}}.{{target_table}}",
-                        ),
-                    ),
+                panel(
+                    "Row changes per second, by table",
+                    "short",
+                    BUSIEST,
+                    "{{target_schema}}.{{target_table}}",
                     "The ten busiest target tables.",
                 ),
                 Panel(
-                    "Changes and written rows",
-                    "ops",
+                    "Changes and rows written, per second",
+                    "short",
                     (
-                        Query(_rate("dm_syncer_row_changes_total"), "changes {{source_id}}"),
-                        Query(_rate("dm_syncer_written_rows_total"), "written {{source_id}}"),
-                        Query(_rate("dm_syncer_compacted_rows_total"), "compacted {{source_id}}"),
+                        Query(rate("dm_syncer_row_changes_total", by="task"), "changes {{task}}"),
+                        Query(rate("dm_syncer_written_rows_total", by="task"), "written {{task}}"),
+                        Query(rate("dm_syncer_compacted_rows_total", by="task"), "compacted away {{task}}"),
                     ),
+                    "Of several changes of a row in one batch, only the last is written.",
                 ),
-                Panel(
-                    "Binlog file",
+                panel(
+                    "Binlog files behind the source",
                     "none",
-                    (Query(f"max by (node, source_id) (dm_syncer_binlog_file{{{_TASK}}})", "{{node}} {{source_id}}"),),
-                    "Of the upstream (master) and of the checkpoint (syncer).",
+                    distance("dm_syncer_binlog_file", TASK, "syncer", "task, source_id"),
+                    "{{source_id}}",
+                    "From the checkpoint to the source's end.",
+                    counts=True,
                 ),
-                Panel(
-                    "Transactions of the upstream",
-                    "ops",
-                    (Query(_rate("dm_syncer_finished_transaction_total"), "{{source_id}}"),),
+                panel(
+                    "Transactions of the source, per second",
+                    "short",
+                    rate("dm_syncer_finished_transaction_total"),
+                    "{{source_id}}",
                 ),
-                Panel(
-                    "Held back for shard DDL",
-                    "none",
-                    (
-                        Query(f"max by (source_id) (dm_syncer_held_rows{{{_TASK}}})", "rows {{source_id}}"),
-                        Query(f"max by (source_id) (dm_syncer_shard_lock_resolving{{{_TASK}}})", "waits {{source_id}}"),
-                    ),
+                panel(
+                    "Rows held back for DDL of merged shards",
+                    "short",
+                    f"max by (source_id) (dm_syncer_held_rows{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
+                    "Changes of shards that have run a DDL which other shards have not run. They are applied after it.",
+                    counts=True,
                 ),
             ),
         ),
         (
             "Where the time goes",
             (
-                Panel(
-                    "Main loop",
-                    "percentunit",
-                    (Query(_rate("dm_syncer_thread_seconds_total", _TASK + ',thread="main"', "stage"), "{{stage}}"),),
-                    stacked=True,
-                ),
-                Panel(
-                    "Reader",
-                    "percentunit",
-                    (Query(_rate("dm_syncer_thread_seconds_total", _TASK + ',thread="reader"', "stage"), "{{stage}}"),),
-                    stacked=True,
-                ),
-                Panel(
+                shares("Main loop", "main", "job: batches run; waiting: there is nothing to apply."),
+                shares("Reader", "reader", "source: there is nothing to read; handing over: the main loop is behind."),
+                panel(
                     "Stages of batches",
                     "s",
-                    (Query(_rate("dm_syncer_stage_seconds_total", by="stage"), "{{stage}}"),),
+                    rate("dm_syncer_stage_seconds_total", by="stage"),
+                    "{{stage}}",
                     "Seconds of all tasks per second: several tasks work side by side.",
                     stacked=True,
                 ),
-                Panel("Bytes by stage", "Bps", (Query(_rate("dm_syncer_stage_bytes_total", by="stage"), "{{stage}}"),)),
-                Panel(
+                panel(
+                    "Bytes into stages",
+                    "Bps",
+                    rate("dm_syncer_stage_bytes_total", by="stage"),
+                    "{{stage}}",
+                    "decode: events of the binlog; shuffle and compact: the rows made of them.",
+                ),
+                panel(
                     "Spark's own part of the jobs",
                     "percentunit",
-                    (
-                        Query(
-                            _SPARKS_SHARE,
-                            "{{source_id}}",
-                        ),
-                    ),
+                    SPARKS_SHARE,
+                    "{{source_id}}",
+                    "Of the jobs' time, the part in which no task of ours worked.",
+                    shares=True,
                 ),
                 Panel(
-                    "Batches",
-                    "ops",
+                    "Batches per second",
+                    "short",
                     (
-                        Query(_rate("dm_syncer_batches_total", by="size"), "{{size}}"),
-                        Query(_rate("dm_syncer_batch_retries_total", by="task"), "tried again"),
+                        Query(rate("dm_syncer_batches_total", by="size"), "{{size}}"),
+                        Query(rate("dm_syncer_batch_retries_total", by="task"), "tried again {{task}}"),
                     ),
+                    "small: one stage, for a low lag; large: two stages, for a backlog.",
                 ),
             ),
         ),
@@ -249,42 +255,50 @@ TASK = Dashboard(
                     "Transactions at the target",
                     "s",
                     (
-                        Query(_quantile("dm_syncer_txn_duration_time", 0.5), "half take less than"),
-                        Query(_quantile("dm_syncer_txn_duration_time", 0.99), "99 % take less than"),
+                        Query(quantile("dm_syncer_txn_duration_time", 0.5), "half take less than"),
+                        Query(quantile("dm_syncer_txn_duration_time", 0.99), "99 % take less than"),
                     ),
+                    spans=True,
                 ),
-                Panel(
-                    "Statements",
+                panel(
+                    "Mean duration of a statement",
                     "s",
+                    mean("dm_syncer_stmt_duration_time", 'task=~"$task"', "type") + or_zero("type"),
+                    "{{type}}",
+                    "stmt: writes rows; commit: ends a transaction.",
+                    spans=True,
+                ),
+                panel(
+                    "Rows and statements per transaction",
+                    "short",
+                    mean("dm_syncer_replication_transaction_batch", by="type") + or_zero("type"),
+                    "{{type}}",
+                    "Means.",
+                    spans=True,
+                ),
+                Panel(
+                    "Conflicts per second",
+                    "short",
                     (
-                        Query(
-                            _mean("dm_syncer_stmt_duration_time", 'task=~"$task"', "type") + " or vector(0)", "{{type}}"
-                        ),
+                        Query(rate("dm_syncer_conflict_sets_total", by="task"), "sets {{task}}"),
+                        Query(rate("dm_syncer_conflict_rows_total", by="task"), "rows {{task}}"),
                     ),
-                    "Mean duration.",
+                    "Rows with different keys that had to keep their order: unique keys, foreign keys.",
+                    counts=True,
                 ),
-                Panel(
-                    "Rows and statements of a transaction",
-                    "none",
-                    (Query(_mean("dm_syncer_replication_transaction_batch", by="type") + " or vector(0)", "{{type}}"),),
-                ),
-                Panel(
-                    "Conflict sets",
-                    "ops",
-                    (
-                        Query(_rate("dm_syncer_conflict_sets_total"), "sets {{source_id}}"),
-                        Query(_rate("dm_syncer_conflict_rows_total"), "rows {{source_id}}"),
-                    ),
-                ),
-                Panel(
+                panel(
                     "Between two checkpoints",
                     "s",
-                    (Query(_mean("dm_syncer_flush_checkpoints_time_interval") + " or vector(0)", "{{source_id}}"),),
+                    mean("dm_syncer_flush_checkpoints_time_interval") + or_zero("source_id"),
+                    "{{source_id}}",
+                    "Mean.",
+                    spans=True,
                 ),
-                Panel(
-                    "DDL statements",
-                    "ops",
-                    (Query(_rate("dm_syncer_finished_jobs_total", _TASK + ',type="ddl"'), "{{source_id}}"),),
+                panel(
+                    "DDL statements in a minute",
+                    "short",
+                    f'sum by (task, source_id) (increase(dm_syncer_finished_jobs_total{{{TASK},type="ddl"}}[1m]))',
+                    "{{source_id}}",
                 ),
             ),
         ),
@@ -296,30 +310,36 @@ TASK = Dashboard(
                     "percentunit",
                     (
                         Query(
-                            f"max by (source_id) (dm_dumpling_progress{{{_TASK}}}) or vector(0)", "dump {{source_id}}"
+                            f"max by (source_id) (dm_dumpling_progress{{{TASK}}}){or_zero('source_id')}",
+                            "dump {{source_id}}",
                         ),
-                        Query(f"max by (source_id) (dm_loader_progress{{{_TASK}}}) or vector(0)", "load {{source_id}}"),
+                        Query(
+                            f"max by (source_id) (dm_loader_progress{{{TASK}}}){or_zero('source_id')}",
+                            "load {{source_id}}",
+                        ),
                     ),
-                    "0 when there is no copy.",
+                    "0 when there is no copy; each part leaves when it is done.",
+                    shares=True,
                 ),
                 Panel(
                     "Speed",
                     "Bps",
                     (
                         Query(
-                            f"max by (source_id) (dm_dumpling_bytes_per_second{{{_TASK}}}) or vector(0)",
+                            f"max by (source_id) (dm_dumpling_bytes_per_second{{{TASK}}}){or_zero('source_id')}",
                             "dump {{source_id}}",
                         ),
                         Query(
-                            f"max by (source_id) (dm_loader_bytes_per_second{{{_TASK}}}) or vector(0)",
+                            f"max by (source_id) (dm_loader_bytes_per_second{{{TASK}}}){or_zero('source_id')}",
                             "load {{source_id}}",
                         ),
                     ),
                 ),
-                Panel(
+                panel(
                     "Time until the load is done",
                     "s",
-                    (Query(f"max by (source_id) (dm_loader_remaining_time{{{_TASK}}}) or vector(0)", "{{source_id}}"),),
+                    f"max by (source_id) (dm_loader_remaining_time{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
                 ),
             ),
         ),
@@ -334,101 +354,136 @@ WORKER = Dashboard(
         (
             "Resources",
             (
-                Panel(
+                panel(
                     "CPU of the worker's own process",
                     "percent",
-                    (Query(f"dm_worker_cpu_usage{{{_HERE}}}", "{{instance}}"),),
+                    f"dm_worker_cpu_usage{{{HERE}}}",
+                    "{{instance}}",
+                    "Of one core; without Spark's processes.",
                 ),
-                Panel(
+                panel(
                     "Memory",
                     "bytes",
-                    (Query(f"sum by (part) (dm_worker_memory_bytes{{{_HERE}}})", "{{part}}"),),
+                    f"sum by (part) (dm_worker_memory_bytes{{{HERE}}})",
+                    "{{part}}",
+                    "worker: its own process; jvm: Spark; tasks: Spark's Python processes.",
                     stacked=True,
                 ),
-                Panel(
-                    "Held events",
+                panel(
+                    "Events read and not applied",
                     "bytes",
-                    (Query(f"sum by (part) (dm_syncer_held_bytes{{{_HERE}}})", "{{part}}"),),
-                    "Rows events that are read and not applied.",
+                    f"sum by (part) (dm_syncer_held_bytes{{{HERE}}})",
+                    "{{part}}",
+                    "queue: batches that wait; reader: what is not a batch yet.",
                     stacked=True,
                 ),
                 Panel(
-                    "Spark's jobs",
-                    "ops",
-                    (
-                        Query(_rate("dm_worker_spark_jobs_total", _HERE, "result"), "{{result}}"),
-                        Query(f"sum(dm_worker_spark_jobs_running{{{_HERE}}})", "running"),
-                    ),
+                    "Spark's jobs per second",
+                    "short",
+                    (Query(rate("dm_worker_spark_jobs_total", HERE, "result"), "{{result}}"),),
                 ),
-                Panel(
+                panel(
+                    "Spark's jobs that run",
+                    "none",
+                    f"sum by (instance) (dm_worker_spark_jobs_running{{{HERE}}})",
+                    "{{instance}}",
+                    counts=True,
+                ),
+                panel(
                     "Compiled parts",
                     "none",
-                    (Query(f"min by (part) (dm_worker_kernel_compiled{{{_HERE}}})", "{{part}}"),),
-                    "1 in use, 0 missing or switched off.",
-                ),
-                Panel(
-                    "Operations that failed",
-                    "none",
-                    (Query(f"sum by (type) (dm_worker_operate_error{{{_HERE}}}) or vector(0)", "{{type}}"),),
+                    f"min by (part) (dm_worker_kernel_compiled{{{HERE}}})",
+                    "{{part}}",
+                    "A part that is missing or switched off makes a worker many times slower.",
+                    names=((0, "not in use"), (1, "in use")),
                 ),
             ),
         ),
         (
             "Tasks",
             (
-                Panel(
-                    "Stage",
-                    "none",
-                    (Query(f"max by (task) (dm_worker_task_state{{{_HERE}}})", "{{task}}"),),
-                    "2 running, 3 paused, 5 finished.",
+                panel("Stage", "none", f"max by (task) (dm_worker_task_state{{{HERE}}})", "{{task}}", names=STAGES),
+                panel(
+                    "Row changes per second",
+                    "short",
+                    rate("dm_syncer_row_changes_total", HERE, "task"),
+                    "{{task}}",
                 ),
-                Panel("Row changes", "ops", (Query(_rate("dm_syncer_row_changes_total", _HERE, "task"), "{{task}}"),)),
-                Panel(
-                    "From the upstream",
+                panel(
+                    "Binlog from the source",
                     "Bps",
-                    (Query(_rate("dm_syncer_received_bytes_total", _HERE, "task"), "{{task}}"),),
-                    "Bytes of the binlog stream; none with a relay.",
+                    rate("dm_syncer_received_bytes_total", HERE, "task"),
+                    "{{task}}",
+                    "That tasks read themselves; nothing with a relay.",
+                ),
+                panel(
+                    "Operations that failed",
+                    "none",
+                    f"sum by (type) (dm_worker_operate_error{{{HERE}}}){or_zero('type')}",
+                    "{{type}}",
+                    "Since the worker's start.",
+                    counts=True,
+                    width=12,
+                ),
+                panel(
+                    "Purge risk",
+                    "none",
+                    f"max by (reader) (dm_worker_upstream_purge_risk{{{HERE}}}){or_zero('reader')}",
+                    "{{reader}}",
+                    "Whether the source purges a binlog file that a task or the relay still needs.",
+                    width=12,
+                    names=((0, "none"), (1, "it will"), (2, "it has")),
                 ),
             ),
         ),
         (
             "Relay log",
             (
-                Panel(
-                    "Binlog file",
+                panel(
+                    "Binlog files behind the source",
                     "none",
-                    (Query(f"max by (node) (dm_relay_binlog_file{{{_HERE}}}) or vector(0)", "{{node}}"),),
-                    "Of the upstream (master) and of the relay log; 0 without a relay.",
+                    distance("dm_relay_binlog_file", HERE, "relay", "instance"),
+                    "{{instance}}",
+                    "0 without a relay.",
+                    counts=True,
+                    width=6,
                 ),
-                Panel(
-                    "Space", "bytes", (Query(f"max by (type) (dm_relay_space{{{_HERE}}}) or vector(0)", "{{type}}"),)
+                panel(
+                    "Disk",
+                    "bytes",
+                    f"max by (instance, type) (dm_relay_space{{{HERE}}}){or_zero('type')}",
+                    "{{type}} {{instance}}",
+                    "That holds the relay log.",
+                    width=6,
                 ),
-                Panel(
+                panel(
                     "Written",
                     "Bps",
-                    (Query(_rate("dm_relay_write_size_sum", _HERE, "instance") + " or vector(0)", "{{instance}}"),),
+                    rate("dm_relay_write_size_sum", HERE, "instance") + or_zero("instance"),
+                    "{{instance}}",
+                    width=6,
                 ),
                 Panel(
                     "Errors",
                     "none",
-                    (
-                        Query(f"sum(dm_relay_read_error_count{{{_HERE}}}) or vector(0)", "lost connections"),
-                        Query(f"sum(dm_relay_write_error_count{{{_HERE}}}) or vector(0)", "failed writes"),
-                        Query(f"sum(dm_relay_data_corruption{{{_HERE}}}) or vector(0)", "damaged events"),
+                    tuple(
+                        Query(f"sum(dm_relay_{name}{{{HERE}}}){or_zero()}", text)
+                        for name, text in (
+                            ("read_error_count", "lost connections"),
+                            ("write_error_count", "failed writes"),
+                            ("data_corruption", "damaged events"),
+                        )
                     ),
-                ),
-                Panel(
-                    "Purge risk",
-                    "none",
-                    (Query(f"max by (reader) (dm_worker_upstream_purge_risk{{{_HERE}}}) or vector(0)", "{{reader}}"),),
-                    "1: the upstream will purge a file that is needed, 2: it has.",
+                    "Since the relay's start.",
+                    counts=True,
+                    width=6,
                 ),
             ),
         ),
     ),
 )
 
-DASHBOARDS = (OVERVIEW, TASK, WORKER)
+DASHBOARDS = (OVERVIEW, ONE_TASK, WORKER)
 
 
 def main(folder: Path = FOLDER) -> None:

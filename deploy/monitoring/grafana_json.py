@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-_COLUMNS, _HEIGHT = 24, 8
+_COLUMNS = 24
+#: A wide band of colour for what is counted at a time, without lines between.
+_BARS = {"drawStyle": "bars", "lineWidth": 0, "barWidthFactor": 1, "fillOpacity": 80}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """``unit`` is one of Grafana's; ``kind`` its type of panel. ``stacked``: series add up."""
+    """``unit`` is one of Grafana's; ``kind`` its type of panel. ``stacked``: series add up; ``bars``: as bands of
+    ``colors`` (series → colour). ``spans``: a line leads over the times without a value. ``counts``: whole numbers from
+    0 on; ``shares``: parts of 1. ``names``: what numbers stand for. ``limits``: from each value on, another colour."""
 
     title: str
     unit: str
@@ -29,7 +33,15 @@ class Panel:
     text: str = ""
     kind: str = "timeseries"
     width: int = 8
+    height: int = 8
     stacked: bool = False
+    bars: bool = False
+    spans: bool = False
+    counts: bool = False
+    shares: bool = False
+    names: tuple[tuple[int, str], ...] = ()
+    limits: tuple[tuple[float, str], ...] = ()
+    colors: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +87,57 @@ def _panels(rows: Sequence[tuple[str, tuple[Panel, ...]]]) -> Iterator[dict[str,
         number += 1
         yield {"id": number, "type": "row", "title": title, "collapsed": False, "panels": [],
                "gridPos": {"x": 0, "y": top, "w": _COLUMNS, "h": 1}}  # fmt: skip
-        top, left = top + 1, 0
+        top, left, height = top + 1, 0, 0
         for panel in panels:
             number += 1
             if left + panel.width > _COLUMNS:
-                top, left = top + _HEIGHT, 0
-            yield _panel(number, panel, {"x": left, "y": top, "w": panel.width, "h": _HEIGHT})
-            left += panel.width
-        top += _HEIGHT
+                top, left, height = top + height, 0, 0
+            yield _panel(number, panel, {"x": left, "y": top, "w": panel.width, "h": panel.height})
+            left, height = left + panel.width, max(height, panel.height)
+        top += height
 
 
 def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
-    custom = {"stacking": {"mode": "normal"}, "fillOpacity": 30} if panel.stacked else {}
     targets = [
         {"refId": chr(ord("A") + i), "datasource": _SOURCE, "expr": query.expr, "legendFormat": query.legend}
         for i, query in enumerate(panel.queries)
     ]
+    overrides = [
+        {"matcher": {"id": "byName", "options": series},
+         "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}]}
+        for series, color in panel.colors
+    ]  # fmt: skip
     return {
         "id": number, "type": panel.kind, "title": panel.title, "description": panel.text, "datasource": _SOURCE,
-        "gridPos": place, "targets": targets,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom}, "overrides": []},
+        "gridPos": place, "targets": targets, "fieldConfig": {"defaults": _defaults(panel), "overrides": overrides},
+        "options": {"graphMode": "none", "reduceOptions": {"calcs": ["lastNotNull"]}} if panel.kind == "stat" else {},
     }  # fmt: skip
+
+
+def _defaults(panel: Panel) -> dict[str, Any]:
+    custom: dict[str, Any] = {"fillOpacity": 30} if panel.stacked else {}
+    if panel.stacked:
+        custom["stacking"] = {"mode": "normal", "group": "A"}
+    if panel.bars:
+        custom |= _BARS
+    if panel.spans:
+        custom["spanNulls"] = True
+    found: dict[str, Any] = {"unit": panel.unit, "min": 0}
+    if panel.counts or panel.names:
+        # A large number has a K or M, and a part of it then.
+        found |= {"decimals": 0} if panel.unit == "none" else {}
+    if panel.counts:
+        # Else an axis of zeros reaches to 100.
+        custom["axisSoftMax"] = 1
+    if panel.shares:
+        found["max"] = 1
+    if panel.names:
+        texts = {str(value): {"text": text, "index": index} for index, (value, text) in enumerate(panel.names)}
+        found["mappings"] = [{"type": "value", "options": texts}]
+        found |= {"min": panel.names[0][0], "max": panel.names[-1][0]}
+    if panel.limits:
+        steps = [{"value": None, "color": "green"}]
+        found["thresholds"] = {
+            "mode": "absolute", "steps": steps + [{"value": value, "color": color} for value, color in panel.limits],
+        }  # fmt: skip
+    return {**found, "custom": custom}

@@ -19,6 +19,7 @@ from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError, new
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
+from pkg.ha.keys import LEADER_PREFIX
 from pkg.process.dies_with_parent import dying_with_parent
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
@@ -36,6 +37,8 @@ _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 10.0
 #: After a member has run this long (seconds), the backoff starts again from its first pause.
 _LIVED_WELL = 60.0
+#: The revision of an etcd in which no key was ever written.
+_EMPTY_REVISION = 1
 _HEAD_LINES = 3
 _TAIL_LINES = 17
 _JOIN_FILE = "join"
@@ -73,7 +76,7 @@ class EmbeddedEtcd:
         """Starts the member and waits until it has a leader.
 
         Raises 38040 if it cannot join the cluster, 38038 if it ends, is not ready within ``timeout`` seconds, or
-        ``should_stop`` returns true.
+        ``should_stop`` returns true; 42501 if it refuses the password.
         """
         security = self._config.security
         if security and security.cert_allowed_cn:
@@ -89,6 +92,7 @@ class EmbeddedEtcd:
         ).start()
         try:
             self._wait_ready(timeout, should_stop)
+            self._protect()
         except DMError:
             self.stop()
             raise
@@ -128,7 +132,7 @@ class EmbeddedEtcd:
         config = self._config
         urls = tuple(url.strip() for url in config.advertise_peer_urls.split(","))
         endpoints = fetch_endpoints(config.join_addresses, config.security)
-        with EtcdClient(endpoints, tls=config.security) as client:
+        with EtcdClient(endpoints, tls=config.security, user=config.etcd_user) as client:
             members = client.member_list()
             if not _added_before(members, urls):
                 _check_joinable(members, config.name, urls)
@@ -191,6 +195,23 @@ class EmbeddedEtcd:
                 if time.monotonic() > deadline:
                     raise self._start_error(f"etcd is not ready after {timeout:.0f} s: {problem}")
                 time.sleep(_READY_POLL)
+
+    def _protect(self) -> None:
+        """Has a new cluster's etcd ask for the password. One that has data may have clients that know none yet."""
+        user = self._config.etcd_user
+        if user is None:
+            return
+        with EtcdClient(self.client_endpoints, tls=self._config.security, user=user) as client:
+            if client.asks_for_password():
+                return
+            if client.get_prefix(LEADER_PREFIX)[1] > _EMPTY_REVISION:
+                log.warning(
+                    "etcd asks for no password although etcd-username is set: its data is older than this setting;"
+                    " docs/runbooks.md says how to set one"
+                )
+                return
+            client.require_password(user)
+            log.info("etcd asks for a password from now on", user=user.name)
 
     def _start_error(self, message: str) -> DMError:
         return new(

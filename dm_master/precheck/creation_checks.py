@@ -26,8 +26,9 @@ from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.task_setup.server_steps import known_defaults
 from dm_master.task_setup.task_split import target_session
 from pkg.config.model import TaskConfig
-from pkg.ddl import parse, with_collations
+from pkg.ddl import Dialect, parse, with_collations
 from pkg.ddl.creation import creation_text, creation_words
+from pkg.ddl.target_collations import TargetCollations
 from pkg.errors import DMError
 from pkg.mysql.connection import connect, error_number, is_retryable
 from pkg.mysql.introspect import list_all_tables, query, server_info, show_create, show_create_if_there, variable
@@ -47,11 +48,11 @@ _NO_TRIAL = frozenset({1044, 1142, 1227, 1295, 1410, 1461, 8121})
 
 
 class CreationTrial:
-    """Asks the target over a connection that has the session of a load. ``known``: the target's collations."""
+    """Asks the target over a connection that has the session of a load. ``collations``: the target's."""
 
-    def __init__(self, conn: Connection[Any], known: Sequence[str], schemas: Iterable[str]) -> None:
+    def __init__(self, conn: Connection[Any], collations: TargetCollations, schemas: Iterable[str]) -> None:
         self._conn = conn
-        self.known = known
+        self.collations = collations
         self.family = server_info(conn).flavor
         #: Whether the tables are created; otherwise their statements are prepared.
         self.creates = variable(conn, _IN_MEMORY) is not None
@@ -102,7 +103,7 @@ class CreationTrial:
                 raise
             if error_number(exc) not in _NO_TRIAL:
                 return TrialAnswer(error_number(exc), str(exc.args[1]))
-        return creation_trial.unknown_collation(text, self.known)
+        return creation_trial.unknown_collation(text, self.collations.known)
 
     def _warnings(self) -> tuple[tuple[int, str], ...]:
         rows = query(self._conn, "SHOW WARNINGS")
@@ -130,6 +131,7 @@ def check_creations(
 ) -> list[CheckFinding]:
     """What the target says of each table that the task's full copy creates. Raises pymysql.Error and DMError."""
     known = sorted(set(fetch_collations(target.conn).values()))
+    collations = TargetCollations.of(known, task.target_collations)
     findings: list[CheckFinding] = []
     taken: list[tuple[_Creation, TrialAnswer]] = []
     in_part = False
@@ -137,13 +139,13 @@ def check_creations(
         creations, problems = _creations(task, upstream, tables)
         session = dict(target_session(known_defaults(target.conn), upstream.variable("sql_mode"), task))
         session["foreign_key_checks"] = "0"
-        answers = _Answers(task, session, known)
-        problems += answers.of(creations) + _refused_schemas(upstream, target, known)
+        answers = _Answers(task, session, collations)
+        problems += answers.of(creations) + _refused_schemas(upstream, target, collations)
         certain = upstream.starts_now(target)
         findings += problems if certain else [replace(one, severity="warn") for one in problems]
         taken += answers.taken
         in_part |= answers.in_part
-    return [*findings, *_doubts(target, taken, known), *_checked_in_part(target, in_part)]
+    return [*findings, *_doubts(target, taken, collations), *_checked_in_part(target, in_part)]
 
 
 def _existing(target: InspectedServer) -> Callable[[TableId], bool]:
@@ -196,10 +198,10 @@ def _creations(
 class _Answers:
     """What the target says of tables, asked over several connections at a time: each answer is a round trip or two."""
 
-    def __init__(self, task: TaskConfig, session: Mapping[str, str], known: Sequence[str]) -> None:
+    def __init__(self, task: TaskConfig, session: Mapping[str, str], collations: TargetCollations) -> None:
         self._task = task
         self._session = session
-        self._known = known
+        self._collations = collations
         self.taken: list[tuple[_Creation, TrialAnswer]] = []
         #: Whether the target's user may not create the tables to try.
         self.in_part = False
@@ -220,7 +222,7 @@ class _Answers:
         with contextlib.closing(
             connect(target, scope="downstream", session=self._session, read_timeout=QUERY_TIMEOUT)
         ) as conn:
-            trial = CreationTrial(conn, self._known, schemas)
+            trial = CreationTrial(conn, self._collations, schemas)
             creates = trial.creates
             found = [(creation, *_ask(trial, creation)) for creation in creations]
             self.in_part |= creates and not trial.creates
@@ -237,7 +239,7 @@ def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[C
             create = creation_text(
                 create, schema=creation.source[0], flavor=creation.flavor, route=lambda *_: creation.target
             )
-            create = creation_words(create, trial.family).statements[-1]
+            create = creation_words(create, creation.flavor, trial.family, trial.collations).statements[-1]
         except DMError as exc:
             return answer, [replace(from_error(exc), subject=creation.subject)]
         text, answer = trial.ask(create)
@@ -247,32 +249,39 @@ def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[C
         if not trial.has_tiflash:
             findings.append(creation_trial.needs_tiflash(creation.subject, indexes))
         text, answer = trial.ask(plain)
+    if answer.taken and not trial.creates and trial.family == "mysql":
+        answer = creation_trial.whole_value_key(creation.info)
     if not answer.taken:
-        findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, trial.known))
+        known = sorted(trial.collations.known)
+        findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, known))
     return answer, findings
 
 
-def _refused_schemas(upstream: InspectedUpstream, target: InspectedServer, known: Sequence[str]) -> list[CheckFinding]:
+def _refused_schemas(
+    upstream: InspectedUpstream, target: InspectedServer, collations: TargetCollations
+) -> list[CheckFinding]:
     """Schemas that the load creates with a collation that the target lacks."""
+    known, dialect = sorted(collations.known), Dialect.of("", upstream.info.flavor)
     there = {str(row[0]).lower() for row in query(target.conn, "SHOW DATABASES")}
     found = []
     for schema in sorted({schema for schema, _ in upstream.tables}):
         name = upstream.rules.router.route(schema, "")[0]
         if name.lower() not in there:
-            answer = creation_trial.unknown_collation(show_create(upstream.conn, schema), known)
+            create = collations.in_text(show_create(upstream.conn, schema), dialect)
+            answer = creation_trial.unknown_collation(create, known)
             if not answer.taken:
                 found.append(creation_trial.refused_schema(upstream.subtask.source_id, name, answer, known))
     return found
 
 
 def _doubts(
-    target: InspectedServer, taken: Sequence[tuple[_Creation, TrialAnswer]], known: Sequence[str]
+    target: InspectedServer, taken: Sequence[tuple[_Creation, TrialAnswer]], collations: TargetCollations
 ) -> list[CheckFinding]:
     """What becomes of tables that the target takes."""
     infos = [(creation, creation.info) for creation, _ in taken if creation.info is not None]
     return [
         *creation_trial.changed((creation.target, answer) for creation, answer in taken),
-        *creation_trial.lost_collations(((creation.subject, info) for creation, info in infos), known),
+        *creation_trial.lost_collations(((creation.subject, info) for creation, info in infos), collations),
         *creation_trial.long_rows(((creation.target, info) for creation, info in infos), _most_bytes(target)),
     ]
 

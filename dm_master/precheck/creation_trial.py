@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dm_master.precheck.result import CheckFinding, fail, warn
+from pkg.ddl.target_collations import TargetCollations, nearest
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
@@ -49,6 +50,7 @@ _LARGEST: Mapping[str, int] = {
     "longblob": 1 << 32, "json": 1 << 30,
 }  # fmt: skip
 _BYTES_OF_A_CHARACTER = 4
+_WHOLE = frozenset(f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +96,31 @@ def unknown_collation(text: str, known: Iterable[str]) -> TrialAnswer:
     return TrialAnswer()
 
 
+def whole_value_key(info: TableInfo | None) -> TrialAnswer:
+    """The answer of a MySQL to unique keys over whole TEXT or BLOB columns, which MariaDB hashes: a statement that is
+    prepared only does not show it."""
+    for index in info.unique_keys if info is not None else ():
+        for part in index.parts:
+            column = info.column(part.column) if info is not None else None
+            if column is not None and not part.length and column.type_name in _WHOLE:
+                text = f"BLOB/TEXT column '{column.name}' used in key specification without a key length"
+                return TrialAnswer(1170, f"{text} (unique key {index.name})")
+    return TrialAnswer()
+
+
 def refused_schema(source_id: str, schema: str, answer: TrialAnswer, known: Iterable[str]) -> CheckFinding:
     """The failure for a schema that the target refuses."""
     return fail(
         f"the target does not take the schema {quote(schema)}: Error {answer.number}: {answer.text}",
-        f"Create the schema at the target by hand. {_instead(answer.text, known)}".strip(),
+        f"Create the schema at the target by hand. {_instead(answer.text, known)}{_choice(answer.text, known)}".strip(),
         subject=source_id,
     )
 
 
 def refusal(subject: str, target: TableId, text: str, answer: TrialAnswer, collations: Iterable[str]) -> CheckFinding:
     """The failure for a table that the target refuses. ``collations``: those that it has."""
-    known = _instead(answer.text, collations) if answer.number in _UNKNOWN else ""
+    names = _instead(answer.text, collations), _choice(answer.text, collations)
+    known = "".join(names) if answer.number in _UNKNOWN else ""
     return fail(
         f"the target does not take the table {qualified(*target)}: Error {answer.number}: "
         f"{' '.join(answer.text.split())[:_LENGTH]}{_blamed(text, answer)}",
@@ -137,6 +152,18 @@ def _instead(text: str, collations: Iterable[str]) -> str:
     return f"The target has the charsets {', '.join(charsets)}." if charsets else ""
 
 
+def _choice(text: str, collations: Iterable[str]) -> str:
+    """What to write into the task file for the collation that the text names in quotes; '' where nothing helps."""
+    name = _UNKNOWN_NAME.search(text)
+    like = nearest(name[1], collations) if name and "_" in name[1] else ""
+    if name is None or not like:
+        return ""
+    return (
+        f" Or write target-collations: {{{name[1].lower()}: {like}}} into the task file, for all tables: texts then "
+        f"compare and sort by {like}, the most similar one."
+    )
+
+
 def _older(name: str) -> str:
     """utf8mb3, and its collations, under their older names."""
     return re.sub(r"^utf8mb3(?=_|$)", "utf8", name.lower())
@@ -155,13 +182,13 @@ def needs_tiflash(subject: str, names: Sequence[str]) -> CheckFinding:
     )
 
 
-def lost_collations(tables: Iterable[tuple[str, TableInfo]], collations: Iterable[str]) -> list[CheckFinding]:
+def lost_collations(tables: Iterable[tuple[str, TableInfo]], collations: TargetCollations) -> list[CheckFinding]:
     """Warnings about collations that the texts leave out and the target lacks. ``tables``: subject and structure."""
-    known = {_older(name) for name in collations}
+    known = {_older(name) for name in collations.known}
     found: dict[str, list[str]] = {}
     for subject, info in tables:
         for collation in sorted({column.collation for column in info.columns if column.collation}):
-            if _older(collation) not in known:
+            if _older(collations.name_of(collation)) not in known:
                 columns = ", ".join(column.name for column in info.columns if column.collation == collation)
                 found.setdefault(collation, []).append(f"{subject} ({columns})")
     return [

@@ -62,7 +62,8 @@ def check_binlog_format(upstream: InspectedUpstream) -> list[CheckFinding]:
 def check_binlog_row_image(upstream: InspectedUpstream) -> list[CheckFinding]:
     value = upstream.variable("binlog_row_image").upper()
     # Servers older than this variable always write whole rows.
-    if value in ("FULL", ""):
+    # FULL_NODUP (MariaDB 11.4) leaves out after an update what it has before it.
+    if value in ("FULL", "FULL_NODUP", ""):
         return []
     return [
         fail(

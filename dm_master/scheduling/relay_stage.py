@@ -1,7 +1,7 @@
 """Which sources have a relay, which worker pulls it, and its desired stage. Pure decisions on a :class:`Topology`.
 
-A relay follows its source from worker to worker (``enable-relay`` in the source's configuration), or stays with workers
-that ``start-relay`` named, as long as the source is bound to one of them.
+A relay follows its source from worker to worker (``enable-relay`` in the source's configuration), or stays with the
+workers that ``start-relay`` named. Each of these pulls a copy of its own, whether it serves the source or not.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dm_master.scheduling.source_binding import balanced
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.config.codec import decode_source, encode_source
 from pkg.config.model import SourceConfig
@@ -29,7 +30,7 @@ def put_stage(source: str, stage: str) -> Put:
 def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     """Starts a source's relay, on the worker that serves it or on ``workers`` only. A relay that runs is not changed.
 
-    Raises 46008, 46004, 46020 (the worker has another relay), 46021 (it does not serve the source), and 46028 or 46030
+    Raises 46008, 46004, 46020 (the worker has another relay), 46021 (it serves another source), and 46028 or 46030
     when the relay was started the other way.
     """
     config = _config(state, source)
@@ -50,7 +51,7 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
 
 
 def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
-    """Stops a source's relay, or that of ``workers``.
+    """Stops a source's relay, or that of ``workers``. A worker that becomes free may get a source that waits.
 
     Raises 46008, 46022 (a worker does not pull it), and 46029 or 46031 when the relay was started the other way.
     """
@@ -74,7 +75,7 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
             workaround="`list-member --worker` shows what each worker does.",
         )
     ops: list[EtcdOperation] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
-    return Plan((*ops, *(_delete_stage(state, source) if set(named) <= set(workers) else [])))
+    return balanced(state, [*ops, *(_delete_stage(state, source) if set(named) <= set(workers) else [])])
 
 
 def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
@@ -96,6 +97,14 @@ def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
 
 def named_workers(state: Topology, source: str) -> list[str]:
     return sorted(worker for worker, of in state.relay_workers.items() if of == source)
+
+
+def pulling_workers(state: Topology, source: str) -> list[str]:
+    """The workers that are to pull the relay log of ``source``: those that were named, else the one that serves it."""
+    if source not in state.relay_stages:
+        return []
+    served_by = state.worker_of(source)
+    return named_workers(state, source) or ([served_by] if served_by else [])
 
 
 def _config(state: Topology, source: str) -> SourceConfig:
@@ -132,12 +141,13 @@ def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
             f"these workers {', '.join(busy)} pull the relay of another source",
             workaround="Stop that relay with `stop-relay` first.",
         )
-    wrong = sorted(worker for worker in set(workers) if state.bounds.get(worker) != source)
+    wrong = sorted(worker for worker in set(workers) if state.bounds.get(worker, source) != source)
     if wrong:
         raise new(
             Code.SchedulerRelayWorkersWrongBound,
-            f"these workers {', '.join(wrong)} do not serve source {source}",
-            workaround="Name the worker that the source is bound to, or none: the relay then follows the source.",
+            f"these workers {', '.join(wrong)} serve another source than {source}",
+            workaround="Name the worker that the source is bound to, and workers that `list-member --worker` shows as "
+            "free; or name none: the relay then follows the source.",
         )
     return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
 

@@ -173,6 +173,11 @@ class Scheduler:
         """Sets the desired stage, ``Running`` or ``Paused``. Raises 46011 or 46012."""
         self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
 
+    def relay_workers(self, source_id: str) -> list[WorkerState]:
+        """The workers that are to pull the source's relay log, by name; none when it has no relay."""
+        state = self._state()
+        return [_worker_state(state, name) for name in relay_stage.pulling_workers(state, source_id)]
+
     # --- workers ---
 
     def register_worker(self, name: str, addr: str) -> None:
@@ -186,15 +191,7 @@ class Scheduler:
     def workers(self) -> list[WorkerState]:
         """All registered workers by name."""
         state = self._state()
-        return [
-            WorkerState(
-                name,
-                info.addr,
-                state.worker_stage(name),
-                state.bounds.get(name) or state.relay_workers.get(name, ""),
-            )
-            for name, info in sorted(state.workers.items())
-        ]
+        return [_worker_state(state, name) for name in sorted(state.workers)]
 
     # --- tasks ---
 
@@ -394,6 +391,11 @@ class Scheduler:
                 (worker,) = keys.BOUND.names(op.key)
                 source = self._topology.bounds.get(worker, "")
                 log.info("bound source to worker" if source else "unbound worker", worker=worker, source=source)
+
+
+def _worker_state(state: Topology, name: str) -> WorkerState:
+    source = state.bounds.get(name) or state.relay_workers.get(name, "")
+    return WorkerState(name, state.workers[name].addr, state.worker_stage(name), source)
 
 
 def _synced(mirrors: Sequence[PrefixMirror], timeout: float = 0) -> bool:

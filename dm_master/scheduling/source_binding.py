@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dm_master.scheduling.topology import Plan, Topology
@@ -35,7 +35,7 @@ def add_source(state: Topology, source: str, text: str, worker: str = "", *, rel
     if worker:
         _check_bindable(state, source, worker)
         ops += _bind(source, worker)
-    plan = _balanced(state, ops)
+    plan = balanced(state, ops)
     unbound = state.after(plan.ops).worker_of(source) is None
     return replace(plan, message=NO_FREE_WORKER if unbound else "")
 
@@ -65,7 +65,7 @@ def remove_source(state: Topology, source: str) -> Plan:
     ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]
     message = "" if worker else STOPPED_UNBOUND
     orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
-    return replace(_balanced(state, ops), message=message, side_ops=(orders,))
+    return replace(balanced(state, ops), message=message, side_ops=(orders,))
 
 
 def transfer_source(state: Topology, source: str, worker: str) -> Plan:
@@ -91,7 +91,7 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
             workaround="Wait until the load is complete (`query-status`), or stop the task first.",
         )
     ops: list[EtcdOperation] = [Delete(keys.BOUND.key(former))] if former else []
-    return _balanced(state, [*ops, *_bind(source, worker)])
+    return balanced(state, [*ops, *_bind(source, worker)])
 
 
 # --- decisions about workers ---
@@ -108,7 +108,7 @@ def register_worker(state: Topology, worker: str, address: str) -> Plan:
         )
     if known is not None:
         return Plan()
-    return _balanced(state, [Put(keys.WORKER.key(worker), WorkerInfo(worker, address).to_json())])
+    return balanced(state, [Put(keys.WORKER.key(worker), WorkerInfo(worker, address).to_json())])
 
 
 def remove_worker(state: Topology, worker: str) -> Plan:
@@ -127,7 +127,11 @@ def remove_worker(state: Topology, worker: str) -> Plan:
         (keys.RELAY_WORKER, state.relay_workers),
     ):
         ops += [Delete(family.key(worker))] if worker in entries else []
-    return _balanced(state, ops)
+    relayed = state.relay_workers.get(worker, "")
+    if relayed in state.relay_stages and list(state.relay_workers.values()).count(relayed) == 1:
+        # No worker is named any more: with its stage the relay would follow the source.
+        ops.append(Delete(keys.RELAY_STAGE.key(relayed)))
+    return balanced(state, ops)
 
 
 def rebalance(state: Topology) -> Plan:
@@ -212,7 +216,7 @@ def _broken_bounds(state: Topology) -> list[str]:
     return broken
 
 
-def _balanced(state: Topology, ops: list[EtcdOperation]) -> Plan:
+def balanced(state: Topology, ops: Sequence[EtcdOperation]) -> Plan:
     """``ops`` with the changes of bindings that follow from them."""
     return Plan(_once_per_key([*ops, *rebalance(state.after(ops)).ops]))
 

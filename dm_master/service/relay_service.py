@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dm_master.scheduling.scheduler import WorkerState
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.workers.source_workers import ask_workers
-from dm_master.workers.stage_wait import relay_reaches, wait_for_all
+from dm_master.workers.source_workers import ask_relays, success
+from dm_master.workers.stage_wait import relay_reaches, wait_for_relays
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
@@ -38,12 +39,7 @@ class RelayService:
             raise _invalid(request.op, "start-relay, stop-relay")
         operate, stage = operations[request.op]
         operate(request.source, workers)
-        if self._cluster.scheduler.bound_worker(request.source) is None:
-            # The worker that the source is bound to later reads the desired stage.
-            away = worker_pb.CommonWorkerResponse(result=True, msg=_OFFLINE, source=request.source)
-            return pb.OperateRelayResponse(result=True, sources=[away])
-        answers = self._await([request.source], stage)
-        return pb.OperateRelayResponse(result=True, sources=answers)
+        return pb.OperateRelayResponse(result=True, sources=self._await([request.source], stage, workers))
 
     def switch_relay(self, request: pb.OperateWorkerRelayRequest) -> pb.OperateWorkerRelayResponse:
         """pause-relay and resume-relay."""
@@ -64,12 +60,32 @@ class RelayService:
             inactive=request.inactive, time=request.time, filename=request.filename, subDir=request.subDir
         )
         sources = sorted(set(request.sources))
-        answers = ask_workers(self._cluster, sources, "PurgeRelay", order, timeout=PURGE_TIMEOUT)
+        answers = ask_relays(self._cluster, sources, "PurgeRelay", order, timeout=PURGE_TIMEOUT)
         return pb.PurgeWorkerRelayResponse(result=True, sources=answers)
 
-    def _await(self, sources: Sequence[str], stage: worker_pb.Stage) -> list[worker_pb.CommonWorkerResponse]:
+    def _await(
+        self, sources: Sequence[str], stage: worker_pb.Stage, workers: Sequence[str] = ()
+    ) -> list[worker_pb.CommonWorkerResponse]:
+        """One answer for each of ``workers``; when empty, for each worker that pulls the relay log of a source, or
+        would if the relay were not stopped."""
+        relays, away = [], []
+        for source in sorted(set(sources)):
+            found = self._named(workers) or self._cluster.scheduler.relay_workers(source) or self._serving(source)
+            relays += [(source, worker) for worker in found]
+            # The worker that the source is bound to later reads the desired stage.
+            away += [] if found else [success(source, msg=_OFFLINE)]
         expected = f"the relay is {worker_pb.Stage.Name(stage)}"
-        return wait_for_all(self._cluster, sources, "", relay_reaches(stage), expected)
+        return [*wait_for_relays(self._cluster, relays, relay_reaches(stage), expected), *away]
+
+    def _named(self, workers: Sequence[str]) -> list[WorkerState]:
+        return [worker for worker in self._cluster.scheduler.workers() if worker.name in workers]
+
+    def _serving(self, source: str) -> list[WorkerState]:
+        return [
+            worker
+            for worker in self._cluster.scheduler.workers()
+            if worker.stage == "bound" and worker.source == source
+        ]
 
 
 def _invalid(op: int, known: str) -> DMError:

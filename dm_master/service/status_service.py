@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.shardddl.lock_answers import add_locks
 from dm_master.shardddl.lock_registry import LockRegistry
-from dm_master.workers.source_workers import ask_statuses
+from dm_master.workers.source_workers import ask_relay_statuses, ask_statuses
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -32,6 +32,10 @@ class StatusService:
                 return pb.QueryStatusListResponse(msg=f"task {request.name} has no source or not exist")
         answers = ask_statuses(self._cluster, sorted(set(sources)), request.name, profile=request.profile)
         self._add_locks(answers)
+        # As in DM: a status of named sources is also that of the idle workers that pull their relay logs.
+        answers += ask_relay_statuses(self._cluster, sorted(set(request.sources)))
+        # The worker that serves a source comes first.
+        answers.sort(key=lambda answer: answer.sourceStatus.source)
         return pb.QueryStatusListResponse(result=True, sources=answers)
 
     def _add_locks(self, answers: Sequence[worker_pb.QueryStatusResponse]) -> None:

@@ -62,6 +62,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         timezone=task.timezone,
         case_sensitive=task.case_sensitive or source.case_sensitive,
         collation_compatible=task.collation_compatible,
+        target_collations=task.target_collations,
         online_ddl=task.online_ddl,
         shadow_table_rules=task.shadow_table_rules,
         trash_table_rules=task.trash_table_rules,

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from dm_master.scheduling.scheduler import Scheduler
+from dm_master.scheduling.scheduler import Scheduler, WorkerState
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
 from pkg.errors import Code, DMError
+from pkg.ha.records import WorkerInfo
 from pkg.pb import dmworker_pb2 as worker_pb
 
 
@@ -53,6 +54,29 @@ def ask_workers(
         return list(pool.map(ask, sources))
 
 
+def ask_relays(
+    cluster: ClusterView, sources: Sequence[str], method: str, request: Message, *, timeout: float | None = None
+) -> list[worker_pb.CommonWorkerResponse]:
+    """Sends the same request to all workers that pull the relay logs of ``sources``, one answer each; to the worker
+    that serves a source without a relay."""
+
+    def ask(source: str, worker: WorkerState) -> worker_pb.CommonWorkerResponse:
+        try:
+            answer: worker_pb.CommonWorkerResponse = cluster.workers.call(worker.addr, method, request, timeout=timeout)
+        except DMError as exc:
+            return failure(source, str(exc), worker.name)
+        answer.source, answer.worker = source, worker.name
+        return answer
+
+    relays = [(source, worker) for source in sources for worker in cluster.scheduler.relay_workers(source)]
+    without = [source for source in sources if not cluster.scheduler.relay_workers(source)]
+    answers = ask_workers(cluster, without, method, request, timeout=timeout)
+    if relays:
+        with ThreadPoolExecutor(min(len(relays), _MOST_AT_ONCE), thread_name_prefix="ask") as pool:
+            answers += pool.map(lambda relay: ask(*relay), relays)
+    return sorted(answers, key=lambda answer: (answer.source, answer.worker))
+
+
 def success(source: str, worker: str = "", msg: str = "") -> worker_pb.CommonWorkerResponse:
     return worker_pb.CommonWorkerResponse(result=True, msg=msg, source=source, worker=worker)
 
@@ -82,6 +106,31 @@ def ask_statuses(
         return list(pool.map(lambda source: _ask_status(cluster, source, request, timeout), sources))
 
 
+def ask_relay_statuses(cluster: ClusterView, sources: Sequence[str]) -> list[worker_pb.QueryStatusResponse]:
+    """The status from the workers that pull the relay logs of ``sources`` without serving them."""
+    request = worker_pb.QueryStatusRequest(relayWorker=True)
+    idle = [
+        (source, worker)
+        for source in sources
+        for worker in cluster.scheduler.relay_workers(source)
+        if worker.stage != "bound"
+    ]
+    if not idle:
+        return []
+    with ThreadPoolExecutor(min(len(idle), _MOST_STATUSES_AT_ONCE), thread_name_prefix="status") as pool:
+        return list(pool.map(lambda relay: _ask_relay_status(cluster, relay[0], relay[1], request), idle))
+
+
+def _ask_relay_status(
+    cluster: ClusterView, source: str, worker: WorkerState, request: worker_pb.QueryStatusRequest
+) -> worker_pb.QueryStatusResponse:
+    status = worker_pb.SourceStatus(source=source, worker=worker.name)
+    if worker.stage == "offline":
+        msg = f"worker {worker.name} is offline: it pulls the relay log of source {source} when it is back"
+        return worker_pb.QueryStatusResponse(msg=msg, sourceStatus=status)
+    return _status_of(cluster, worker, request, status, None)
+
+
 def _ask_status(
     cluster: ClusterView, source: str, request: worker_pb.QueryStatusRequest, timeout: float | None
 ) -> worker_pb.QueryStatusResponse:
@@ -91,14 +140,22 @@ def _ask_status(
             msg=f"source {source} is not bound to a worker, please use `list-member` to see which workers are free",
             sourceStatus=worker_pb.SourceStatus(source=source, worker="source not bound"),
         )
+    return _status_of(cluster, worker, request, worker_pb.SourceStatus(source=source, worker=worker.name), timeout)
+
+
+def _status_of(
+    cluster: ClusterView,
+    worker: WorkerInfo | WorkerState,
+    request: worker_pb.QueryStatusRequest,
+    whose: worker_pb.SourceStatus,
+    timeout: float | None,
+) -> worker_pb.QueryStatusResponse:
     try:
         answer: worker_pb.QueryStatusResponse = cluster.workers.call(
             worker.addr, "QueryStatus", request, timeout=timeout
         )
     except DMError as exc:
-        status = worker_pb.SourceStatus(source=source, worker=worker.name)
-        return worker_pb.QueryStatusResponse(msg=str(exc), sourceStatus=status)
+        return worker_pb.QueryStatusResponse(msg=str(exc), sourceStatus=whose)
     # A worker that has just received the source may not name it yet.
-    answer.sourceStatus.source = source
-    answer.sourceStatus.worker = worker.name
+    answer.sourceStatus.MergeFrom(whose)
     return answer

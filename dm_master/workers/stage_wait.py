@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from dm_master.scheduling.scheduler import WorkerState
 from dm_master.workers.source_workers import ClusterView, failure, success
 from pkg import errors
 from pkg.errors import Code, DMError
+from pkg.ha.records import WorkerInfo
 from pkg.pb import dmworker_pb2 as pb
 
 #: Seconds to wait for one source, and between two queries of its status.
@@ -23,6 +25,9 @@ STALE_FAILURE_TIMEOUT = 2.0
 StageCheckResult = tuple[bool, str]
 #: Judges a source's status, which is None when no worker serves the source.
 StageCheck = Callable[[str, pb.QueryStatusResponse | None], StageCheckResult]
+#: Asks for a status, within some seconds: the worker's name (empty if there is none to ask), its answer if it gave one,
+#: and a description of it.
+_Ask = Callable[[float], tuple[str, pb.QueryStatusResponse | None, str]]
 
 
 def wait_for_all(
@@ -33,18 +38,38 @@ def wait_for_all(
     names = sorted(sources)
     if not names:
         return []
+
+    def wait(source: str) -> pb.CommonWorkerResponse:
+        return _wait_for(lambda timeout: _ask(cluster, source, task, timeout), source, check, expected)
+
     with ThreadPoolExecutor(min(len(names), 32), thread_name_prefix="expect") as pool:
-        return list(pool.map(lambda source: _wait_for(cluster, source, task, check, expected), names))
+        return list(pool.map(wait, names))
 
 
-def _wait_for(
-    cluster: ClusterView, source: str, task: str, check: StageCheck, expected: str
-) -> pb.CommonWorkerResponse:
+def wait_for_relays(
+    cluster: ClusterView, relays: Sequence[tuple[str, WorkerState]], check: StageCheck, expected: str
+) -> list[pb.CommonWorkerResponse]:
+    """As :func:`wait_for_all` for the relays of (source, worker): one answer each, in their order. Workers that are
+    offline follow when they return."""
+
+    def wait(source: str, worker: WorkerState) -> pb.CommonWorkerResponse:
+        if worker.stage == "offline":
+            return success(source, worker.name, f"source relay is operated but worker {worker.name} is offline")
+        request = pb.QueryStatusRequest(relayWorker=True)
+        return _wait_for(lambda timeout: _ask_worker(cluster, worker, request, timeout), source, check, expected)
+
+    if not relays:
+        return []
+    with ThreadPoolExecutor(min(len(relays), 32), thread_name_prefix="expect") as pool:
+        return list(pool.map(lambda relay: wait(*relay), relays))
+
+
+def _wait_for(ask: _Ask, source: str, check: StageCheck, expected: str) -> pb.CommonWorkerResponse:
     began = time.monotonic()
     pause, moved = FIRST_PAUSE, False
     while True:
         remaining = began + STAGE_TIMEOUT - time.monotonic()
-        worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
+        worker, answer, seen = ask(max(remaining, FIRST_PAUSE))
         settled, problem = check(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)
@@ -67,11 +92,15 @@ def _wait_for(
 def _ask(
     cluster: ClusterView, source: str, task: str, timeout: float
 ) -> tuple[str, pb.QueryStatusResponse | None, str]:
-    """The worker's name (empty if the source is unbound), its answer if it gave one, and a description of it."""
     worker = cluster.scheduler.bound_worker(source)
     if worker is None:
         return "", None, "the source is not bound to a worker"
-    request = pb.QueryStatusRequest(name=task)
+    return _ask_worker(cluster, worker, pb.QueryStatusRequest(name=task), timeout)
+
+
+def _ask_worker(
+    cluster: ClusterView, worker: WorkerInfo | WorkerState, request: pb.QueryStatusRequest, timeout: float
+) -> tuple[str, pb.QueryStatusResponse | None, str]:
     try:
         answer: pb.QueryStatusResponse = cluster.workers.call(worker.addr, "QueryStatus", request, timeout=timeout)
     except DMError as exc:
@@ -82,8 +111,14 @@ def _ask(
 def _describe(answer: pb.QueryStatusResponse) -> str:
     if not answer.result:
         return answer.msg
-    stages = (f"{one.name} {pb.Stage.Name(one.stage)}" if one.name else one.msg for one in answer.subTaskStatus)
-    return ", ".join(stages) or "no sub task"
+    return ", ".join(_describe_subtask(one) for one in answer.subTaskStatus) or "no sub task"
+
+
+def _describe_subtask(subtask: pb.SubTaskStatus) -> str:
+    if not subtask.name:
+        return subtask.msg
+    text = f"{subtask.name} {pb.Stage.Name(subtask.stage)} in unit {pb.UnitType.Name(subtask.unit)}"
+    return f"{text}; the target executes {subtask.sync.targetDDL}" if subtask.sync.targetDDL else text
 
 
 def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus | None:
@@ -120,11 +155,14 @@ def is_gone(task: str) -> StageCheck:
 def relay_reaches(stage: pb.Stage) -> StageCheck:
     """Over when the source's relay is in ``stage`` (``Stopped``: does not exist), or when it failed on the way."""
 
-    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
-        if answer is None or not answer.result:
+    def check(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+        if answer is None:
             return False, ""
-        if not answer.sourceStatus.HasField("relayStatus"):
+        # A worker whose relay is stopped, and that serves no source, has no status to give.
+        if answer.sourceStatus.source != source or not answer.sourceStatus.HasField("relayStatus"):
             return stage == pb.Stopped, ""
+        if not answer.result:
+            return False, ""
         relay = answer.sourceStatus.relayStatus
         if relay.stage == stage:
             return True, ""

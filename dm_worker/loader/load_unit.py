@@ -258,7 +258,7 @@ class LoadUnit:
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-            create_schema(conn, creations, self._control.is_stopping)
+            create_schema(conn, creations, self._control.is_stopping, self._cfg.flavor, self._cfg.target_collations)
             self._check_engines(conn, {self._route(file.schema, file.table) for file in files})
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from dm_worker.loader.load_plan import DumpListing, unique_targets
 from dm_worker.loader.sql_file import first_statement
 from pkg import errors
 from pkg.ddl.creation import creation_text, creation_words
+from pkg.ddl.target_collations import TargetCollations
 from pkg.errors import Code
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import server_info, show_create_if_there
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
+from pkg.schema_tracker import fetch_collations
 
 Route = Callable[[str, str], tuple[str, str]]
 _EXISTS = frozenset({1007, 1050})
@@ -70,13 +72,21 @@ def create_statement(folder: Path, file: DumpFile) -> str:
     return text
 
 
-def create_schema(conn: Connection[Any], creations: list[SchemaCreation], should_stop: Callable[[], bool]) -> None:
-    """Creates what is missing; what exists stays as it is. Raises DMError."""
+def create_schema(
+    conn: Connection[Any],
+    creations: list[SchemaCreation],
+    should_stop: Callable[[], bool],
+    flavor: str = "",
+    chosen_collations: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Creates what is missing; what exists stays as it is. ``flavor``: the upstream's; ``chosen_collations``: the
+    task's for those that the target lacks. Raises DMError."""
     family = server_info(conn).flavor
+    collations = TargetCollations.of(fetch_collations(conn).values(), chosen_collations)
     for creation in creations:
         if should_stop():
             return
-        words = creation_words(creation.statement, family)
+        words = creation_words(creation.statement, flavor, family, collations)
         if words.left_out:
             log.info("the target gets a structure without some words", file=creation.file, left_out=words.left_out)
         try:

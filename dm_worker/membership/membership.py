@@ -21,6 +21,7 @@ from pkg.ha.records import WorkerAlive
 from pkg.process.log import get_logger
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import set_secret_key
+from pkg.settings.etcd_user import EtcdUser
 
 log = get_logger(__name__)
 
@@ -46,11 +47,12 @@ class Tenure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who joins: the worker's name and the time to live of its lease in seconds."""
+    """Who joins: the worker's name, the time to live of its lease in seconds, and how it reaches etcd."""
 
     name: str
     ttl: int
     security: SecurityConfig | None = None
+    etcd_user: EtcdUser | None = None
 
 
 class Membership:
@@ -117,7 +119,7 @@ class Membership:
     def _join(self) -> EtcdClient:
         registration = self._register()
         set_secret_key(registration.secret_key)
-        client = EtcdClient(registration.etcd_endpoints, tls=self._identity.security)
+        client = EtcdClient(registration.etcd_endpoints, tls=self._identity.security, user=self._identity.etcd_user)
         self._wake.clear()
         keeper = LeaseKeeper(client, self._identity.ttl, self._wake.set, name="worker")
         try:

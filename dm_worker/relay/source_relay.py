@@ -1,4 +1,4 @@
-"""The relay of a bound source: follows its desired stage, and serves readers and status."""
+"""The relay of a source on this worker: follows its desired stage, and serves readers and status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def relay_folder(worker_dir: str, source_dir: str, worker: str) -> Path:
 
 
 class SourceRelay:
-    """Keeps one source's relay log in ``folder``. ``start_at`` and ``needed``: see :class:`Relay`."""
+    """Keeps one source's relay log in ``folder``, as replica ``server_id`` of the upstream (None: the source's own id).
+
+    ``start_at`` and ``needed``: see :class:`Relay`.
+    """
 
     def __init__(
         self,
@@ -39,12 +42,15 @@ class SourceRelay:
         *,
         start_at: Callable[[], Location | None],
         needed: Callable[[RelayDir, ReadableEnd], Sequence[NeededFile]],
+        server_id: int | None = None,
     ) -> None:
         self.folder = RelayDir(folder)
         self.readable_end = ReadableEnd()
         self._source = source
         self._start_at = start_at
         self._needed = needed
+        # The source's server id is its relay's; each subtask that reads the upstream has its own.
+        self._server_id = source.server_id if server_id is None else server_id
         self._lock = threading.Lock()
         self._relay: Relay | None = None
         self._error: DMError | None = None
@@ -81,12 +87,11 @@ class SourceRelay:
         with self._lock:
             if self._relay is None:
                 self._take_folder()
-                # The source's server id is the relay's; each subtask that reads the upstream has its own.
                 self._relay = Relay(
                     self._source,
                     self.folder.path,
                     self.readable_end,
-                    server_id=self._source.server_id,
+                    server_id=self._server_id,
                     start_at=self._start_at,
                     needed=lambda: self._needed(self.folder, self.readable_end),
                 )

@@ -1,16 +1,21 @@
-"""Which source this worker serves: follows its bound key in etcd."""
+"""Which source this worker serves, and whose relay log it pulls: follows its keys in etcd."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from dm_worker.engine.engine import SparkEngine
+from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.purge_watch import PurgeWatch
+from dm_worker.source.relay_worker import RelayWorker
 from dm_worker.source.source_worker import KILL_TIMEOUT, SHUTDOWN_KILL_TIMEOUT, SourceWorker, read_source
 from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.config.codec import decode_source
+from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.ha import keys
@@ -22,10 +27,21 @@ log = get_logger(__name__)
 
 #: Seconds until an attempt to take over a source is repeated.
 RETRY = 1.0
+#: Seconds between two checks whether the first answers of etcd have arrived.
+_SYNC_POLL = 0.1
+
+
+class RelayedSource(Protocol):
+    """A source whose relay this worker may have."""
+
+    source: SourceConfig
+    relay: SourceRelay
+    purge_watch: PurgeWatch
 
 
 class Binder:
-    """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`.
+    """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`. Without
+    one, the :class:`RelayWorker` of the source whose relay log this worker was named for.
 
     ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit continues after a kill: then
     only the end of the process stops it.
@@ -50,6 +66,7 @@ class Binder:
         self._lock = threading.Lock()
         self._current: SourceWorker | None = None
         self._closing: SourceWorker | None = None
+        self._relay_worker: RelayWorker | None = None
         self._bound = ""
         self._error: DMError | None = None
 
@@ -60,19 +77,27 @@ class Binder:
             return self._current
 
     @property
+    def relayed(self) -> RelayedSource | None:
+        """The source being served, else the one whose relay log this worker pulls."""
+        with self._lock:
+            return self._current or self._relay_worker
+
+    @property
     def trouble(self) -> tuple[str, DMError | None]:
         """The bound source ('' for none) and what keeps this worker from serving it."""
         with self._lock:
             return self._bound, self._error
 
     def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
-        """Starts to follow the bound key; returns at once."""
+        """Starts to follow the worker's keys; returns at once."""
         self._client = client
         self._on_broken = on_broken
         self._dirty = threading.Event()
         self._stop = threading.Event()
-        self._mirror = PrefixMirror(client, keys.BOUND.key(self._worker), self._on_events, on_error=on_broken)
-        self._mirror.start()
+        self._bounds, self._relays = (
+            PrefixMirror(client, family.key(self._worker), self._on_events, on_error=on_broken).start()
+            for family in (keys.BOUND, keys.RELAY_WORKER)
+        )
         self._thread = ServiceThread("binder", self._main, self._stop).start()
 
     def end(self, *, graceful: bool) -> None:
@@ -83,8 +108,10 @@ class Binder:
             # All writing has to end now, before this waits for a thread or for etcd.
             for worker in self._serving():
                 worker.kill()
-        self._mirror.stop()
+        self._bounds.stop()
+        self._relays.stop()
         self._thread.join()
+        self._close_relay_worker()
         self._close(graceful=graceful, kill_timeout=SHUTDOWN_KILL_TIMEOUT if graceful else KILL_TIMEOUT)
 
     def _on_events(self, _: Sequence[WatchEvent]) -> None:
@@ -98,6 +125,9 @@ class Binder:
             if self._stop.is_set():
                 return
             self._dirty.clear()
+            if not (self._bounds.wait_synced(0) and self._relays.wait_synced(0)):
+                retry = _SYNC_POLL
+                continue
             try:
                 self._follow()
                 error, retry = None, None
@@ -109,8 +139,10 @@ class Binder:
 
     def _follow(self) -> None:
         # Other workers' keys may have ours as a prefix, so only the exact key counts.
-        stored = self._mirror.snapshot().get(keys.BOUND.key(self._worker))
+        stored = self._bounds.snapshot().get(keys.BOUND.key(self._worker))
         source = SourceBound.from_json(stored.value).source if stored else ""
+        relay = self._relays.snapshot().get(keys.RELAY_WORKER.key(self._worker))
+        relayed = relay.value if relay and not source else ""
         with self._lock:
             self._bound = source
             current = self._current
@@ -118,8 +150,14 @@ class Binder:
             log.info("source unbound", source=current.source.source_id)
             self._close(graceful=True)
             current = None
+        idle = self._relay_worker
+        if idle is not None and idle.source.source_id != relayed:
+            self._close_relay_worker()
+            idle = None
         if source and current is None:
             self._open(source)
+        if relayed and idle is None:
+            self._open_relay_worker(relayed)
 
     def _open(self, source_id: str) -> None:
         source = read_source(self._client, source_id, decode_source)
@@ -149,6 +187,27 @@ class Binder:
             self._on_stuck()
         with self._lock:
             self._closing = None
+
+    def _open_relay_worker(self, source_id: str) -> None:
+        worker = RelayWorker(
+            read_source(self._client, source_id, decode_source),
+            self._client,
+            worker=self._worker,
+            relay_dir=self._relay_dir,
+            on_broken=self._on_broken,
+        )
+        with self._lock:
+            if self._stop.is_set():
+                return
+            self._relay_worker = worker
+            worker.start()
+        log.info("pulling the relay log of a source that another worker serves", source=source_id)
+
+    def _close_relay_worker(self) -> None:
+        with self._lock:
+            worker, self._relay_worker = self._relay_worker, None
+        if worker is not None:
+            worker.close()
 
     def _serving(self) -> list[SourceWorker]:
         """All that may still write: the current source's worker and one that is being closed."""

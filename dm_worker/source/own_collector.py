@@ -20,7 +20,7 @@ _LABELS = ("source_id", "task")
 COUNTERS: dict[str, tuple[str, Callable[[SyncFigures], float]]] = {
     "dm_syncer_job_seconds_total": ("Seconds of the batches' Spark jobs.", lambda one: one.applying.job_seconds),
     "dm_syncer_busy_seconds_total": (
-        "Seconds of these in which at least one task worked; the rest is Spark's own.",
+        "Seconds of the batches' Spark jobs in which at least one task worked; the rest is Spark's own.",
         lambda one: one.applying.busy_seconds,
     ),
     "dm_syncer_row_changes_total": ("Row changes of the upstream that are applied.", lambda one: one.applying.changes),
@@ -36,7 +36,7 @@ COUNTERS: dict[str, tuple[str, Callable[[SyncFigures], float]]] = {
         "Sets of rows with different keys that had to keep their order.",
         lambda one: one.applying.conflict_sets,
     ),
-    "dm_syncer_conflict_rows_total": ("Rows in them.", lambda one: one.applying.conflict_rows),
+    "dm_syncer_conflict_rows_total": ("Rows in conflict sets.", lambda one: one.applying.conflict_rows),
     "dm_syncer_batch_retries_total": ("Batches whose job was tried again.", lambda one: one.applying.retries),
     "dm_syncer_received_bytes_total": (
         "Bytes of the binlog stream that the upstream sent.", lambda one: one.reading.received,
@@ -176,7 +176,7 @@ class EngineCollector(Collector):
         jobs.add_metric(["ok"], figures.ended)
         jobs.add_metric(["failed"], figures.failed)
         yield jobs
-        yield GaugeMetricFamily("dm_worker_spark_jobs_running", "Those that run now.", value=figures.running)
+        yield GaugeMetricFamily("dm_worker_spark_jobs_running", "Spark's jobs that run now.", value=figures.running)
         memory = GaugeMetricFamily(
             "dm_worker_memory_bytes", "Resident memory of this worker, of Spark's JVM and of its Python processes.",
             labels=("part",),

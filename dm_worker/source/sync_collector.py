@@ -143,7 +143,9 @@ def _jobs(units: Sequence[tuple[Labels, SyncFigures]]) -> Iterator[Metric]:
     added = CounterFamily(
         "dm_syncer_added_jobs_total", "Row changes by target table, and DDL statements, that were read.", JOBS
     )
-    finished = CounterFamily("dm_syncer_finished_jobs_total", "Those of them that are applied.", JOBS)
+    finished = CounterFamily(
+        "dm_syncer_finished_jobs_total", "Row changes by target table, and DDL statements, that are applied.", JOBS
+    )
     done = CounterFamily(
         "dm_syncer_finished_transaction_total", "Transactions of the upstream that are applied.", TASK_WORKER
     )

@@ -20,8 +20,9 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a unit gets to reach a safe point before it is stopped at once.
-GRACE = 10.0
+#: Seconds that a unit gets to reach a safe point before it is stopped at once. Less than the 10 s for which the master
+#: waits for a pause or stop, so that the answer to the command says how it ended.
+GRACE = 8.0
 #: Seconds between repeated stops until the unit ends: a job that must end may have started after the first stop.
 _STOP_AGAIN = 0.5
 

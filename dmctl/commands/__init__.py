@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "show-rules": ("rules", "show_rules", "Shows what a task's rules would do with each upstream table."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
-    "transfer-source": ("source", "transfer_source", "Moves a source to another free worker."),
+    "transfer-source": ("source", "transfer_source", "Moves a source to another worker."),
     "list-member": ("member", "list_member", "Lists the members of the cluster."),
     "offline-member": ("member", "offline_member", "Removes an offline member from the cluster."),
     "operate-leader": ("member", "operate_leader", "Evicts the leader, or lets the evicted one campaign again."),
@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "resume-relay": ("relay", "resume_relay", "Resumes sources' relay."),
     "purge-relay": ("relay", "purge_relay", "Removes relay files that are no longer needed."),
     "completion": ("completion", "completion", "Prints the script for completion in bash, zsh or fish."),
-    "validation": ("validation", "validation", "Starts, stops and inspects continuous data validation."),
+    "validation": ("validation", "validation", "Continuous data validation (not supported yet)."),
 }
 
 

@@ -15,6 +15,10 @@ from dmctl.commands.command import CommandGroup, DMCommand
 from dmctl.failure import CommandError
 from pkg.pb import dmmaster_pb2 as master
 
+_EXISTS = ("already exist",)
+#: start-relay when the relay was started before in the other form: for named workers, or by `enable-relay: true` in the
+#: source's file.
+_STARTED = ("code=46028:", "code=46030:")
 _ACCESS_DENIED = "Access denied"
 _WRONG_KEY = (
     " (an encrypted password is taken as it stands if secret-key-path is not the key that it was encrypted with: "
@@ -76,7 +80,7 @@ def export(context: CommandContext, path: str) -> None:
     """Writes the files of all sources and tasks into a folder, with passwords as ciphertext."""
     tasks = dict(_answer(context, "ListTaskConfigs", _empty()).taskConfigs)
     sources = dict(_answer(context, "ListSourceConfigs", _empty()).sourceConfigs)
-    configdir.export(path, tasks, sources, _pulling(context) if sources else {})
+    configdir.export(path, tasks, sources, _pulling(context, sorted(sources)) if sources else {})
     hidden = sorted(name for name, text in (*tasks.items(), *sources.items()) if configdir.HIDDEN in text)
     if hidden:
         context.print(
@@ -86,11 +90,14 @@ def export(context: CommandContext, path: str) -> None:
     context.print(f"export configs to directory `{path}` succeed")
 
 
-def _pulling(context: CommandContext) -> dict[str, list[str]]:
-    """The workers that pull relay logs, by source."""
-    answer = _answer(context, "QueryStatus", master.QueryStatusListRequest())
-    statuses = [one.sourceStatus for one in answer.sources if one.HasField("sourceStatus")]
-    return {one.source: [one.worker] for one in statuses if one.HasField("relayStatus")}
+def _pulling(context: CommandContext, sources: list[str]) -> dict[str, list[str]]:
+    """The workers that pull relay logs, by source; the one that serves the source comes first."""
+    answer = _answer(context, "QueryStatus", master.QueryStatusListRequest(sources=sources))
+    pulling: dict[str, list[str]] = {}
+    for one in answer.sources:
+        if one.HasField("sourceStatus") and one.sourceStatus.HasField("relayStatus"):
+            pulling.setdefault(one.sourceStatus.source, []).append(one.sourceStatus.worker)
+    return pulling
 
 
 def _empty() -> Message:
@@ -115,16 +122,42 @@ def import_(context: CommandContext, path: str) -> None:
     pulling = configdir.relay_workers(path)
     _ensure_key(context, [file for file, text in (*sources, *tasks) if configdir.is_sealed(text)])
     for file, _ in sources:
+        # On a worker that pulled its relay log before: the files are there, and it will pull it again.
+        worker = _usable(context, "", pulling.get(files.source_id(file), []))[:1]
         request = master.OperateSourceRequest(op=master.StartSource, config=[files.read_source(file)])
+        request.workerName = worker[0] if worker else ""
         _require(context, "OperateSource", request, f"fail to create source from {file}")
     for source, workers in pulling.items():
-        relay = master.OperateRelayRequest(op=master.StartRelayV2, source=source)
-        _require(context, "OperateRelay", relay, f"fail to start the relay of source {source}")
-        context.print(f"started the relay of source {source} (pulled by {', '.join(workers)} before)")
+        context.print(_start_relay(context, source, workers))
     for file, _ in tasks:
         start = master.StartTaskRequest(task=files.read_task(file))
         _require(context, "StartTask", start, f"fail to start task from {file}")
     context.print(f"import configs from directory `{path}` succeed")
+
+
+def _usable(context: CommandContext, source: str, workers: list[str]) -> list[str]:
+    """Those of ``workers`` that are in the cluster and are free, or have to do with ``source`` alone."""
+    if not workers:
+        return []
+    answer = _answer(context, "ListMember", master.ListMemberRequest(worker=True))
+    known = {one.name: one for member in answer.members for one in member.worker.workers}
+    return [
+        name
+        for name in workers
+        if name in known and known[name].stage != "offline" and known[name].source in ("", source)
+    ]
+
+
+def _start_relay(context: CommandContext, source: str, workers: list[str]) -> str:
+    """Starts a relay as it was; returns what was done. Raises CommandError if it cannot be started."""
+    usable = _usable(context, source, workers)
+    relay = master.OperateRelayRequest(op=master.StartRelayV2, source=source, worker=usable)
+    started = _require(context, "OperateRelay", relay, f"fail to start the relay of source {source}", _STARTED)
+    if started or not usable:
+        return f"started the relay of source {source} (pulled by {', '.join(workers)} before)"
+    others = sorted(set(workers) - set(usable))
+    left_out = f"; left out, because they are offline or serve another source: {', '.join(others)}" if others else ""
+    return f"started the relay of source {source} on {', '.join(usable)}{left_out}"
 
 
 def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
@@ -140,14 +173,17 @@ def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
         )
 
 
-def _require(context: CommandContext, method: str, request: Message, failure: str) -> None:
-    """One step of an import; what exists already was imported before."""
+def _require(
+    context: CommandContext, method: str, request: Message, failure: str, known: tuple[str, ...] = _EXISTS
+) -> bool:
+    """One step of an import. Returns whether it was not needed, as one of ``known`` in the answer says."""
     answer = context.call(method, request)
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
     text = "; ".join(message for message in messages if message)
-    if not answer.result and "already exist" not in text:
+    if not answer.result and not any(one in text for one in known):
         hint = _WRONG_KEY if _ACCESS_DENIED in text else ""
         raise CommandError(f"{failure}: {text}{hint}")
+    return not answer.result
 
 
 _file = click.option("-f", "--file", "path", default="", help="Write to this file instead.")

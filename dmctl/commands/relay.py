@@ -33,8 +33,14 @@ def _switch(name: str, op: worker.RelayOp, text: str) -> click.Command:
     return command
 
 
-start_relay = _operate("start-relay", master.StartRelayV2, "Starts the relay of the source given with -s.")
-stop_relay = _operate("stop-relay", master.StopRelayV2, "Stops the relay of the source given with -s.")
+start_relay = _operate(
+    "start-relay",
+    master.StartRelayV2,
+    "Starts the relay of the source given with -s, on the worker that serves it or on each of the named workers.",
+)
+stop_relay = _operate(
+    "stop-relay", master.StopRelayV2, "Stops the relay of the source given with -s, or that of the named workers."
+)
 pause_relay = _switch("pause-relay", worker.PauseRelay, "Pauses the relay of the sources given with -s.")
 resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of the sources given with -s.")
 

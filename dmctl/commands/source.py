@@ -77,5 +77,5 @@ def _sample() -> str:
 @click.argument("worker")
 @click.pass_obj
 def transfer_source(context: CommandContext, source: str, worker: str) -> None:
-    """Moves a source to another free worker."""
+    """Moves a source to another worker: a free one, or one that pulls its relay log."""
     context.run("TransferSource", master.TransferSourceRequest(source=source, worker=worker))

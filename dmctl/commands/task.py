@@ -26,7 +26,7 @@ _PLACE = "\x00"
 @click.command("start-task", cls=DMCommand)
 @click.argument("task_file")
 @click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
-@click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
+@click.option("--start-time", default="", help="Start time in the binlog (not supported yet).")
 @click.pass_obj
 def start_task(context: CommandContext, task_file: str, remove_meta: bool, start_time: str) -> None:
     """Starts a task as defined in its file."""
@@ -44,7 +44,7 @@ def start_task(context: CommandContext, task_file: str, remove_meta: bool, start
 @click.option(
     "-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="The maximum number of warnings to show."
 )
-@click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
+@click.option("--start-time", default="", help="Start time in the binlog (not supported yet).")
 @click.pass_obj
 def check_task(context: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
     """Checks whether a task could run."""

@@ -62,7 +62,8 @@ def profile_text(source: str, status: pb.SubTaskStatus) -> str:
         f"{sums.get(name, 0):,.0f} {text}"
         for name, text in (("batches", "batches"), ("changes", "row changes"), ("rows", "rows written"))
     )
-    lines = [f"{head}: the last {seconds:.0f} s, {counts}"]
+    now = f"; now: {status.sync.lagReason}" if status.sync.lagReason else ""
+    lines = [f"{head}: the last {seconds:.0f} s, {counts}{now}"]
     for root in (main_loop(sums), _thread("reader", "reader", _READER, sums)):
         lines += _lines(root)
     return "\n".join(lines)

@@ -18,10 +18,10 @@ from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
 from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import Codec, codec_for
-from pkg.binlog.partial_updates import PartialUpdates
+from pkg.binlog.partial_updates import PartialImages, PartialUpdates, completable
 from pkg.binlog.row_reader import PythonReaders, RowReaders
 from pkg.binlog.table_check import check_table_map
-from pkg.binlog.table_map import TableMap, parse_rows_header
+from pkg.binlog.table_map import RowsHeader, TableMap, parse_rows_header
 from pkg.errors import Code
 from pkg.mysql.schema import Column
 
@@ -77,7 +77,8 @@ class RowDecoder:
     """Turns the rows events of one table map into SQL literals.
 
     ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it, or of
-    ``derived`` literals, which are counted on behind the columns and stand there in images.
+    ``derived`` literals, which are counted on behind the columns and stand there in images. ``needed`` are other
+    columns whose values are read: generated ones that are not may be missing in the images.
     ``kernel``: the compiled row kernel, or None for the Python code. ``readers`` are theirs.
     Raises 36027 when it does not fit the table map (see :func:`check_table_map`), 11076 for types without literals.
     """
@@ -90,6 +91,7 @@ class RowDecoder:
         key: Sequence[int],
         write: Sequence[int],
         derived: Sequence[Derived] = (),
+        needed: Sequence[int] = (),
         kernel: ModuleType | None = KERNEL,
     ) -> None:
         check_table_map(table_map, columns)
@@ -100,7 +102,10 @@ class RowDecoder:
         bitmap = (table_map.column_count + 7) // 8
         count = 1 if table_map.column_count < 251 else 3
         self._sizes = (count + bitmap, count + 2 * bitmap)
-        self._known: set[bytes] = set()
+        read = {*key, *write, *needed, *(one.source for one in derived)}
+        self._spared = tuple(bool(column.generated) and n not in read for n, column in enumerate(columns))
+        #: Heads of events that are right, and how their images become whole.
+        self._known: dict[bytes, PartialImages | None] = {}
 
     def changes(self, data: bytes, file: str = "") -> list[RowChange]:
         """Every row change of a rows event, in order.
@@ -138,20 +143,24 @@ class RowDecoder:
         # v1 has the columns after table id and flags, v2 after two more bytes when it carries no extra data.
         start = 29 if kind in c.ROWS_EVENTS_V2 else 27
         body = start + self._sizes[op == c.OP_UPDATE]
-        if data[27:body] + data[4:5] not in self._known:
-            body = self._check_header(data, body, file)
-        if kind in c.ROWS_EVENTS_COMPRESSED or kind == c.PARTIAL_UPDATE_ROWS_EVENT:
+        head = data[27:body] + data[4:5]
+        if head in self._known:
+            partial = self._known[head]
+        else:
+            body, partial = self._checked(data, body, file)
+        if partial is not None or kind in c.ROWS_EVENTS_COMPRESSED or kind == c.PARTIAL_UPDATE_ROWS_EVENT:
             try:
                 data = self._with_images(data, body)
+                data = data if partial is None else partial.completed(data, body)
             except MALFORMED as exc:
                 raise self.malformed(data, file, exc) from exc
         return data, op, body
 
     def _with_images(self, data: bytes, body: int) -> bytes:
-        """The event of another form as an ordinary one."""
+        """The event with its images as an ordinary one has them."""
         if data[4] == c.PARTIAL_UPDATE_ROWS_EVENT:
             return _partial_updates(*self._shape).completed(data, body)
-        return data[:body] + inflate(data[body:])
+        return data[:body] + inflate(data[body:]) if data[4] in c.ROWS_EVENTS_COMPRESSED else data
 
     def _run(self, readers: tuple[_Read, _Read, _Read], data: bytes, file: str, append: Callable[[Any], None]) -> int:
         data, op, body = self.prepare(data, file)
@@ -164,8 +173,9 @@ class RowDecoder:
             raise self.malformed(data, file, f"the last row ends at byte {stopped} of {end}")
         return op
 
-    def _check_header(self, data: bytes, usual_body: int, file: str) -> int:
-        """Checks what a rows event says of its columns; remembers headers that were right."""
+    def _checked(self, data: bytes, usual_body: int, file: str) -> tuple[int, PartialImages | None]:
+        """Where the images begin, and how they become whole. Checks what a rows event says of its columns; remembers
+        headers that were right."""
         event = event_from_bytes(data)
         if event.type not in c.ROWS_EVENTS:
             raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} does not contain rows ({file})")
@@ -177,18 +187,29 @@ class RowDecoder:
                 f"{header.column_count} columns of {place}, but its table map has {self.table_map.column_count}",
                 workaround="The binlog is inconsistent here; migrate the table again from a full copy.",
             )
+        partial = None
+        after = header.present_after if header.op == c.OP_UPDATE else None
         if not (all(header.present) and all(header.present_after)):
-            missing = min(sum(header.present), sum(header.present_after))
-            raise errors.new(
-                Code.BinlogNotLogColumn,
-                f"only {missing} of {header.column_count} columns were logged for {place}",
-                workaround="SET GLOBAL binlog_row_image=FULL on the upstream, reconnect its clients, and migrate the "
-                "rows that were changed meanwhile again.",
-                scope="upstream",
-            )
+            types, metas, nullable, collations, columns = self._shape
+            if event.type != c.PARTIAL_UPDATE_ROWS_EVENT and completable(header.present, after, self._spared):
+                partial = PartialImages(_codecs(types, metas, collations, columns), nullable, header.present, after)
+            else:
+                raise self._incomplete(header, place)
         if header.body == usual_body and len(self._known) < _HEADERS_KEPT:
-            self._known.add(data[27:usual_body] + data[4:5])
-        return header.body
+            self._known[data[27:usual_body] + data[4:5]] = partial
+        return header.body, partial
+
+    def _incomplete(self, header: RowsHeader, place: str) -> errors.DMError:
+        """11126 for an image without a column that is read."""
+        logged = min(sum(header.present), sum(header.present_after))
+        return errors.new(
+            Code.BinlogNotLogColumn,
+            f"only {logged} of {header.column_count} columns were logged for {place}",
+            workaround="SET GLOBAL binlog_row_image=FULL on the upstream, reconnect its clients, and migrate the "
+            "rows that were changed meanwhile again. MariaDB 11.8 leaves generated columns out in any case: rules "
+            "(expression filters, column mappings) and keys can't use these.",
+            scope="upstream",
+        )
 
     def malformed(self, data: bytes, file: str, cause: BaseException | str) -> errors.DMError:
         """11071 for an event of this table whose images make no sense."""

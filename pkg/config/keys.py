@@ -69,6 +69,7 @@ TASK: Mapping[str, Shape] = {
         "strict-rules", "meta-schema", "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval",
         "timezone", "case-sensitive", "collation_compatible",
     ),
+    "target-collations": Free(),
     "target-database": DATABASE,
     "mysql-instances": Items(INSTANCE),
     **leaves("online-ddl", "shadow-table-rules", "trash-table-rules", "online-ddl-scheme"),

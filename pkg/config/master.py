@@ -14,6 +14,7 @@ from pkg.config.effects.program_keys import MASTER_EFFECTS, settings_warnings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
+from pkg.settings.etcd_user import EtcdUser, read_etcd_user
 from pkg.settings.options import (
     COMMON_OPTIONS,
     Option,
@@ -30,6 +31,8 @@ _MIB = 1024 * 1024
 _LEAST_QUOTA = 500 * _MIB
 #: Where the embedded etcd listens for the cluster's programs, counted from the master's own port.
 CLIENT_PORT_OFFSET = 1000
+#: etcd's administrator; masters add and remove members of the embedded one.
+EMBEDDED_USER = "root"
 
 CODES = OptionErrors(
     flags=Code.MasterConfigParseFlagSet,
@@ -63,6 +66,8 @@ OPTIONS = (
     Option("allowed-hosts", "list", help="further host names that HTTP requests may use for this master"),
     Option("etcd-endpoints", "list", "use this etcd instead of an embedded one"),
     Option("etcd-client-urls", help="URLs where the embedded etcd serves the cluster's programs"),
+    Option("etcd-username", help="user of etcd; the embedded one has the user root alone"),
+    Option("etcd-password-path", help="file with the password of etcd's user"),
     Option("election-ttl", "int", flag=False),
     Option("experimental.openapi", "bool", flag=False),
 )
@@ -107,6 +112,8 @@ class MasterConfig:
     allowed_hosts: tuple[str, ...] = ()
     etcd_endpoints: tuple[str, ...] = ()
     etcd_client_urls: str = ""
+    etcd_username: str = ""
+    etcd_password_path: str = ""
     election_ttl: int = 60
     security: SecurityConfig | None = None
     secret_key: bytes = field(default=b"", repr=False)
@@ -121,6 +128,11 @@ class MasterConfig:
         """The names that this master's port is called by, beside IP addresses and ``localhost``."""
         own = (split_address(address)[0] for address in (self.master_addr, self.advertise_addr))
         return (*(host for host in own if not is_unspecified(host)), socket.gethostname(), *self.allowed_hosts)
+
+    @property
+    def etcd_user(self) -> EtcdUser | None:
+        """How this master logs in to etcd; None where etcd asks for no password."""
+        return EtcdUser(self.etcd_username, self.etcd_password_path) if self.etcd_username else None
 
     @property
     def join_addresses(self) -> tuple[str, ...]:
@@ -188,7 +200,9 @@ def _adjust(config: MasterConfig) -> MasterConfig:
     advertise = _advertise_addr(config)
     name = config.name or f"dm-master-{socket.gethostname()}"
     peers = config.advertise_peer_urls or config.peer_urls
+    read_etcd_user(config.etcd_username, config.etcd_password_path, Code.MasterGenEmbedEtcdConfigFail)
     if not config.etcd_endpoints:
+        _check_embedded_user(config)
         _check_urls("peer-urls", config.peer_urls)
         _check_advertised_peers(peers)
         _check_bootstrap(config)
@@ -305,6 +319,15 @@ def _check_bootstrap(config: MasterConfig) -> None:
                 f"{key} {value!r} is not valid",
                 workaround=f"Set it to {' or '.join(allowed)}.",
             )
+
+
+def _check_embedded_user(config: MasterConfig) -> None:
+    if config.etcd_username not in ("", EMBEDDED_USER):
+        raise errors.new(
+            Code.MasterGenEmbedEtcdConfigFail,
+            f"etcd-username {config.etcd_username!r}: the embedded etcd has the user {EMBEDDED_USER} alone",
+            workaround=f'Set etcd-username = "{EMBEDDED_USER}", or use an etcd of your own (etcd-endpoints).',
+        )
 
 
 def _client_url(advertise: str, security: SecurityConfig | None) -> str:

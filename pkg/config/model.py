@@ -136,6 +136,7 @@ class SubTaskConfig:
     timezone: str = ""
     case_sensitive: bool = False
     collation_compatible: str = "loose"
+    target_collations: tuple[tuple[str, str], ...] = ()
     online_ddl: bool = True
     shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
     trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
@@ -183,6 +184,7 @@ class TaskConfig:
     timezone: str = ""
     case_sensitive: bool = False
     collation_compatible: str = "loose"
+    target_collations: tuple[tuple[str, str], ...] = ()
     online_ddl: bool = True
     shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
     trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES

@@ -11,6 +11,7 @@ from pkg.config.effects.effect import warning, warnings_about
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.keys import SOURCE
 from pkg.config.model import CheckerConfig, PurgeConfig, SourceConfig
+from pkg.config.source_session import check_source_session
 from pkg.errors import Code, DMError
 from pkg.rules.model import BinlogFilterRule
 from pkg.rules.yaml_blocks import check_filters, read_filter
@@ -41,9 +42,11 @@ def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None
     notes += warnings_about(database, "from", (one for one in SOURCE_EFFECTS if one.key == f"from.{one.name}"))
     if database.has("session") and "time_zone" in dict(database.pairs("session")):
         notes.append(warning("time_zone", "from.session", "rows are read in UTC and stay the same"))
+    server = read_database(database, _YAML, notes)
+    check_source_session(database, dict(server.session))
     return SourceConfig(
         source_id=_source_id(top),
-        from_=read_database(database, _YAML, notes),
+        from_=server,
         enable=top.flag("enable", True),
         enable_gtid=top.flag("enable-gtid", False),
         enable_relay=top.flag("enable-relay", False),

@@ -24,24 +24,30 @@ _HARMFUL_MODES: Mapping[str, str] = {
 _NEEDED_MODE = "NO_AUTO_VALUE_ON_ZERO"
 
 
-def _always(_: str) -> bool:
+def always(_: str) -> bool:
     return True
 
 
-def _off(value: str) -> bool:
+def off(value: str) -> bool:
     return value in _OFF
 
 
-def _on(value: str) -> bool:
+def on(value: str) -> bool:
     return value not in _OFF
 
 
+def other_charset(value: str) -> bool:
+    """Whether a charset or collation is not one of utf8mb4."""
+    return value != "UTF8MB4" and not value.startswith("UTF8MB4_")
+
+
 #: Variable → (which values are refused, in upper case; why).
-_REFUSED: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "autocommit": (_always, _BY_TRANSACTION),
+RefusedVariables = Mapping[str, tuple[Callable[[str], bool], str]]
+_REFUSED: RefusedVariables = {
+    "autocommit": (always, _BY_TRANSACTION),
     "completion_type": (lambda value: value not in ("0", "NO_CHAIN"), _BY_TRANSACTION),
-    "tx_read_only": (_on, "rows could not be written"),
-    "transaction_read_only": (_on, "rows could not be written"),
+    "tx_read_only": (on, "rows could not be written"),
+    "transaction_read_only": (on, "rows could not be written"),
     **dict.fromkeys(
         ("tx_isolation", "transaction_isolation"),
         (
@@ -51,44 +57,26 @@ _REFUSED: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     **dict.fromkeys(
         ("character_set_client", "character_set_connection", "character_set_results", "character_set_database"),
-        (lambda value: value != "UTF8MB4", _LITERALS),
+        (other_charset, _LITERALS),
     ),
-    "collation_connection": (lambda value: not value.startswith("UTF8MB4"), _LITERALS),
-    "unique_checks": (_off, "InnoDB may then accept a duplicate key without an error"),
-    "sql_select_limit": (_always, "rows of the meta tables would be missing"),
-    "sql_quote_show_create": (_off, "structures could not be read"),
-    "insert_id": (_always, "rows would get other numbers"),
-    "timestamp": (_always, "columns with the current time would all get this time"),
+    "collation_connection": (other_charset, _LITERALS),
+    "unique_checks": (off, "InnoDB may then accept a duplicate key without an error"),
+    "sql_select_limit": (always, "rows of the meta tables would be missing"),
+    "sql_quote_show_create": (off, "structures could not be read"),
+    "insert_id": (always, "rows would get other numbers"),
+    "timestamp": (always, "columns with the current time would all get this time"),
     **dict.fromkeys(
         ("tidb_batch_insert", "tidb_batch_delete", "tidb_batch_commit"),
-        (_on, "TiDB would commit parts of a transaction"),
+        (on, "TiDB would commit parts of a transaction"),
     ),
-    "tidb_disable_txn_auto_retry": (_off, "TiDB would repeat statements on rows that others have changed"),
+    "tidb_disable_txn_auto_retry": (off, "TiDB would repeat statements on rows that others have changed"),
 }
 
 
 def check_target_session(section: Section, config: DBConfig, warnings: list[str]) -> None:
     """Raises 20003 for what a target's session must not change; warns of what has no effect."""
     session = dict(config.session)
-    modes = {mode.strip() for mode in session.get("sql_mode", "").upper().split(",")}
-    harmful = sorted(_HARMFUL_MODES.keys() & modes)
-    if harmful:
-        raise section.error(
-            Code.ConfigYamlTransform,
-            "session",
-            f"sql_mode {', '.join(harmful)}: {_HARMFUL_MODES[harmful[0]]}",
-            "Remove it from sql_mode.",
-        )
-    place = section.section("session") or section
-    for name, value in session.items():
-        refuses, why = _REFUSED.get(name, (None, ""))
-        if refuses is not None and refuses(value.strip().upper()):
-            raise place.error(
-                Code.ConfigYamlTransform,
-                name,
-                f"{section.name}.session cannot have {name}: {value}: {why}",
-                f"Remove {name} from {section.name}.session.",
-            )
+    refuse_session(section, session, _HARMFUL_MODES, _REFUSED)
     if section.has("max-allowed-packet"):
         warnings.append(
             f"max-allowed-packet of {section.name} is deprecated: statements have at most half of it, and the server's "
@@ -96,6 +84,31 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
         )
     if any(name.lower() == "time_zone" for name in session):
         warnings.append(f"time_zone in {section.name}.session has no effect: rows are sent in UTC and stay the same")
+
+
+def refuse_session(
+    section: Section, session: Mapping[str, str], harmful_modes: Mapping[str, str], refused: RefusedVariables
+) -> None:
+    """Raises 20003 for a variable in ``refused``, or a sql_mode with one of ``harmful_modes`` (mode → why)."""
+    place = section.section("session") or section
+    for name, value in session.items():
+        modes = {mode.strip() for mode in value.upper().split(",")} if name == "sql_mode" else set()
+        harmful = sorted(harmful_modes.keys() & modes)
+        if harmful:
+            raise section.error(
+                Code.ConfigYamlTransform,
+                "session",
+                f"sql_mode {', '.join(harmful)}: {harmful_modes[harmful[0]]}",
+                "Remove it from sql_mode.",
+            )
+        refuses, why = refused.get(name, (None, ""))
+        if refuses is not None and refuses(value.strip().upper()):
+            raise place.error(
+                Code.ConfigYamlTransform,
+                name,
+                f"{section.name}.session cannot have {name}: {value}: {why}",
+                f"Remove {name} from {section.name}.session.",
+            )
 
 
 def writing_session(base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from pkg.config.model import (
     TaskMode,
 )
 from pkg.config.source import LONGEST_SOURCE_ID
+from pkg.config.target_collations import chosen_collations
 from pkg.config.target_session import check_target_session
 from pkg.errors import Code, ErrorKind
 from pkg.rules import yaml_blocks
@@ -133,6 +134,7 @@ class _TaskReader:
             timezone=self._timezone(),
             case_sensitive=self._case_sensitive,
             collation_compatible=self._collation_compatible(),
+            target_collations=chosen_collations(top),
             online_ddl=top.flag("online-ddl", True) or bool(top.text("online-ddl-scheme")),
             shadow_table_rules=self._online_rules("shadow-table-rules", SHADOW_TABLE_RULES),
             trash_table_rules=self._online_rules("trash-table-rules", TRASH_TABLE_RULES),

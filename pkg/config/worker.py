@@ -14,6 +14,7 @@ from pkg.config.master import security_settings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
+from pkg.settings.etcd_user import EtcdUser, read_etcd_user
 from pkg.settings.options import (
     COMMON_OPTIONS,
     Option,
@@ -45,6 +46,8 @@ OPTIONS = (
     Option("relay-dir", help="folder for relay logs"),
     Option("redact-info-log", "bool", "hide row values in logs"),
     Option("secret-key-path", help="file of 64 hex digits, the masters' key that passwords are encrypted with"),
+    Option("etcd-username", help="user of etcd, if it asks for passwords"),
+    Option("etcd-password-path", help="file with the password of etcd's user"),
     Option("spark.master", flag=False),
     Option("spark.slots", "int", flag=False),
     Option("spark.driver-memory", flag=False),
@@ -122,6 +125,8 @@ class WorkerConfig:
     relay_keepalive_ttl: int = 1800
     relay_dir: str = ""
     secret_key_path: str = ""
+    etcd_username: str = ""
+    etcd_password_path: str = ""
     security: SecurityConfig | None = None
     spark: SparkSettings = SparkSettings()
     secret_key: bytes = field(default=b"", repr=False)
@@ -130,6 +135,11 @@ class WorkerConfig:
     def listen(self) -> tuple[str, int]:
         """Host and port to listen on; the host may be empty for all interfaces."""
         return split_address(self.worker_addr)
+
+    @property
+    def etcd_user(self) -> EtcdUser | None:
+        """How this worker logs in to etcd; None where etcd asks for no password."""
+        return EtcdUser(self.etcd_username, self.etcd_password_path) if self.etcd_username else None
 
     @property
     def master_addresses(self) -> tuple[str, ...]:
@@ -212,6 +222,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
             workaround="Set advertise-addr to this machine's host:port.",
         )
     _check_join(config)
+    read_etcd_user(config.etcd_username, config.etcd_password_path, Code.WorkerDecodeConfigFromFile)
     return replace(
         config,
         advertise_addr=advertise,

@@ -4,11 +4,13 @@ A statement that is not understood is an error that names what an operator can d
 """
 
 from pkg.ddl.collate import with_collations
+from pkg.ddl.foreign_names import missing_foreign_key, renamed_with_table
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import DDLKind, DDLStatement, TableRef
+from pkg.ddl.timestamp_defaults import leaves_timestamps_open, with_timestamp_defaults
 from pkg.ddl.tokens import Dialect, SessionDefaults
 from pkg.ddl.uniform import uniform
 from pkg.ddl.unparsed import named_schemas, separate
@@ -28,9 +30,12 @@ __all__ = [
     "ignorable_errors",
     "key_names",
     "leaves_names_out",
+    "leaves_timestamps_open",
+    "missing_foreign_key",
     "named_schemas",
     "parse",
     "parse_dialect",
+    "renamed_with_table",
     "rewrite",
     "separate",
     "split",
@@ -38,4 +43,5 @@ __all__ = [
     "uniform",
     "with_collations",
     "with_key_names",
+    "with_timestamp_defaults",
 ]

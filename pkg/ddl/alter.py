@@ -29,7 +29,7 @@ from pkg.ddl.statement import (
     SetOptions,
     TableOptions,
 )
-from pkg.ddl.table import accept_ignored, inline_indexes, table_element, table_option
+from pkg.ddl.table import accept_visibility, inline_indexes, table_element, table_option
 from pkg.ddl.token_cursor import TokenCursor
 
 _PARTITION_WORK = ("COALESCE", "REORGANIZE", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
@@ -167,12 +167,12 @@ def _drop(cursor: TokenCursor) -> AlterAction | None:
         if_exists = cursor.if_exists()
         return DropIndex(cursor.name(), if_exists)
     if cursor.accept("FOREIGN", "KEY"):
-        cursor.if_exists(rare=True)
-        return DropForeignKey(cursor.name())
+        if_exists = cursor.if_exists(rare=True)
+        return DropForeignKey(cursor.name(), if_exists)
     if cursor.accept_marked("any constraint", "CONSTRAINT"):
         if_exists = cursor.if_exists(rare=True)
         return DropConstraint(cursor.name(), if_exists)
-    if cursor.accept("CHECK"):
+    if cursor.accept_marked("drop check", "CHECK"):
         cursor.name()
         return NoStructure("drop check")
     if cursor.accept("PARTITION"):
@@ -213,7 +213,7 @@ def _alter(cursor: TokenCursor) -> AlterAction | None:
     if cursor.accept_any("INDEX", "KEY"):
         cursor.if_exists(rare=True)
         cursor.name()
-        if not (cursor.accept_any("VISIBLE", "INVISIBLE") or accept_ignored(cursor)):
+        if not accept_visibility(cursor):
             raise cursor.error("expected VISIBLE, INVISIBLE, IGNORED or NOT IGNORED")
         return NoStructure("alter index visibility")
     if cursor.accept_any("CHECK", "CONSTRAINT"):

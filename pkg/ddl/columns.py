@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from pkg.ddl.statement import ColumnDef, TableRef, TypeSpec
@@ -38,6 +39,17 @@ _PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+#: A default that MySQL takes in parentheses alone: a call, unless it is that of the current time, and any of a large
+#: type.
+_CALL = re.compile(
+    r"(?!(?:current_timestamp|now|localtime|localtimestamp)\b)[a-z_]\w*\s*\(.*\)|current_(?:date|time|user)"
+    r"|utc_(?:date|time|timestamp)",
+    re.IGNORECASE | re.DOTALL,
+)
+_LARGE = word_set(
+    """TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY POINT LINESTRING POLYGON
+    MULTIPOINT MULTILINESTRING MULTIPOLYGON GEOMETRYCOLLECTION GEOMCOLLECTION"""
+)
 #: The target has no sequences: rows bring their values.
 _SEQUENCE_WORDS = frozenset({"NEXT", "PREVIOUS", "NEXTVAL", "LASTVAL"})
 #: What MariaDB makes of types without arguments under sql_mode ORACLE.
@@ -56,7 +68,7 @@ def column_after_name(cursor: TokenCursor, name: str, schema: str) -> ColumnDef:
     column = ColumnDef(name, type_)
     while (changed := _attribute(cursor, column, schema)) is not None:
         column = changed
-    return _in_session(column, cursor.dialect.session)
+    return _in_session(replace(column, end=cursor.last_end), cursor.dialect.session)
 
 
 def _in_session(column: ColumnDef, session: SessionDefaults) -> ColumnDef:
@@ -90,7 +102,10 @@ def _type_name(cursor: TokenCursor) -> str:
     for phrase, name in _PHRASES:
         if cursor.accept(*phrase):
             return name
+    start = cursor.token.start
     name = cursor.accept_any(*_SIMPLE_TYPES)
+    if name in ("GEOMCOLLECTION", "JSON"):
+        cursor.mark("type name", start)
     if not name:
         raise cursor.error("expected a data type")
     return name
@@ -182,11 +197,13 @@ def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef
 
 
 def _nullability(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
-    if cursor.accept("NOT", "NULL"):
-        return replace(column, nullable=False)
-    if cursor.accept("NULL"):
-        return replace(column, nullable=True)
-    return None
+    start = cursor.token.start
+    said = cursor.accept("NOT", "NULL")
+    if not said and not cursor.accept("NULL"):
+        return None
+    if column.generated:
+        cursor.mark("generated nullability", start)
+    return replace(column, nullable=not said)
 
 
 def _key(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
@@ -204,10 +221,10 @@ def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         return replace(column, nullable=False, auto_increment=True, unique=True)
     if cursor.accept("DEFAULT"):
-        return replace(column, default=default_value(cursor))
+        return replace(column, default=default_value(cursor, column.type.name))
     if cursor.accept("ON", "UPDATE"):
         default_value(cursor)
-        return column
+        return replace(column, on_update=True)
     if cursor.accept("AUTO_INCREMENT"):
         return replace(column, auto_increment=True)
     return None
@@ -242,7 +259,7 @@ def _constraint(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
         return column
     if cursor.accept("CHECK"):
         cursor.expression()
-        _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
+        cursor.enforcement()
         return column
     return None
 
@@ -253,8 +270,10 @@ def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
         return column
     if cursor.accept("COLLATE"):
         return replace(column, type=replace(column.type, collation=cursor.name_or_string(), bare_charset=-1))
+    start = cursor.token.start
     if cursor.accept_any("COLUMN_FORMAT", "STORAGE"):
         cursor.advance()
+        cursor.mark("column format", start)
         return column
     if cursor.at_any("SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
         start = cursor.advance().start
@@ -280,13 +299,19 @@ def accept_engine_option(cursor: TokenCursor) -> bool:
     return True
 
 
-def default_value(cursor: TokenCursor) -> str:
-    """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text."""
+def default_value(cursor: TokenCursor, type_name: str = "") -> str:
+    """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text.
+
+    ``type_name``: the column's type, where it is known.
+    """
     start = cursor.token.start
     _default_tokens(cursor)
     if any(token.word in _SEQUENCE_WORDS for token in cursor.read_since(start)):
         raise cursor.error("a default value from a sequence is not supported")
-    return cursor.sql[start : cursor.last_end]
+    text = cursor.sql[start : cursor.last_end]
+    if _CALL.fullmatch(text) or (type_name in _LARGE and text[0] != "(" and text.upper() != "NULL"):
+        cursor.mark("bare default", start)
+    return text
 
 
 def _default_tokens(cursor: TokenCursor) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pkg.ddl.engines import in_innodb
 from pkg.ddl.parser import parse
 from pkg.ddl.rewrite import TableRewrite, rewrite
+from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.target_words import TargetWords, in_target_words
-from pkg.ddl.tokens import DEFAULT_DIALECT
+from pkg.ddl.tokens import Dialect
 
 
 def creation_text(create: str, *, schema: str, flavor: str, route: TableRewrite) -> str:
@@ -18,6 +19,6 @@ def creation_text(create: str, *, schema: str, flavor: str, route: TableRewrite)
     return in_innodb(rewrite(parsed, route), parsed.dialect)
 
 
-def creation_words(text: str, family: str) -> TargetWords:
-    """What :func:`creation_text` gave, for a target of this family."""
-    return in_target_words(text, DEFAULT_DIALECT, family)
+def creation_words(text: str, flavor: str, family: str, collations: TargetCollations) -> TargetWords:
+    """What :func:`creation_text` gave of an upstream of ``flavor``, for a target of this family."""
+    return in_target_words(text, Dialect.of("", flavor), family, collations=collations)

@@ -5,20 +5,19 @@ Other servers find names in their own way. So that a later DROP INDEX means the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 
+from pkg.ddl.foreign_names import definitions, foreign_key_names
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.rewrite import edited
 from pkg.ddl.statement import (
     AddColumn,
-    AddIndex,
     ChangeColumn,
     DDLStatement,
     DropColumn,
     DropConstraint,
     DropIndex,
-    IndexDef,
     RenameColumn,
     RenameIndex,
     TableBody,
@@ -39,15 +38,18 @@ def free_key_name(taken: set[str], column: str) -> str:
 
 def leaves_names_out(statement: DDLStatement) -> bool:
     """Whether the text has a key without a name, at whose place one can be put."""
-    return any(definition.name_at >= 0 for definition in _definitions(statement))
+    return any(definition.name_at >= 0 for definition in definitions(statement))
 
 
-def key_names(statement: DDLStatement, table: TableBody | None) -> KeyNames:
-    """The names for a CREATE TABLE (``table`` None), an ALTER TABLE or a CREATE INDEX of ``table``."""
+def key_names(statement: DDLStatement, table: TableBody | None, whole: DDLStatement | None = None) -> KeyNames:
+    """The names for a CREATE TABLE (``table`` None), an ALTER TABLE or a CREATE INDEX of ``table``.
+
+    ``whole`` is the ALTER TABLE that the statement is a part of, if it is one: the parts before it have run.
+    """
+    found = foreign_key_names(statement, table, whole or statement)
     taken = set() if table is None else _kept_names(statement, table)
     columns = _columns(statement, table)
-    found: dict[int, str] = {}
-    for definition in _definitions(statement):
+    for definition in definitions(statement):
         if definition.kind in ("check", "foreign"):
             continue
         first = definition.parts[0].column
@@ -66,12 +68,6 @@ def with_key_names(statement: DDLStatement, names: KeyNames) -> DDLStatement:
         edits.append((at, at, f"{gap}{quote(name)} "))
     sql = edited(statement.sql, edits)
     return parse_dialect(sql, statement.dialect, statement.default_schema)
-
-
-def _definitions(statement: DDLStatement) -> Iterator[IndexDef]:
-    if statement.body is not None:
-        yield from statement.body.indexes
-    yield from (action.index for action in statement.actions if isinstance(action, AddIndex))
 
 
 def _columns(statement: DDLStatement, table: TableBody | None) -> dict[str, str]:

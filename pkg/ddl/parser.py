@@ -197,17 +197,17 @@ def _schema(cursor: TokenCursor) -> TableRef:
 def _schema_options(cursor: TokenCursor) -> TableOptions:
     options = TableOptions()
     while True:
+        start = cursor.token.start
         cursor.accept("DEFAULT")
         changed = charset_option(cursor, options)
         if changed is not None:
             options = changed
         elif cursor.at_any("ENCRYPTION", "COMMENT"):
-            start = cursor.advance().start
+            cursor.advance()
             cursor.accept_op("=")
             cursor.string()
             cursor.mark("schema option", start)
         elif cursor.at_words("READ", "ONLY"):
-            start = cursor.token.start
             cursor.accept("READ", "ONLY")
             cursor.accept_op("=")
             cursor.advance()

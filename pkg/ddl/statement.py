@@ -60,7 +60,10 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A column as written. ``nullable`` is None when neither NULL nor NOT NULL was said."""
+    """A column as written. ``nullable`` is None when neither NULL nor NOT NULL was said.
+
+    ``on_update``: ON UPDATE CURRENT_TIMESTAMP was said. ``end`` is the offset behind the column's attributes.
+    """
 
     name: str
     type: TypeSpec
@@ -72,6 +75,8 @@ class ColumnDef:
     unique: bool = False
     invisible: bool = False
     reference: TableRef | None = None
+    on_update: bool = False
+    end: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,7 @@ class RenameIndex:
 @dataclass(frozen=True, slots=True)
 class DropForeignKey:
     name: str
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +303,14 @@ Wording = Literal[
     "attribute key",
     "plural",
     "comma",
+    "part guard",
+    "generated nullability",
+    "bare default",
+    "type name",
+    "column format",
+    "not enforced",
+    "enforced",
+    "drop check",
 ]
 
 

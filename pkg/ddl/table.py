@@ -103,7 +103,7 @@ def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | No
         return _foreign_key(cursor, symbol, schema)
     if cursor.accept("CHECK"):
         cursor.expression()
-        _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
+        cursor.enforcement()
         return IndexDef("check", symbol)
     if cursor.at_any("INDEX", "KEY"):
         cursor.optional("INDEX", "KEY")
@@ -167,9 +167,11 @@ def index_type(cursor: TokenCursor) -> bool:
 def _foreign_key(cursor: TokenCursor, symbol: str, schema: str) -> IndexDef:
     if_not_exists = cursor.if_not_exists(rare=True)
     name = "" if cursor.at_op("(") else cursor.name()
+    name = symbol or name
+    name_at = -1 if name else cursor.token.start
     parts = key_parts(cursor)
     cursor.expect("REFERENCES")
-    return IndexDef("foreign", symbol or name, parts, references(cursor, schema), if_not_exists)
+    return IndexDef("foreign", name, parts, references(cursor, schema), if_not_exists, name_at=name_at)
 
 
 def key_parts(cursor: TokenCursor) -> tuple[KeyPart, ...]:
@@ -210,7 +212,7 @@ def index_options(cursor: TokenCursor) -> bool:
             cursor.setting()
         elif cursor.accept("COMMENT"):
             cursor.string()
-        elif cursor.accept_any("VISIBLE", "INVISIBLE") or accept_ignored(cursor):
+        elif accept_visibility(cursor):
             continue
         elif cursor.at_any("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING") or (
             # MariaDB shows the name of an engine's option in quotes.
@@ -226,11 +228,10 @@ def index_options(cursor: TokenCursor) -> bool:
             return hashed
 
 
-def accept_ignored(cursor: TokenCursor) -> bool:
-    """Reads MariaDB's words for an index that the optimizer passes over, or does not."""
-    return cursor.accept_marked("index visibility", "IGNORED") or cursor.accept_marked(
-        "index visibility", "NOT", "IGNORED"
-    )
+def accept_visibility(cursor: TokenCursor) -> bool:
+    """Reads MySQL's and MariaDB's words for an index that the optimizer passes over, or does not."""
+    phrases = (("VISIBLE",), ("INVISIBLE",), ("IGNORED",), ("NOT", "IGNORED"))
+    return any(cursor.accept_marked("index visibility", *phrase) for phrase in phrases)
 
 
 def table_options(cursor: TokenCursor) -> TableOptions:

@@ -5,7 +5,7 @@ What a family cannot do at all stays in the text: its server refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pkg.ddl.parser import parse_dialect
@@ -22,6 +22,7 @@ from pkg.ddl.statement import (
     SetOptions,
     Wording,
 )
+from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.tokens import Dialect, word_set
 from pkg.mysql.names import quote
 
@@ -33,16 +34,47 @@ _OPTIONS = word_set(
 _MAINTENANCE = frozenset(
     f"{work} table partition" for work in ("analyze", "check", "optimize", "rebuild", "repair")
 ) | {"force", "order", "keys", "secondary engine", "algorithm and lock", "copy"}
-#: Words with others in their place; '' for nothing.
-_INSTEAD: dict[tuple[Wording, str], str] = {
-    ("generated kind", "PERSISTENT"): "STORED",
-    ("plural", "TABLES"): "TABLE",
+#: In the place of a mark's words: the words themselves.
+_AS_IT_IS = "\0"
+#: Kind of words, or kind and first word → what stands in their place; '' for nothing. Others stay.
+_Instead = Mapping[Wording | tuple[Wording, str], str]
+_IN_MYSQL_S: _Instead = {
+    "generated kind": "STORED",
+    "plural": "TABLE",
     ("index visibility", "IGNORED"): "INVISIBLE",
     ("index visibility", "NOT"): "VISIBLE",
+    **dict.fromkeys(("or replace", "online", "wait", "if exists", "schema option"), ""),
 }
+_IN_TIDB: _Instead = {**_IN_MYSQL_S, **dict.fromkeys(("storage", "visibility", "comma"), "")}
+_IN_MYSQL: _Instead = {
+    **_IN_MYSQL_S,
+    "part guard": "",
+    "bare default": f"({_AS_IT_IS})",
+    # What it is in MariaDB: MySQL's own type spells documents in its own way.
+    ("type name", "JSON"): "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+}
+_IN_MARIADB: _Instead = {
+    ("index visibility", "INVISIBLE"): "IGNORED",
+    ("index visibility", "VISIBLE"): "NOT IGNORED",
+    ("type name", "GEOMCOLLECTION"): "GEOMETRYCOLLECTION",
+    # Under its own name, which later statements use.
+    "not enforced": " OR TRUE)",
+    "drop check": "CONSTRAINT",
+    **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced"), ""),
+}
+#: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
+_OF_MYSQL_ALONE = word_set(
+    """AUTOEXTEND_SIZE COMPRESSION ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE
+    STORAGE SRID NOT ALGORITHM LOCK"""
+)
+_OF_BOTH = word_set(
+    """AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM COMMENT CONNECTION DATA INDEX DELAY_KEY_WRITE INSERT_METHOD KEY_BLOCK_SIZE
+    MAX_ROWS MIN_ROWS PACK_KEYS PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES UNION"""
+)
+#: How to alter a table, which each family does for other statements.
+_WAYS = frozenset({"algorithm and lock", "copy", "secondary engine"})
 #: TiDB takes DROP CONSTRAINT for that of a check, and without checks for nothing.
 _DROPPED_AS = {"FOREIGN KEY": "FOREIGN KEY", "UNIQUE": "INDEX", "PRIMARY KEY": "INDEX"}
-_FAMILY = "tidb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +90,78 @@ class TargetWords:
 ConstraintKind = Callable[[str, str, str], str]
 
 
+#: The collations of a target of which none is known.
+_AS_THEY_ARE = TargetCollations()
+
+
 def _unknown(schema: str, table: str, name: str) -> str:
     return ""
 
 
-def in_target_words(sql: str, dialect: Dialect, family: str, constraint_kind: ConstraintKind = _unknown) -> TargetWords:
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a family of targets does with the words of another one."""
+
+    instead: _Instead
+    keeps_option: Callable[[str], bool]
+    #: Parts of an ALTER TABLE that change nothing there, and whether a column's visibility is one.
+    nothing: frozenset[str]
+    hides_columns: bool
+
+    def of(self, mark: Mark) -> str:
+        """What stands in the place of a mark's words."""
+        if mark.what == "storage":
+            return _AS_IT_IS if self.keeps_option(mark.word) else ""
+        return self.instead.get((mark.what, mark.word), self.instead.get(mark.what, _AS_IT_IS))
+
+
+_TIDB = _Words(_IN_TIDB, lambda word: word in _OPTIONS, _MAINTENANCE, hides_columns=False)
+#: Families of upstream ('': any) and target.
+_TRANSLATED: Mapping[tuple[str, str], _Words] = {
+    ("", "tidb"): _TIDB,
+    ("mysql", "tidb"): _TIDB,
+    ("mariadb", "tidb"): _TIDB,
+    ("mariadb", "mysql"): _Words(_IN_MYSQL, lambda word: word in _OF_BOTH, _WAYS, hides_columns=True),
+    ("mysql", "mariadb"): _Words(_IN_MARIADB, lambda word: word not in _OF_MYSQL_ALONE, _WAYS, hides_columns=False),
+}
+
+
+def in_target_words(
+    sql: str,
+    dialect: Dialect,
+    family: str,
+    constraint_kind: ConstraintKind = _unknown,
+    collations: TargetCollations = _AS_THEY_ARE,
+) -> TargetWords:
     """A statement, already routed, for a target of that family (mysql, mariadb, tidb). Raises 36067.
 
     ``constraint_kind`` is asked for a table's constraint that a part drops without saying of which kind it is.
     """
-    if family != _FAMILY:
+    sql = collations.in_text(sql, dialect)
+    words = _TRANSLATED.get((dialect.flavor, family))
+    if words is None:
         return TargetWords((sql,))
     sql = as_executed(sql, dialect)
     statement = parse_dialect(sql, dialect, "")
-    removed = _removed_parts(statement)
+    removed = _removed_parts(statement, words)
     edits = [(start, end, "") for start, end in removed]
     left_out = [sql[start:end].strip(" ,") for start, end in removed]
-    for mark in _kept_apart(statement, removed):
-        instead = _INSTEAD.get((mark.what, mark.word), "")
+    for mark in statement.marks:
+        if any(start <= mark.start and mark.end <= end for start, end in removed):
+            continue
+        instead = words.of(mark)
         if mark.what == "any constraint":
             instead = _DROPPED_AS.get(constraint_kind(*_dropped(statement, mark)), "CONSTRAINT")
-        edits.append((mark.start, mark.end, instead))
-        if not instead and mark.what not in ("comma", "or replace"):
+        elif mark.what == "or replace" and family == "mysql" and statement.kind == "create index":
+            continue  # it drops no index that may be missing
+        if instead != _AS_IT_IS:
+            edits.append((mark.start, mark.end, instead.replace(_AS_IT_IS, sql[mark.start : mark.end])))
+        if not instead and mark.what not in ("comma", "or replace", "part guard"):
             left_out.append(sql[mark.start : mark.end])
-    if _is_nothing_at_all(statement):
+    if _is_nothing_at_all(statement, words):
         return TargetWords((), tuple(left_out))
-    return TargetWords((*_made_room(statement), edited(sql, edits)), tuple(left_out))
+    room = _made_room(statement, family) if words.instead.get("or replace") == "" else ()
+    return TargetWords((*room, edited(sql, edits)), tuple(left_out))
 
 
 def _dropped(statement: DDLStatement, mark: Mark) -> tuple[str, str, str]:
@@ -93,33 +171,24 @@ def _dropped(statement: DDLStatement, mark: Mark) -> tuple[str, str, str]:
     return *statement.tables[0], name
 
 
-def _kept_apart(statement: DDLStatement, removed: list[tuple[int, int]]) -> Iterator[Mark]:
-    """The marks that need an edit of their own."""
-    for mark in statement.marks:
-        inside = any(start <= mark.start and mark.end <= end for start, end in removed)
-        kept = mark.what == "attribute key" or (mark.what == "storage" and mark.word in _OPTIONS)
-        if not inside and not kept:
-            yield mark
-
-
-def _made_room(statement: DDLStatement) -> Iterator[str]:
+def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:
     """What OR REPLACE does first."""
     if not statement.or_replace:
         return
     name = statement.sql[statement.refs[0].start : statement.refs[0].end]
-    if statement.kind == "create index":
+    if statement.kind != "create index":
+        yield f"DROP {'TABLE' if statement.kind == 'create table' else 'DATABASE'} IF EXISTS {name}"
+    elif family != "mysql":
         index = next(action.index.name for action in statement.actions if isinstance(action, AddIndex))
         yield f"DROP INDEX IF EXISTS {quote(index)} ON {name}"
-    else:
-        yield f"DROP {'TABLE' if statement.kind == 'create table' else 'DATABASE'} IF EXISTS {name}"
 
 
-def _removed_parts(statement: DDLStatement) -> list[tuple[int, int]]:
+def _removed_parts(statement: DDLStatement, words: _Words) -> list[tuple[int, int]]:
     """The parts of an ALTER TABLE that say nothing to the target, each with its comma."""
     specs, found = statement.specs, []
     kept = False
     for at, spec in enumerate(specs):
-        if not _is_nothing(spec):
+        if not _is_nothing(spec, words):
             kept = True
         elif kept:
             found.append((specs[at - 1].end, spec.end))
@@ -128,22 +197,22 @@ def _removed_parts(statement: DDLStatement) -> list[tuple[int, int]]:
     return found
 
 
-def _is_nothing_at_all(statement: DDLStatement) -> bool:
+def _is_nothing_at_all(statement: DDLStatement, words: _Words) -> bool:
     if statement.kind == "alter database":
         return not (statement.options.charset or statement.options.collation)
-    return bool(statement.specs) and all(map(_is_nothing, statement.specs))
+    return bool(statement.specs) and all(_is_nothing(spec, words) for spec in statement.specs)
 
 
-def _is_nothing(spec: AlterSpec) -> bool:
-    return bool(spec.actions) and all(map(_says_nothing, spec.actions))
+def _is_nothing(spec: AlterSpec, words: _Words) -> bool:
+    return bool(spec.actions) and all(_says_nothing(action, words) for action in spec.actions)
 
 
-def _says_nothing(action: AlterAction) -> bool:
+def _says_nothing(action: AlterAction, words: _Words) -> bool:
     if isinstance(action, NoStructure):
-        return action.what in _MAINTENANCE
+        return action.what in words.nothing
     if isinstance(action, AlterColumn):
-        return action.invisible is not None
+        return action.invisible is not None and not words.hides_columns
     if not isinstance(action, SetOptions):
         return False
     options = action.options
-    return not (options.charset or options.collation or options.engine) and action.word not in _OPTIONS
+    return not (options.charset or options.collation or options.engine) and not words.keeps_option(action.word)

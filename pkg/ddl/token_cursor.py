@@ -238,11 +238,11 @@ class TokenCursor:
     # -- phrases that many statements share -----------------------------------------------------------------------
 
     def if_exists(self, *, rare: bool = False) -> bool:
-        """``rare``: at a place where not every family knows it."""
-        return self.accept_marked("if exists", "IF", "EXISTS") if rare else self.accept("IF", "EXISTS")
+        """``rare``: at a place where TiDB does not know it. MySQL knows it in no part of a statement."""
+        return self.accept_marked("if exists" if rare else "part guard", "IF", "EXISTS")
 
     def if_not_exists(self, *, rare: bool = False) -> bool:
-        return self.accept_marked("if exists", "IF", "NOT", "EXISTS") if rare else self.accept("IF", "NOT", "EXISTS")
+        return self.accept_marked("if exists" if rare else "part guard", "IF", "NOT", "EXISTS")
 
     def wait_option(self) -> None:
         """MariaDB's WAIT n and NOWAIT."""
@@ -252,6 +252,14 @@ class TokenCursor:
             self.mark("wait", start)
         else:
             self.accept_marked("wait", "NOWAIT")
+
+    def enforcement(self) -> None:
+        """What MySQL says behind a check."""
+        closed, start = self.last_end - 1, self.token.start
+        if self.accept("NOT", "ENFORCED"):
+            self.mark("not enforced", closed)
+        elif self.accept("ENFORCED"):
+            self.mark("enforced", start)
 
     def error(self, what: str) -> DMError:
         return parse_error(self.sql, self.token.start, what)

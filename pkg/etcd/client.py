@@ -8,22 +8,28 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import grpc
 
 from pkg.errors import Code, ErrorKind, new
 from pkg.etcd import messages
 from pkg.etcd.endpoint import Endpoint
 from pkg.etcd.errors import CALL_ERRORS, WatchCanceledError, call_error, failure_of
+from pkg.etcd.login import Login
 from pkg.etcd.stubs import etcd3, rpc
 from pkg.etcd.types import KV, Compare, EtcdOperation, Member, MemberStatus, TxnResult, WatchBatch
 from pkg.etcd.watch import watch_stream
 from pkg.settings.connections import SecurityConfig
+from pkg.settings.etcd_user import EtcdUser
 from pkg.tls.renewal import files_state
 
 T = TypeVar("T")
 
 # gRPC answers a call on a channel that another thread has closed with a ValueError.
 _WATCH_ERRORS: tuple[type[BaseException], ...] = (*CALL_ERRORS, WatchCanceledError, ValueError)
+#: The role that may do everything; etcd demands that a user of this name has it before it asks for passwords.
+ROOT_ROLE = "root"
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
@@ -41,8 +47,7 @@ class EtcdClient:
         endpoints: Sequence[str],
         *,
         tls: SecurityConfig | None = None,
-        user: str = "",
-        password: str = "",
+        user: EtcdUser | None = None,
         timeout: float = 5.0,
     ) -> None:
         if not endpoints:
@@ -51,7 +56,8 @@ class EtcdClient:
         # With several endpoints, a silent one must leave time to ask another.
         attempt = timeout if len(endpoints) == 1 else max(timeout / len(endpoints), min(1.0, timeout))
         self._tls = tls
-        self._open = partial(_open, tuple(dict.fromkeys(endpoints)), tls, user, password, attempt)
+        login = Login(user) if user else None
+        self._open = partial(_open, tuple(dict.fromkeys(endpoints)), tls, login, attempt)
         self._files = files_state(tls)
         self._endpoints = self._open()
         #: Of certificates that were renewed since, while watches still use them.
@@ -164,9 +170,9 @@ class EtcdClient:
                 if isinstance(exc, ValueError):
                     raise
                 failure = failure_of(exc)
-                token_may_be_stale = endpoint.metadata is not None and not logged_in_again
-                logged_in_again = failure.stale_token or isinstance(exc, WatchCanceledError)
-                if not failure.transient and not (logged_in_again and token_may_be_stale):
+                canceled = isinstance(exc, WatchCanceledError) and endpoint.has_user
+                logged_in_again = not logged_in_again and (canceled or endpoint.may_log_in_again(failure))
+                if not failure.transient and not logged_in_again:
                     raise call_error(Code.HAFailWatchEtcd, f"watch {prefix}", failure) from exc
                 if not logged_in_again:
                     self._move_on(index)
@@ -207,6 +213,40 @@ class EtcdClient:
 
         return self._call("report its status", status)
 
+    # --- passwords ---
+
+    def asks_for_password(self) -> bool:
+        """Logs in; False if etcd serves everybody. Raises 42501 for a user or password that etcd refuses."""
+
+        def log_in(endpoint: Endpoint) -> bool:
+            endpoint.login(again=True)
+            return endpoint.metadata is not None
+
+        return self._call("log in", log_in)
+
+    def require_password(self, user: EtcdUser) -> None:
+        """Has etcd ask for passwords from now on, with ``user`` as its administrator. Several may do so at once."""
+        name, password = user.name, user.password()
+        steps: tuple[tuple[str, str, Any], ...] = (
+            (f"add the user {name}", "UserAdd", rpc.AuthUserAddRequest(name=name, password=password)),
+            # An earlier try may have ended here, with another password.
+            (
+                f"set the password of {name}",
+                "UserChangePassword",
+                rpc.AuthUserChangePasswordRequest(name=name, password=password),
+            ),
+            (f"add the role {ROOT_ROLE}", "RoleAdd", rpc.AuthRoleAddRequest(name=ROOT_ROLE)),
+            (
+                f"grant {ROOT_ROLE} to {name}",
+                "UserGrantRole",
+                rpc.AuthUserGrantRoleRequest(user=name, role=ROOT_ROLE),
+            ),
+            ("ask for passwords", "AuthEnable", rpc.AuthEnableRequest()),
+        )
+        for action, method, request in steps:
+            self._call(action, partial(_administer, method, request))
+        self.asks_for_password()
+
     def close(self) -> None:
         """Ends all calls and watches of this client."""
         self._closed = True
@@ -244,7 +284,7 @@ class EtcdClient:
             except CALL_ERRORS as exc:
                 failure = failure_of(exc)
                 again = failure.never_sent or (resend and failure.transient)
-                log_in = failure.stale_token and not logged_in_again
+                log_in = not logged_in_again and endpoint.may_log_in_again(failure)
                 again = again or log_in
                 if not again or time.monotonic() + pause >= deadline:
                     unknown = failure.transient and not failure.never_sent and not resend
@@ -285,8 +325,17 @@ class EtcdClient:
                 self._current = (failed + 1) % len(self._endpoints)
 
 
-def _open(urls: Sequence[str], tls: SecurityConfig | None, user: str, password: str, timeout: float) -> list[Endpoint]:
-    return [Endpoint(url, tls=tls, user=user, password=password, timeout=timeout) for url in urls]
+def _administer(method: str, request: Any, endpoint: Endpoint) -> None:
+    """One step of the set-up; that it was done before is fine."""
+    try:
+        getattr(endpoint.authstub, method)(request, endpoint.timeout, metadata=endpoint.metadata)
+    except grpc.RpcError as exc:
+        if not failure_of(exc).exists:
+            raise
+
+
+def _open(urls: Sequence[str], tls: SecurityConfig | None, login: Login | None, timeout: float) -> list[Endpoint]:
+    return [Endpoint(url, tls=tls, login=login, timeout=timeout) for url in urls]
 
 
 def _jittered(pause: float) -> float:

@@ -8,9 +8,13 @@ from urllib.parse import urlsplit
 import grpc
 
 from pkg.errors import Code, new
+from pkg.etcd.errors import EtcdFailure
+from pkg.etcd.login import Login
 from pkg.etcd.stubs import etcd3, rpc
 from pkg.settings.connections import SecurityConfig
 
+#: etcd computes a slow hash for each login. Who gives up early on a busy machine has it compute another one, for ever.
+_LOGIN_SECONDS = 5.0
 #: A dead peer is noticed within about 13 s; etcd refuses clients that ping more often than every 5 s.
 _CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),
@@ -34,13 +38,13 @@ class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
     logs in at once, so that a member that is down could not even be named. Everything else is ``etcd3``'s API.
     """
 
-    def __init__(self, url: str, *, tls: SecurityConfig | None, user: str, password: str, timeout: float) -> None:
+    def __init__(self, url: str, *, tls: SecurityConfig | None, login: Login | None, timeout: float) -> None:
         self.address = address_of(url)
         self.timeout = timeout
         self.call_credentials = None
         self.metadata: tuple[tuple[str, str], ...] | None = None
-        self._user = user
-        self._password = password
+        self._login = login
+        self._logged_in = False
         if tls is not None:
             self.channel = grpc.secure_channel(self.address, _credentials(tls), options=_CHANNEL_OPTIONS)
         else:
@@ -52,11 +56,26 @@ class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
         self.watchstub = rpc.WatchStub(self.channel)
         self.authstub = rpc.AuthStub(self.channel)
 
+    @property
+    def has_user(self) -> bool:
+        return self._login is not None
+
     def login(self, *, again: bool = False) -> None:
         """Gets a token unless there is one (or ``again``: it expired); does nothing without a user."""
-        if self._user and (again or self.metadata is None):
-            request = rpc.AuthenticateRequest(name=self._user, password=self._password)
-            self.metadata = (("token", self.authstub.Authenticate(request, self.timeout).token),)
+        if self._login is not None and (again or not self._logged_in):
+            token = self._login.token(self._authenticate)
+            self.metadata = None if token is None else (("token", token),)
+            self._logged_in = True
+
+    def may_log_in_again(self, failure: EtcdFailure) -> bool:
+        """Whether a new login may help: the token is stale, or there is none because etcd asked for none so far."""
+        return self._login is not None and (
+            failure.stale_token or (failure.unauthorized and self._logged_in and self.metadata is None)
+        )
+
+    def _authenticate(self, name: str, password: str) -> str:
+        request = rpc.AuthenticateRequest(name=name, password=password)
+        return str(self.authstub.Authenticate(request, max(self.timeout, _LOGIN_SECONDS)).token)
 
 
 def address_of(url: str) -> str:

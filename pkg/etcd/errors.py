@@ -17,7 +17,16 @@ _WORKAROUND = "Check that the etcd members are running and reachable (`etcdctl e
 _NEVER_SENT = ("failed to connect", "connection refused", "connections to all backends failing", "name resolution")
 # gRPC's texts for an answer that was cut: a member with TLS that ends closes its streams so, with the code INTERNAL.
 _CUT = ("stream removed", "rst_stream")
-_TOKEN_TEXTS = ("invalid auth token", "revision in header is old", "revision of the authorization model is obsolete")
+_TOKEN_TEXTS = (
+    "invalid auth token",
+    "revision in header is old",
+    "revision of auth store is old",
+    "revision of the authorization model is obsolete",
+)
+# Without a token, etcd takes the name in the certificate for the user.
+_UNAUTHORIZED_TEXTS = ("user name is empty", "authentication failed", "permission denied", "user name not found")
+_NO_PASSWORDS = "authentication is not enabled"
+_EXISTS = "name already exists"
 _TRANSIENT_CODES = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -32,7 +41,9 @@ _TRANSIENT_CODES = frozenset(
 @dataclass(frozen=True, slots=True)
 class EtcdFailure:
     """``never_sent``: etcd did not see the request. ``transient``: another member or a moment later may do.
-    ``stale_token``: log in again. Otherwise etcd refused the request and will refuse it again.
+    ``stale_token``: log in again. ``unauthorized``: a user, password or right is missing or wrong.
+    ``no_passwords``: etcd has no users. ``exists``: what was to be added is there. Otherwise etcd refused the request
+    and will refuse it again.
     """
 
     detail: str
@@ -40,6 +51,9 @@ class EtcdFailure:
     transient: bool = False
     never_sent: bool = False
     stale_token: bool = False
+    unauthorized: bool = False
+    no_passwords: bool = False
+    exists: bool = False
     not_found: bool = False
 
 
@@ -60,7 +74,8 @@ def failure_of(exc: BaseException) -> EtcdFailure:
     rpc_error = exc if isinstance(exc, grpc.RpcError) else exc.__context__
     if not isinstance(rpc_error, grpc.RpcError) or not hasattr(rpc_error, "code"):
         cut = isinstance(exc, etcd3.exceptions.ConnectionFailedError)
-        return EtcdFailure(str(exc) or type(exc).__name__, None, transient=cut)
+        detail = str(exc) or type(exc).__name__
+        return EtcdFailure(detail, None, transient=cut, unauthorized=_names(_UNAUTHORIZED_TEXTS, detail))
     code: grpc.StatusCode = rpc_error.code()
     detail = str(rpc_error.details() or code.name)
     lowered = detail.lower()
@@ -72,9 +87,17 @@ def failure_of(exc: BaseException) -> EtcdFailure:
         code,
         transient=transient,
         never_sent=code is grpc.StatusCode.UNAVAILABLE and any(text in lowered for text in _NEVER_SENT),
-        stale_token=any(text in lowered for text in _TOKEN_TEXTS),
+        stale_token=_names(_TOKEN_TEXTS, detail),
+        unauthorized=_names(_UNAUTHORIZED_TEXTS, detail),
+        no_passwords=_NO_PASSWORDS in lowered,
+        exists=_EXISTS in lowered,
         not_found=code is grpc.StatusCode.NOT_FOUND,
     )
+
+
+def _names(texts: tuple[str, ...], detail: str) -> bool:
+    lowered = detail.lower()
+    return any(text in lowered for text in texts)
 
 
 def call_error(kind: ErrorKind, action: str, failure: EtcdFailure, *, outcome_unknown: bool = False) -> DMError:
@@ -88,8 +111,11 @@ def call_error(kind: ErrorKind, action: str, failure: EtcdFailure, *, outcome_un
         )
     elif "too many operations" in failure.detail:
         hint = "Raise etcd's `max-txn-ops` (2048 in the embedded one), or start the task for fewer sources at a time."
-    elif failure.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        hint = "Check etcd's user, password and role grants."
+    elif failure.unauthorized or failure.stale_token:
+        hint = (
+            "Check `etcd-username` and the file of `etcd-password-path`, and that etcd's user may read and write the"
+            " keys below /dm-master/ and /dm-worker/ (docs/operations.md)."
+        )
     else:
         hint = _WORKAROUND
     return new(kind, message, raw=failure.detail, workaround=hint, retryable=failure.transient)

@@ -133,6 +133,7 @@ TOO_MUCH_AT_ONCE = {
     8175: "The transaction needs more memory than the target allows. Raise the limit there (SET GLOBAL "
     "tidb_mem_quota_query = …, in bytes), then resume the task.",
 }
+_TOO_MUCH_TEXTS = tuple(f"Error {number} " for number in TOO_MUCH_AT_ONCE)
 #: The same for a row beyond the limit.
 TOO_LARGE_ROW = {
     8025: "Raise the target's limit above the row's size (performance.txn-entry-size-limit, or from TiDB 7.6 on SET "
@@ -140,6 +141,11 @@ TOO_LARGE_ROW = {
     "resume the task."
 }
 _HINTS = {
+    **dict.fromkeys(
+        # Unknown, global, wrong value, read-only.
+        (1193, 1229, 1231, 1238),
+        "If it is a variable under `session` of target-database or of a source's `from`, correct or remove it there.",
+    ),
     1045: "Check user and password of this connection, and the hosts from which the server accepts this user.",
     1044: "Grant the user access to this database.",
     1142: "Grant the user the privilege that the message names.",
@@ -260,6 +266,11 @@ def error_text(exc: BaseException) -> str:
         return f"{exc}" or type(exc).__name__
     message = str(exc.args[1]) if len(exc.args) > 1 else ""
     return f"Error {number} ({_SQLSTATES.get(number, 'HY000')}): {message}"
+
+
+def is_too_much_at_once(error: DMError) -> bool:
+    """Whether the server refused a transaction for its size, so that a smaller one may pass."""
+    return error.raw_cause.startswith(_TOO_MUCH_TEXTS)
 
 
 def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: str = "") -> DMError:

@@ -44,5 +44,10 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
         negative_zero=exact,
         compares_wide_sets=exact,
         upserts_wide_bits=exact,
-        folds_names=(variable(conn, "lower_case_table_names") or "0") != "0",
+        folds_names=folds_names(conn),
     )
+
+
+def folds_names(conn: Connection[Any]) -> bool:
+    """Whether names of tables that differ in case alone are one table's."""
+    return (variable(conn, "lower_case_table_names") or "0") != "0"

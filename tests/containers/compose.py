@@ -17,31 +17,28 @@ import docker as docker_sdk
 import pymysql
 from testcontainers.compose import DockerCompose
 
+from tests.containers.driven import TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.containers.images import PRESENT
 from tests.harness.cluster import ROOT, escape_check_text
-from tests.harness.process import HarnessError, wait_until
+from tests.harness.process import HarnessError
 
-#: Quotes, blanks and dollars: what shells, Compose and SQL read in ways of their own.
-UPSTREAM_PASSWORD, TARGET_PASSWORD = "up $1 'x", 'to$(y) "z'
 MASTERS = ("dm-master1", "dm-master2")
-#: Seconds that something in containers may take on a busy machine.
-LIMIT = 150.0
 #: With a file of its standard input: the version before has no `-`.
 _FILE = "/tmp/dmctl-input"
 _DMCTL = ("sh", "-c", f'cat >{_FILE}; exec dmctl "$@"', "dmctl")
-_DONE_BEFORE = "code=46014"
 _SPARK_DEFAULTS = ROOT / "deploy" / "docker" / "spark" / "spark-defaults.sample"
 _FILES = [str(ROOT / "docker-compose.yml"), str(Path(__file__).with_name("ports.yml"))]
 
 
-class ComposeCluster(DockerCompose):
+class ComposeCluster(DrivenCluster, DockerCompose):
     """``docker-compose.yml`` with the ports of databases on loopback; :meth:`up` and :meth:`down`."""
 
     def __init__(self, folder: Path, images: Mapping[str, str]) -> None:
         self._folder, self._images = folder, dict(images)
         self._environment_file = folder / "env"
         self.project = f"dm-test-{folder.name[-8:].lower().strip('_-')}"
-        super().__init__(
+        DockerCompose.__init__(
+            self,
             context=str(ROOT),
             compose_file_name=_FILES,
             env_file=str(self._environment_file),
@@ -109,56 +106,6 @@ class ComposeCluster(DockerCompose):
             raise HarnessError(f"dmctl {' '.join(arguments)}: {found[:3000]}") from exc
         assert isinstance(answer, dict)
         return answer
-
-    def ok(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
-        """A command that must succeed, at the latest when the cluster is complete again."""
-        answers: list[object] = []
-
-        def done() -> bool:
-            try:
-                answers.append(self.dmctl(*arguments, text=text))
-            except HarnessError as exc:
-                answers.append(exc)
-                return False
-            answer = answers[-1]
-            # An earlier try may have done its work although its answer was lost.
-            return isinstance(answer, dict) and (answer["result"] or _DONE_BEFORE in str(answer["msg"]))
-
-        wait_until(done, lambda: f"dmctl {' '.join(arguments)} succeeds: {str(answers[-1])[:3000]}", LIMIT, step=2)
-        assert isinstance(answers[-1], dict)
-        return answers[-1]
-
-    def members(self) -> tuple[str, dict[str, str]]:
-        """The leader's name, and of each worker the source that it serves (empty: none, or it is offline)."""
-        leader, workers = "", {}
-        for part in self.ok("list-member")["members"]:
-            leader = part.get("leader", {}).get("name", leader)
-            for worker in part.get("worker", {}).get("workers") or []:
-                workers[worker["name"]] = worker["source"] if worker["stage"] == "bound" else ""
-        return leader, workers
-
-    def server_of(self, source: str, *, other_than: str = "") -> str:
-        """The worker that serves ``source``, once one does."""
-        found: list[str] = []
-
-        def served() -> bool:
-            found[:] = [name for name, bound in self.members()[1].items() if bound == source and name != other_than]
-            return bool(found)
-
-        wait_until(served, f"a worker serves {source}", LIMIT, step=1)
-        return found[0]
-
-    def wait_sync(self, task: str) -> None:
-        """Waits until every subtask replicates."""
-        last: list[object] = []
-
-        def running() -> bool:
-            last.append(self.dmctl("query-status", task))
-            answer = last[-1]
-            parts = [sub for source in answer.get("sources", []) for sub in source.get("subTaskStatus") or []]  # type: ignore[attr-defined]
-            return bool(parts) and all((sub["stage"], sub["unit"]) == ("Running", "Sync") for sub in parts)
-
-        wait_until(running, lambda: f"{task} replicates: {last[-1]}", LIMIT, step=1)
 
     # ---- containers -------------------------------------------------------------------------------------------------
 

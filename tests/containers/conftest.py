@@ -1,4 +1,8 @@
-"""Fixtures of the container tests: an engine, the images, a cluster. Run by `make test-containers` only."""
+"""Fixtures of the container tests: an engine, the images, a cluster. Run by `make test-containers` only.
+
+The limit of a test (`func_only`) does not count the fixtures: images take many minutes the first time, and have limits
+of their own.
+"""
 
 from __future__ import annotations
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.containers.compose import LIMIT, ComposeCluster
+from tests.containers.compose import ComposeCluster
+from tests.containers.driven import LIMIT
 from tests.containers.workload import Migration
 from tests.harness.process import wait_until
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(900, func_only=True)
 
 
 @pytest.fixture

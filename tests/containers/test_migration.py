@@ -7,7 +7,7 @@ import pytest
 from tests.containers.compose import ComposeCluster
 from tests.containers.workload import Migration
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(900, func_only=True)
 
 
 @pytest.mark.smoke

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.containers.compose import LIMIT, ComposeCluster, spark_secret
+from tests.containers.compose import ComposeCluster, spark_secret
+from tests.containers.driven import LIMIT
 from tests.containers.workload import Migration
 from tests.harness.process import wait_until
 
@@ -12,7 +13,7 @@ SERVICES = ("spark-master", "spark-worker", "dm-worker-spark")
 ROWS = 100_000
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(900, func_only=True)
 def test_killed_executor_containers(cluster: ComposeCluster) -> None:
     with spark_secret():
         cluster.up(*SERVICES)

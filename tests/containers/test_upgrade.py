@@ -11,7 +11,7 @@ from tests.containers.workload import Migration
 WORKERS = ("dm-worker1", "dm-worker2")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(900, func_only=True)
 def test_image_of_the_next_version_takes_over_under_load(cluster: ComposeCluster) -> None:
     build_version_before()
     cluster.up(*MASTERS, *WORKERS, version=BEFORE)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pymysql
 
-from tests.containers.compose import LIMIT, TARGET_PASSWORD, UPSTREAM_PASSWORD, ComposeCluster, pause
+from tests.containers.compose import pause
+from tests.containers.driven import LIMIT, TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.harness.process import wait_until
 
 TABLES = ("orders", "events")
@@ -36,7 +37,7 @@ class Migration:
 
     def __init__(
         self,
-        cluster: ComposeCluster,
+        cluster: DrivenCluster,
         task: str,
         upstream: str = "upstream-mariadb",
         rows: int = _ROWS,

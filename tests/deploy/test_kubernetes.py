@@ -52,15 +52,31 @@ def test_an_unknown_field_would_be_noticed(kind: str, path: str) -> None:
         check(yaml.safe_dump_all(documents), VERSIONS[-1])
 
 
-def test_selectors_find_the_pods_that_they_are_for() -> None:
+def executors(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pods that Spark makes from templates in ConfigMaps."""
+    templates = [one["data"]["executor.yaml"] for one in documents if "executor.yaml" in one.get("data", {})]
+    return [yaml.safe_load(template) for template in templates]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_pods_of_executors_follow_the_schemas(version: str) -> None:
+    (pod,) = executors(list(yaml.safe_load_all(built("overlays/spark-kubernetes"))))
+    # Spark adds what a container must have.
+    pod["spec"]["containers"][0]["image"] = "dm"
+    assert "Valid: 1, Invalid: 0" in check(yaml.safe_dump(pod), version)
+
+
+@pytest.mark.parametrize(("variant", "count"), [("overlays/spark", 4), ("overlays/spark-kubernetes", 3)])
+def test_selectors_find_the_pods_that_they_are_for(variant: str, count: int) -> None:
     """Also of what components add: a policy or a budget without pods protects nothing."""
-    documents = list(yaml.safe_load_all(built("overlays/spark")))
+    documents = list(yaml.safe_load_all(built(variant)))
     pods = [
         one["spec"]["template"]["metadata"]["labels"]
         for one in documents
         if one["kind"] in ("StatefulSet", "Deployment")
     ]
-    assert len(pods) == 4
+    pods += [pod["metadata"]["labels"] for pod in executors(documents)]
+    assert len(pods) == count
     for one in documents:
         spec = one.get("spec", {})
         chosen = {

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from urllib.request import urlopen
 
-from prometheus_client.parser import text_string_to_metric_families
-
-from tests.harness.cluster import Cluster, DMWorker
+from tests.e2e.scrape import Scrape, address_of, scraped
+from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 
@@ -22,37 +19,9 @@ block-allow-list: {{mine: {{do-dbs: [seen]}}}}
 COPIED, INSERTED, DELETED, UPDATES = 400, 90, 20, 4
 #: Row changes of the table with a key, and of the one without.
 KEYED, KEYLESS = INSERTED + 10 * UPDATES + DELETED, 7
-
-
-def scraped(address: str) -> str:
-    with urlopen(f"http://{address}/metrics", timeout=WAIT_TIMEOUT) as answer:
-        return answer.read().decode()  # type: ignore[no-any-return]
-
-
-def _address(worker: DMWorker) -> str:
-    return f"127.0.0.1:{worker.port}"
-
-
-class Scrape:
-    """The series of a process, by the client library's own parser."""
-
-    def __init__(self, address: str) -> None:
-        families = text_string_to_metric_families(scraped(address))
-        self.samples = [sample for family in families for sample in family.samples]
-
-    def value(self, name: str, **labels: str) -> float:
-        """The sum of all series of that name with these labels."""
-        found = [one.value for one in self.samples if _name(one.name) == name and labels.items() <= one.labels.items()]
-        assert found, f"no series {name} with {labels}"
-        return sum(found)
-
-    def by(self, name: str, label: str) -> Mapping[str, float]:
-        return {one.labels[label]: one.value for one in self.samples if _name(one.name) == name}
-
-
-def _name(parsed: str) -> str:
-    """The parser adds ``_total`` to counters without it; the names here have it only where the text does."""
-    return parsed.removesuffix("_total")
+CHANGES = KEYED + KEYLESS
+#: Bytes at the end of each event.
+CHECKSUM = 4
 
 
 def test_what_a_migration_did_is_what_its_metrics_say(
@@ -64,12 +33,15 @@ def test_what_a_migration_did_is_what_its_metrics_say(
         "USE seen",
         "CREATE TABLE seen.t (id INT PRIMARY KEY, v VARCHAR(100))",
         "CREATE TABLE seen.k (v INT)",
+        "CREATE TABLE seen.u (id INT PRIMARY KEY, v INT UNIQUE)",
+        "INSERT INTO seen.u VALUES (1, 1), (2, 2)",
         f"INSERT INTO seen.t SELECT seq, REPEAT('x', 100) FROM seq_1_to_{COPIED}",
     )
     cluster.add_source(upstream, "s1")
     cluster.ok("start-task", cluster.write_task(TASK.format(port=target.port)))
     cluster.wait_stage("seen", "Running", unit="Sync")
     cluster.wait_synced("seen")
+    began = int(upstream.binlog_status()[1])
     upstream.execute("USE seen", f"INSERT INTO t SELECT 10000 + seq, 'y' FROM seq_1_to_{INSERTED}")
     upstream.execute(
         "USE seen", "BEGIN", *[f"UPDATE seen.t SET v = 'z{n}' WHERE id <= 10" for n in range(UPDATES)], "COMMIT"
@@ -77,22 +49,28 @@ def test_what_a_migration_did_is_what_its_metrics_say(
     upstream.execute("ALTER TABLE seen.t ADD COLUMN w INT")
     upstream.execute(f"DELETE FROM seen.t WHERE id > 10000 LIMIT {DELETED}")
     upstream.execute("INSERT INTO seen.k VALUES (1), (1), (1), (2), (3)", "DELETE FROM seen.k WHERE v = 1 LIMIT 2")
+    # Not of this task.
+    upstream.execute(
+        "CREATE DATABASE unseen", "CREATE TABLE unseen.t (id INT PRIMARY KEY)", "INSERT INTO unseen.t VALUES (1)"
+    )
     cluster.wait_synced("seen")
 
-    [worker] = [one for one in cluster.workers if re.search("seen", scraped(_address(one)))]
+    [worker] = [one for one in cluster.workers if re.search("seen", scraped(address_of(one)))]
     wait_until(
-        lambda: Scrape(_address(worker)).by("dm_syncer_lag_reason", "reason")["source_idle"] == 1,
+        lambda: Scrape(address_of(worker)).by("dm_syncer_lag_reason", "reason")["source_idle"] == 1,
         "nothing to wait for but the source",
         WAIT_TIMEOUT,
         step=0.3,
     )
-    seen = Scrape(_address(worker))
+    seen = Scrape(address_of(worker))
     _jobs(seen)
-    _batches(seen)
+    _batches(seen, upstream, began)
     _positions(seen, upstream, worker.member)
     _resources(seen)
     _answer(cluster, seen)
     _master(cluster, worker.member)
+    _conflicts(cluster, address_of(worker), upstream)
+    _errors(cluster, address_of(worker), upstream, target)
 
 
 def _jobs(seen: Scrape) -> None:
@@ -104,24 +82,35 @@ def _jobs(seen: Scrape) -> None:
         assert seen.value(name, target_table="k", type="insert") == 5
         assert seen.value(name, target_table="k", type="delete") == 2
         assert seen.value(name, type="ddl") == 1
-        assert seen.value(name) == KEYED + KEYLESS + 1
+        assert seen.value(name) == CHANGES + 1
     assert seen.value("dm_syncer_finished_transaction", task="seen") == 5
-    changes = KEYED + KEYLESS
-    assert seen.value("dm_syncer_row_changes", task="seen") == changes
+    assert seen.value("dm_syncer_row_changes", task="seen") == CHANGES
+    assert (seen.value("dm_syncer_conflict_sets"), seen.value("dm_syncer_conflict_rows")) == (0, 0)
     # The updates of a row came in one transaction, and so in one batch: all but the last one go without a write.
     assert seen.value("dm_syncer_compacted_rows") == 10 * (UPDATES - 1)
-    assert seen.value("dm_syncer_written_rows") == changes - 10 * (UPDATES - 1)
+    assert seen.value("dm_syncer_written_rows") == CHANGES - 10 * (UPDATES - 1)
 
 
-def _batches(seen: Scrape) -> None:
+def _rows_events(upstream: MariaDBServer, began: int) -> list[int]:
+    """The sizes, without checksums, of the task's rows events from a place in the binlog on, by the server itself."""
+    sizes, mine = [], False
+    for _, pos, kind, _, end, info in upstream.execute("SHOW BINLOG EVENTS"):
+        if kind == "Table_map":
+            mine = "(seen." in info
+        elif kind.startswith(("Write_rows", "Update_rows", "Delete_rows")) and mine and pos >= began:
+            sizes.append(end - pos - CHECKSUM)
+    return sizes
+
+
+def _batches(seen: Scrape, upstream: MariaDBServer, began: int) -> None:
     batches = seen.value("dm_syncer_batches", task="seen")
     assert 1 <= batches <= 5
-    rows = KEYED + KEYLESS
-    assert seen.value("dm_syncer_binlog_event_row_sum") == rows
-    events = seen.value("dm_syncer_binlog_event_row_count")
-    assert seen.value("dm_syncer_binlog_event_size_count") == events >= 4 + UPDATES
-    size = seen.value("dm_syncer_binlog_event_size_sum")
-    assert seen.value("dm_syncer_stage_bytes", stage="decode") == size > rows * 3
+    assert seen.value("dm_syncer_binlog_event_row_sum") == CHANGES
+    sizes = _rows_events(upstream, began)
+    assert seen.value("dm_syncer_binlog_event_row_count") == len(sizes)
+    assert seen.value("dm_syncer_binlog_event_size_count") == len(sizes)
+    assert seen.value("dm_syncer_binlog_event_size_sum") == sum(sizes)
+    assert seen.value("dm_syncer_stage_bytes", stage="decode") == sum(sizes)
     for stage in ("decode", "shuffle", "compact", "write"):
         spent = seen.value("dm_syncer_stage_seconds", stage=stage)
         assert spent == seen.value("dm_syncer_binlog_transform_cost_sum", stage=stage) > 0
@@ -137,8 +126,16 @@ def _batches(seen: Scrape) -> None:
     assert seen.value("dm_syncer_stmt_duration_time_count", type="stmt") == statements > 0
     assert seen.value("dm_syncer_flush_checkpoints_time_interval_count") >= batches
     assert seen.value("dm_syncer_ideal_qps") > 0
-    for name in ("read_binlog_duration", "dispatch_binlog_duration", "query_duration_time", "add_job_duration"):
-        assert seen.value(f"dm_syncer_{name}_count") > 0, name
+    # One for each move of the checkpoint past what is not of the task.
+    skipped = seen.value("dm_syncer_skip_binlog_duration_count")
+    assert skipped >= 1
+    # What was read was planned; batches, moves and statements, also those of other schemas, were handed over.
+    read = seen.value("dm_syncer_read_binlog_duration_count")
+    assert seen.value("dm_syncer_dispatch_binlog_duration_count") == read > 0
+    assert seen.value("dm_syncer_add_job_duration_count", type="dml") == batches + skipped
+    assert seen.value("dm_syncer_add_job_duration_count", type="ddl") == 3
+    # At least one for each table.
+    assert seen.value("dm_syncer_query_duration_time_count") >= 2
 
 
 def _positions(seen: Scrape, upstream: MariaDBServer, worker: str) -> None:
@@ -169,7 +166,7 @@ def _answer(cluster: Cluster, seen: Scrape) -> None:
     assert int(status["sync"]["ioTotalBytes"]) >= seen.value("dm_syncer_binlog_event_size_sum")
     assert int(status["sync"]["dumpIOTotalBytes"]) >= COPIED * 100
     profile = cluster.dmctl_text("query-status", "seen", "--profile")
-    assert f"{KEYED + KEYLESS:,} row changes" in profile, profile
+    assert f"{CHANGES:,} row changes" in profile, profile
     assert re.search(r"write to the target +\d+\.\d %", profile), profile
 
 
@@ -179,3 +176,42 @@ def _master(cluster: Cluster, worker: str) -> None:
     assert shown.value("dm_master_start_leader_counter") == 1
     assert shown.value("etcd_server_has_leader") == 1
     assert shown.value("etcd_disk_wal_fsync_duration_seconds_count") > 0
+
+
+def _conflicts(cluster: Cluster, worker: str, upstream: MariaDBServer) -> None:
+    """Two rows exchange a unique value."""
+    upstream.execute(
+        "BEGIN",
+        "UPDATE seen.u SET v = NULL WHERE id = 1",
+        "UPDATE seen.u SET v = 1 WHERE id = 2",
+        "UPDATE seen.u SET v = 2 WHERE id = 1",
+        "COMMIT",
+    )
+    cluster.wait_synced("seen")
+    seen = Scrape(worker)
+    assert seen.value("dm_syncer_finished_jobs", target_table="u", type="update") == 3
+    assert seen.value("dm_syncer_conflict_sets") == 1
+    assert seen.value("dm_syncer_conflict_rows") == 2
+    assert seen.value("dm_syncer_conflict_detect_duration_count") >= 1
+
+
+def _errors(cluster: Cluster, worker: str, upstream: MariaDBServer, target: MariaDBServer) -> None:
+    """A replication that ends with an error, and a load that does: what it has done so far stays to be seen."""
+    target.execute("DELETE FROM seen.t WHERE id = 1", "INSERT INTO seen.t (id, v) VALUES (77777, 'in the way')")
+    upstream.execute("INSERT INTO seen.t (id, v) VALUES (77777, 'upstream')")
+    cluster.wait_stage("seen", "Paused", unit="Sync")
+    seen = Scrape(worker)
+    assert seen.value("dm_syncer_exit_with_error_count", source_id="s1", task="seen", resumable_err="false") == 1
+    assert seen.value("dm_worker_task_state", task="seen") == 3
+    cluster.ok("stop-task", "seen")
+    target.execute(
+        "DROP TABLE seen.t", "DROP TABLE seen.k", "TRUNCATE TABLE seen.u", "INSERT INTO seen.u VALUES (2, 9)"
+    )
+    path = cluster.write_task(TASK.format(port=target.port))
+    cluster.ok("start-task", "--remove-meta", path)
+    cluster.wait_stage("seen", "Paused", unit="Load")
+    seen = Scrape(worker)
+    assert seen.value("dm_loader_exit_with_error_count", source_id="s1", task="seen") == 1
+    total = seen.value("dm_loader_total_bytes", task="seen")
+    assert 0 <= seen.value("dm_loader_finished_bytes", task="seen") < total
+    assert 0 <= seen.value("dm_loader_progress", task="seen") < 1

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pkg.etcd import EtcdClient
+from pkg.settings.etcd_user import EtcdUser
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import wait_until
@@ -17,6 +19,7 @@ from tests.harness.proctree import command_of, descendants
 KEY = "00112233445566778899aabbccddeeff" * 2
 UPSTREAM_PASSWORD = "Upstr3am-'quoted\"-password"
 TARGET_PASSWORD = "T4rget-password-%s"
+ETCD_PASSWORD = "3tcd-'quoted\"-password"
 TASK = """\
 name: quiet
 task-mode: all
@@ -36,6 +39,11 @@ def _account(server: MariaDBServer, password: str) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE USER dm@'%%' IDENTIFIED BY %s", (password,))
         cursor.execute("GRANT ALL ON *.* TO dm@'%'")
+
+
+def _asks_for_password(etcd_port: int, file: Path) -> bool:
+    with EtcdClient([f"127.0.0.1:{etcd_port}"], user=EtcdUser("root", str(file))) as client:
+        return client.asks_for_password()
 
 
 def _http(port: int, path: str) -> str:
@@ -62,8 +70,11 @@ def test_an_encrypted_password_works_and_shows_nowhere(
     )
     key = tmp_path / "key"
     key.write_text(KEY)
+    (tmp_path / "etcd").write_text(ETCD_PASSWORD)
     extra = f'log-level = "debug"\nsecret-key-path = "{key}"\n'
+    extra += f'etcd-username = "root"\netcd-password-path = "{tmp_path}/etcd"\n'
     with Cluster(1, base=tmp_path, master_extra=extra, worker_extra=extra) as cluster:
+        assert _asks_for_password(cluster.master.etcd_port, tmp_path / "etcd")
         encrypted = [cluster.dmctl_text("encrypt", text).strip() for text in (UPSTREAM_PASSWORD, TARGET_PASSWORD)]
         source, task = tmp_path / "source.yaml", tmp_path / "task.yaml"
         source.write_text(SOURCE.format(port=mariadb_upstream.port, password=encrypted[0]))
@@ -97,7 +108,7 @@ def test_an_encrypted_password_works_and_shows_nowhere(
         said += [_http(port, "/metrics") for port in (cluster.master.port, cluster.workers[0].port)]
         said += [process.log.read_text() for process in (cluster.master, cluster.workers[0])]
         said += [_command_lines()]
-        for secret in (UPSTREAM_PASSWORD, TARGET_PASSWORD, KEY, *encrypted):
+        for secret in (UPSTREAM_PASSWORD, TARGET_PASSWORD, ETCD_PASSWORD, KEY, *encrypted):
             for text in said:
                 assert secret not in text
                 assert repr(secret)[1:-1] not in text

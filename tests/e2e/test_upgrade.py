@@ -1,13 +1,14 @@
 """An upgrade reads the stored state in another way: rows are lost or doubled, locks or orders are forgotten.
 
 ``data/version-before.tar.xz`` is the code of the version before. It runs real tasks, is killed while they are in the
-middle of everything that is stored, and the present code goes on from there.
+middle of everything that is stored, and the present code goes on from there. A rollback is the other direction.
 """
 
 from __future__ import annotations
 
 import json
 import tarfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from tests.harness.cluster import ROOT, Cluster
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import wait_until
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
 VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"
@@ -40,16 +42,23 @@ class Before:
     one: MariaDBServer
     two: MySQLServer
     target: SQLServer
+    code: Path
 
     def task(self, name: str, mode: str) -> str:
         return self.cluster.write_task(TASK.format(name=name, mode=mode, port=self.target.port), f"{name}.yaml")
 
     def upgrade(self) -> None:
         """kill -9 of everything; the present code starts in its place."""
-        processes = (*self.cluster.workers, self.cluster.master)
-        for process in processes:
+        self._start_from(ROOT)
+
+    def roll_back(self) -> None:
+        """kill -9 of everything; the version before starts in its place."""
+        self._start_from(self.code)
+
+    def _start_from(self, code: Path) -> None:
+        for process in (*self.cluster.workers, self.cluster.master):
             process.kill()
-        self.cluster.run_from(ROOT)
+        self.cluster.run_from(code)
         self.cluster.start()
 
 
@@ -64,7 +73,7 @@ def before(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         cluster.start()
         for number, server in enumerate(servers[:2], start=1):
             cluster.add_source(server, f"source-{number}", gtid=True)
-        yield Before(cluster, *servers)
+        yield Before(cluster, *servers, base / "code")
     finally:
         cluster.close()
 
@@ -182,3 +191,64 @@ def _shown_orders(before: Before) -> list[str]:
 
 def _relay_folders(before: Before) -> set[str]:
     return {path.name for path in before.cluster.dir.parent.glob("relay/*/*") if path.is_dir()}
+
+
+def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> None:
+    """A rollback: the task, its checkpoint and its markers were written by the present code."""
+    cluster, one, target = before.cluster, before.one, before.target
+    one.execute(
+        "CREATE DATABASE back",
+        "CREATE TABLE back.nokey (v INT)",
+        "INSERT INTO back.nokey VALUES (1), (1)",
+        "CREATE TABLE back.t (id INT PRIMARY KEY, v INT)",
+    )
+    before.upgrade()
+    # Until the workers have joined again, their sources cannot get a task.
+    task = before.task("back", "all")
+    wait_until(lambda: bool(cluster.dmctl("start-task", task)["result"]), "the task starts", 120, step=0.5)
+    cluster.wait_stage("back", "Running", unit="Sync")
+    writer = RowWriter(one, "back")
+    writer.start()
+    writer.wait(50)
+    before.roll_back()
+    writer.wait(50)
+    one.execute("ALTER TABLE back.nokey ADD COLUMN w INT DEFAULT 3")
+    writer.wait(20)
+    writer.stop()
+    cluster.wait_stage("back", "Running", unit="Sync")
+    cluster.wait_synced("back")
+    for table in ("nokey", "t"):
+        query = f"SELECT * FROM back.{table} ORDER BY 1, 2"
+        assert target.execute(query) == one.execute(query)
+    cluster.ok("stop-task", "back")
+
+
+class RowWriter:
+    """Inserts and deletes in a table without a key, inserts and updates in one with a key."""
+
+    def __init__(self, server: MariaDBServer, schema: str) -> None:
+        self._server, self._schema = server, schema
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
+        self._done = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _write(self) -> None:
+        with self._server.connect() as connection, connection.cursor() as cursor:
+            while not self._stopped.wait(0.02):
+                cursor.execute(f"INSERT INTO {self._schema}.nokey (v) VALUES ({self._done % 5})")
+                cursor.execute(f"INSERT INTO {self._schema}.t VALUES ({self._done}, 0)")
+                cursor.execute(f"UPDATE {self._schema}.t SET v = v + 1 WHERE id = {self._done // 2}")
+                if self._done % 3 == 0:
+                    cursor.execute(f"DELETE FROM {self._schema}.nokey WHERE v = {self._done % 5} LIMIT 1")
+                self._done += 1
+
+    def wait(self, count: int) -> None:
+        goal = self._done + count
+        wait_until(lambda: self._done >= goal, "the writer works", 120)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(60)

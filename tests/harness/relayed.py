@@ -38,15 +38,16 @@ class Relayed:
         self.folder = folder
         self._rows = 0
 
-    def start(self) -> None:
-        """Creates table, source and tasks; returns when both tasks are in Sync."""
+    def start(self, *, enable_relay: bool = True, worker: str = "") -> None:
+        """Creates table, source and tasks; returns when both tasks are in Sync. ``worker``: which is to serve it."""
         self.upstream.execute("CREATE DATABASE relayed", "CREATE TABLE relayed.t (id INT PRIMARY KEY, v TEXT)")
         path = self.cluster.dir / "s1.yaml"
         path.write_text(
-            "source-id: s1\nenable-gtid: true\nenable-relay: true\nchecker: {check-interval: 1s}\n"
+            f"source-id: s1\nenable-gtid: true\nenable-relay: {str(enable_relay).lower()}\n"
+            "checker: {check-interval: 1s}\n"
             f"from: {{host: 127.0.0.1, port: {self.upstream.port}, user: root, password: ''}}\n"
         )
-        self.cluster.ok("operate-source", "create", str(path))
+        self.cluster.ok("operate-source", "create", str(path), *(["-w", worker] if worker else []))
         self.write()
         for task in TASKS:
             text = TASK.format(name=task, port=self.target.port)
@@ -78,7 +79,7 @@ class Relayed:
         status: dict[str, Any] = self.source_status()["relayStatus"]
         return status
 
-    def wait(self, ready: Callable[[], bool], what: str) -> None:
+    def wait(self, ready: Callable[[], bool], what: str | Callable[[], str]) -> None:
         wait_until(ready, what, WAIT_TIMEOUT, step=0.3)
 
     def wait_read_from(self, kind: str) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,14 +36,18 @@ class TiDBServer(SQLServer):
     name = "tidb"
     flavor = "mysql"
 
-    def __init__(self, *, extra: Sequence[str] = ()) -> None:
+    def __init__(self, *, extra: Sequence[str] = (), settings: Mapping[str, Mapping[str, int]] | None = None) -> None:
+        """``settings``: sections of the configuration file."""
         self._program = build()
         super().__init__(binlog=False, extra=extra)
         self.status_port = free_port()
         self._config = self.dir / "tidb.toml"
         # What several servers would share below /tmp by default.
         folders = {"temp-dir": "temp", "tmp-storage-path": "storage", "socket": "s.sock"}
-        self._config.write_text("".join(f'{name} = "{self.dir}/{place}"\n' for name, place in folders.items()))
+        lines = [f'{name} = "{self.dir}/{place}"' for name, place in folders.items()]
+        for section, values in (settings or {}).items():
+            lines += [f"[{section}]", *(f"{name} = {value}" for name, value in values.items())]
+        self._config.write_text("".join(f"{line}\n" for line in lines))
 
     @property
     def db_config(self) -> DBConfig:

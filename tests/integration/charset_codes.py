@@ -16,6 +16,8 @@ _LONG = {
     "utf8mb4": ("E38081", "EFBCBC", "F09F9880", "F48FBFBF"),
     "utf8mb3": ("E38081", "EFBCBC", "EFBFBD"),
 }
+#: Stands for the rows of a table, whatever their order.
+DIGEST = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(id, '/', HEX(v), '/', HEX(c))), 12), 16, 10) AS UNSIGNED))"
 
 
 def charsets(server: SQLServer) -> dict[str, int]:
@@ -30,3 +32,17 @@ def codes(charset: str, width: int, step: int = 1) -> list[str]:
     step = 29 if charset in _UNICODE else step
     pairs = (f"{n:04X}" for n in range(0, 0x10000, step)) if width > 1 else ()
     return [*(f"{n:02X}" for n in range(0x100)), *pairs, *_LONG.get(charset, ())]
+
+
+def fill(server: SQLServer, charset: str, width: int, table: str, *, plain: bool = True) -> None:
+    """Makes ``cs.<table>`` of every code, and whatever else the server makes of bytes that are none; not ``plain``:
+    without pairs that begin with an ASCII character."""
+    columns = "id INT PRIMARY KEY, v VARCHAR(9), c CHAR(9)"
+    found = [code for code in codes(charset, width) if plain or len(code) == 2 or code[0] > "7"]
+    rows = [f"({n},0x{code},0x{code}41)" for n, code in enumerate(found)]
+    server.execute(
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE cs.{table} ({columns}) DEFAULT CHARSET {charset} COLLATE {charset}_bin",
+        *(f"INSERT IGNORE INTO cs.{table} VALUES {','.join(rows[n : n + 5000])}" for n in range(0, len(rows), 5000)),
+        f"INSERT INTO cs.{table} VALUES (-1, NULL, NULL)",
+    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -388,38 +386,3 @@ def test_members_and_status(etcd: EtcdServer, client: EtcdClient) -> None:
     assert status.leader == member.id == status.member_id
     assert status.version.startswith("3.")
     assert not status.errors
-
-
-def _admin(etcd: EtcdServer, path: str, **fields: str) -> None:
-    """etcd's own JSON gateway, for what the client under test does not offer."""
-    url = f"http://{etcd.endpoint}/v3/auth/{path}"
-    with urllib.request.urlopen(url, data=json.dumps(fields).encode(), timeout=60) as answer:
-        answer.read()
-
-
-def test_an_expired_token_is_renewed_unnoticed() -> None:
-    etcd = EtcdServer(["--auth-token-ttl=1"])
-    etcd.start()
-    try:
-        _admin(etcd, "user/add", name="root", password="right")
-        _admin(etcd, "role/add", name="root")
-        _admin(etcd, "user/grant", user="root", role="root")
-        _admin(etcd, "enable")
-        with EtcdClient([etcd.endpoint], user="root", password="right") as client:
-            revision = client.put("/k", "1")
-            watcher = Watcher(client, "/k", revision)
-            wait_until(lambda: watcher.values() == ["1"], "the watch is live")
-            etcd.kill()
-            etcd.start()  # tokens live in its memory
-            client.put("/k", "2")
-            wait_until(lambda: watcher.values() == ["1", "2"], "the watch logged in again")
-            watcher.end()
-            time.sleep(3.5)
-            assert client.txn([exists("/k")], [Put("/k", "3")]).succeeded
-        with EtcdClient([etcd.endpoint], user="root", password="wrong") as client:
-            with pytest.raises(DMError) as caught:
-                client.get("/k")
-            assert not caught.value.retryable
-            assert "wrong" not in str(caught.value)
-    finally:
-        etcd.cleanup()

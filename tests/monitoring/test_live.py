@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from deploy.monitoring.dashboards import DASHBOARDS
 from tests.harness.cluster import Cluster
@@ -15,6 +13,7 @@ from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.monitoring.prometheus import Prometheus
 from tests.monitoring.queries import MONITORING, queries, substituted
+from tests.monitoring.watched import scrape_config
 
 TASK = """\
 name: watched
@@ -36,7 +35,7 @@ def prometheus(
         writing = threading.Event()
         writer = threading.Thread(target=_write, args=(_mariadb_upstream, writing), daemon=True)
         writer.start()
-        server = Prometheus(base, _config(base, cluster))
+        server = Prometheus(base, scrape_config(base, cluster, "1s"))
         server.start()
         try:
             yield server
@@ -58,22 +57,6 @@ def _start(cluster: Cluster, upstream: MariaDBServer, target: MariaDBServer) -> 
 def _write(upstream: MariaDBServer, end: threading.Event) -> None:
     while not end.wait(0.2):
         upstream.execute("INSERT INTO watched.t (v) VALUES (1), (2)", "UPDATE watched.t SET v = v + 1 LIMIT 3")
-
-
-def _config(base: Path, cluster: Cluster) -> Path:
-    """Ours, with the cluster's addresses and a shorter interval."""
-    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    config["rule_files"] = [str(MONITORING / "rules" / "*.yml")]
-    addresses = {
-        "dm-master": [cluster.master.address],
-        "dm-worker": [f"127.0.0.1:{worker.port}" for worker in cluster.workers],
-    }
-    for job in config["scrape_configs"]:
-        job["static_configs"] = [{"targets": addresses[job["job_name"]]}]
-    path = base / "prometheus.yml"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda one: one.uid)

@@ -230,6 +230,10 @@ class MetaStore:
         self._protocol.written(progress)
         self._ghost_changes = {}
 
+    def has_bucket_of(self, number: int) -> bool:
+        """Whether the rows of a bucket of this batch, or of a later one, are in."""
+        return self._transactions.run(lambda conn: self._protocol.has_bucket_of(conn, number))
+
     def remember(self, ghosts: Mapping[TableId, GhostRecord | None]) -> None:
         """Changes of the records of online changes, None for those to remove: the next write makes them durable."""
         self._ghost_changes |= ghosts

@@ -142,6 +142,7 @@ class Sequencer:
     def go_back(self, start: Location) -> None:
         """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
         self.applied = start
+        self._open = None
 
     def open(
         self,

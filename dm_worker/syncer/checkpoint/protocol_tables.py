@@ -147,6 +147,11 @@ class ProtocolTables:
         sql += f" AND (SELECT COUNT(*) FROM {self.markers} WHERE id = %s AND batch = %s) = %s"
         return sql, (*args, self._source, applied.number, applied.buckets)
 
+    def has_bucket_of(self, conn: MetaConnection, number: int) -> bool:
+        """Whether a marker has this batch or a later one."""
+        sql = f"SELECT 1 FROM {self.markers} WHERE id = %s AND batch >= %s LIMIT 1"
+        return bool(query(conn, sql, (self._source, number)))
+
     def changed_prepared(self, waiting: PreparedLocations) -> list[BoundStatement]:
         """The statements that store the prepared transactions; none when they are stored already."""
         if waiting == self._waiting:

@@ -6,7 +6,7 @@ instead, and is executed after the DDL lock has decided (:meth:`DDLBarrier.settl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
@@ -21,6 +21,7 @@ from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
+from dm_worker.syncer.rows.name_spellings import namesake, refused_statement
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
@@ -47,7 +48,7 @@ from pkg.errors.workarounds import (
     skip_resolved_ddl,
 )  # fmt: skip
 from pkg.ha.binlog_operator import OperatorSource, position_name
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules.online_tables import TableKind
@@ -60,8 +61,8 @@ _SYSTEM = "SYSTEM"
 class DDLBarrier:
     """Handles the statements of one run.
 
-    ``system_zone``: tells the offset of the upstream's time zone SYSTEM at a time (unix seconds). ``sharding``: the
-    groups of merged shards, None when nothing merges.
+    ``system_zone``: tells the offset of the upstream's time zone SYSTEM at a time (unix seconds). ``upstream_tables``:
+    asks the upstream for its tables, by schema. ``sharding``: the groups of merged shards, None when nothing merges.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class DDLBarrier:
         store: MetaStore,
         executor: DDLExecutor,
         system_zone: Callable[[int], str],
+        upstream_tables: Callable[[], Mapping[str, Sequence[str]]] = dict,
         orders: OperatorSource = tuple,
         sharding: Sharding | None = None,
     ) -> None:
@@ -86,6 +88,7 @@ class DDLBarrier:
         self._store = store
         self._executor = executor
         self._system_zone = system_zone
+        self._upstream_tables = upstream_tables
         self._sharding = sharding
         self._orders = orders
 
@@ -109,6 +112,8 @@ class DDLBarrier:
                 (ordered_part, self._step(ordered_part.part.parsed, self._source_of(ordered_part.part)))
                 for ordered_part in ordered.target
             ]
+            for _, step in steps:
+                self._ensure_own_names(step.parsed)
             for ordered_part, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
                     context = StatementContext(ordered_part.session, statement.event.timestamp)
@@ -257,6 +262,30 @@ class DDLBarrier:
                 context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
                 step = self._settling_step(record.statement, context)
                 self._store.write(intent, ddl=self._executor.withdrawn(record, step, context))
+
+    def _ensure_own_names(self, part: ddl.DDLStatement) -> None:
+        """Raises 36004 for a table that is also another one at the target, because that ignores case in names.
+
+        The other one may be known only to the upstream, whose tables may be newer than the statement. Then it counts if
+        the target has it: a new table's name would be free otherwise.
+        """
+        if not self._executor.folds_names:
+            return
+        for upstream in (name for name in part.tables if name[1]):
+            target = self._route(*upstream)
+            known = [(info.schema, info.name) for info in self._source.tracker.tables()]
+            found = self._namesake(target, part, known)
+            if found is None and part.kind == "create table" and self._executor.has_table(target):
+                listed = self._upstream_tables().items()
+                found = self._namesake(target, part, [(schema, table) for schema, names in listed for table in names])
+            if found is not None:
+                raise refused_statement(part.sql, upstream, target, *found)
+
+    def _namesake(
+        self, target: TableId, part: ddl.DDLStatement, tables: Iterable[TableId]
+    ) -> tuple[TableId, TableId] | None:
+        others = (name for name in tables if name not in part.tables and self._rules.takes_rows(*name))
+        return namesake(target, others, self._route)
 
     # -- what to execute ----------------------------------------------------------------------------------------
 

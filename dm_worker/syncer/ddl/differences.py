@@ -95,6 +95,7 @@ def changes_times(statement: ddl.DDLStatement) -> bool:
 def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
+    yield from _foreign_keys(statement, sides)
     if not sides.target.alters_like_mysql:
         yield from _partitions(statement, sides)
         yield from _lost_keys(statement, sides)
@@ -196,6 +197,19 @@ def _lost_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
             f"would not be in the keys {', '.join(map(quote, keys))} any more",
             "Change the table at the target by hand: drop these keys, run the statement, add the keys again. Then skip "
             "the statement.",
+        )
+
+
+def _foreign_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
+    """A key that is not there has had its DROP, or it has another name."""
+    missing = ddl.missing_foreign_key(statement, sides.shown)
+    if missing is not None:
+        name, others = missing
+        yield Doubt(
+            f"the statement drops the foreign key {quote(name)}, and the target's table has none of this name; it has "
+            f"{', '.join(map(quote, others))}",
+            "If one of these keys is the one that was dropped upstream, drop it at the target by hand. Then skip the "
+            "statement, or replace it with its other parts.",
         )
 
 

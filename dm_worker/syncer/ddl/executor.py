@@ -30,7 +30,7 @@ from pkg.binlog.position import Position
 from pkg.ddl.serial_parts import serial_parts
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import SKIP_OR_REPLACE
-from pkg.mysql.names import qualified, quote
+from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -129,6 +129,15 @@ class DDLExecutor:
         self.upstream = upstream
         self._should_stop = should_stop
 
+    @property
+    def folds_names(self) -> bool:
+        """Whether the target takes names that differ in case alone for one. Raises DMError."""
+        return retrying(self._session.target, should_stop=self._should_stop).folds_names
+
+    def has_table(self, name: TableId) -> bool:
+        """Whether the target has the table. Raises DMError."""
+        return bool(retrying(lambda: self._session.shown([name]), should_stop=self._should_stop).texts[0])
+
     def once(
         self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress
     ) -> DDLRecord:
@@ -143,6 +152,8 @@ class DDLExecutor:
             record = replace(record, part=0, fingerprint="")
         if record.part is not None:
             self._parts(record, step, context, intent)
+        if record.index < STRIDE:
+            self._rename_foreign_keys(step)
         return replace(record, done=True)
 
     def withdrawn(self, record: DDLRecord, step: DDLStep, context: StatementContext) -> DDLRecord:
@@ -216,7 +227,7 @@ class DDLExecutor:
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
             # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
-            named = self._text(self._named(begun, part, step, now), step)
+            named = self._text(self._completed(begun, part, step, context, now), step)
             log.info("executing a DDL", statement=named, place=str(record.place))
             self._run(named, part, context)
 
@@ -228,22 +239,60 @@ class DDLExecutor:
     def _text(self, part: ddl.DDLStatement, step: DDLStep) -> str:
         return step.text if part is step.parsed else ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
 
-    def _named(self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, shown: ShownTables) -> ddl.DDLStatement:
-        """The statement with the upstream's names of keys, where TiDB would find its own. ``shown``: its tables before
-        it. The target's keys have the upstream's names, so they tell which ones are free."""
-        ours = record.index < STRIDE  # what an operator gave runs as it is
-        if self.target_flavor != "tidb" or not ours or not ddl.leaves_names_out(part):
+    def _completed(
+        self,
+        record: DDLRecord,
+        part: ddl.DDLStatement,
+        step: DDLStep,
+        context: StatementContext,
+        shown: ShownTables,
+    ) -> ddl.DDLStatement:
+        """The statement with what it leaves open, where TiDB has other rules than the upstream: names of keys, and what
+        TIMESTAMP means. ``shown``: its tables before it. The target's keys have the upstream's names, so they show
+        which ones are free. Raises DMError."""
+        if self.target_flavor != "tidb" or record.index >= STRIDE:
+            return part  # what an operator gave runs as it is
+        told = context.query.explicit_defaults_for_timestamp
+        explicit = self.upstream.explicit_timestamp if told is None else told
+        timestamps = not explicit and ddl.leaves_timestamps_open(part)
+        if not timestamps and not ddl.leaves_names_out(part):
             return part
-        if part.kind == "create table":
-            return ddl.with_key_names(part, ddl.key_names(part, None))
-        if not shown.texts[0]:
+        table = None
+        if part.kind != "create table":
+            if not shown.texts[0]:
+                return part
+            try:
+                parsed = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor)
+            except DMError as exc:
+                if timestamps:
+                    raise
+                log.warning("the target names the keys of a DDL itself", statement=part.sql, error=exc.message)
+                return part
+            table = parsed.body
+        if timestamps:
+            part = ddl.with_timestamp_defaults(part, step.parsed, table)
+        if not ddl.leaves_names_out(part):
             return part
-        try:
-            table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor)
-        except DMError as exc:
-            log.warning("the target names the keys of a DDL itself", statement=part.sql, error=exc.message)
-            return part
-        return ddl.with_key_names(part, ddl.key_names(part, table.body))
+        return ddl.with_key_names(part, ddl.key_names(part, table, step.parsed))
+
+    def _rename_foreign_keys(self, step: DDLStep) -> None:
+        """Gives a renamed table's foreign keys the names that they have upstream now. TiDB leaves them as they are.
+
+        Each key by itself, and only those that are still to be renamed: after a crash, the next run does the others.
+        """
+        if self.target_flavor != "tidb" or step.parsed.renamed is None:
+            return
+        old, new = step.parsed.renamed
+        target = step.route(*new)
+
+        def attempt() -> None:
+            wait_until_finished(lambda: self._session.unfinished_jobs([target]), [target], self._should_stop)
+            shown = self._session.shown([target]).texts[0]
+            for name, sql in ddl.renamed_with_table(shown, target, old[1], new[1]):
+                log.info("renaming a foreign key as its table", key=name, statement=sql)
+                self._session.run(sql)
+
+        retrying(attempt, should_stop=self._should_stop)
 
     def _shown(self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement) -> ShownTables:
         """The statement's tables as they are now. The target may still execute one that was begun: then at its end."""
@@ -274,7 +323,7 @@ class DDLExecutor:
             return StatementOutcome.DID_NOT_RUN if record.fingerprint == now.digest else StatementOutcome.RAN
 
         def leads_to(after: Sequence[str]) -> bool | None:
-            text = self._text(self._named(record, part, step, before), step)
+            text = self._text(self._completed(record, part, step, context, before), step)
             routed = ddl.parse_dialect(text, part.dialect, part.default_schema)
             return self._trial.leads_to(
                 routed, step.targets, before.texts, after, lambda text: self._run(text, part, context)

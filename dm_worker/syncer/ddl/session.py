@@ -20,6 +20,7 @@ from pkg import errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, parse_dialect
 from pkg.ddl.engines import in_innodb
+from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
@@ -27,6 +28,7 @@ from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
+from pkg.mysql.target_values import folds_names
 from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_collations
 from pkg.settings.connections import DBConfig
@@ -60,11 +62,18 @@ class DDLSession:
     """The connection for statements. One per run, opened when needed.
 
     With a ``fence`` every connection takes the right to execute DDL first, and a statement runs only on the connection
-    that its intent was written through.
+    that its intent was written through. ``collations``: the task's choice for those that the target lacks.
     """
 
-    def __init__(self, cfg: DBConfig, foreign_keys: bool, fence: DDLFence | None = None) -> None:
+    def __init__(
+        self,
+        cfg: DBConfig,
+        foreign_keys: bool,
+        fence: DDLFence | None = None,
+        collations: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._cfg = cfg
+        self._chosen_collations = tuple(collations)
         self._foreign_keys = foreign_keys
         self._fence = fence
         self._conn: Conn | None = None
@@ -168,7 +177,8 @@ class DDLSession:
             if self._aborted:
                 raise errors.new(Code.DBExecuteFailed, "the run was stopped before the statement", retryable=True)
             target = self._target(conn)
-            words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn))
+            collations = TargetCollations.of(target.collations.values(), self._chosen_collations)
+            words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn), collations)
             if words.left_out:
                 log.info("the target gets a DDL without some words", statement=sql, left_out=words.left_out)
             variables = settings(
@@ -179,7 +189,8 @@ class DDLSession:
             if kind in _OF_A_TABLE:
                 # A table that names no engine must be able to roll back, too.
                 query(conn, "SET SESSION default_storage_engine = InnoDB")
-            if "timestamp" in sql.lower():
+            if "timestamp" in sql.lower() and target.flavor != "tidb":
+                # To TiDB, the text says it.
                 told = event.explicit_defaults_for_timestamp
                 self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
             if target.goes_on_alone:
@@ -240,7 +251,8 @@ class DDLSession:
             rows = query(conn, f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
             info = server_info(conn)
             variables = frozenset(str(row[0]) for row in rows if _settable(conn, str(row[0])))
-            self._known = TargetSession(info.flavor, info.version, variables, fetch_collations(conn))
+            folds = folds_names(conn)
+            self._known = TargetSession(info.flavor, info.version, variables, fetch_collations(conn), folds)
         return self._known
 
     def unfinished_jobs(self, names: Iterable[TableId]) -> list[TargetJob]:

@@ -89,8 +89,9 @@ class Trial:
         return ddl.parse(text, default_schema=schema, flavor=self._flavor)
 
     def _plain(self, text: str, name: TableId, names: Mapping[TableId, TableId]) -> str:
-        """What SHOW CREATE shows of a table under other names, whatever the server made of its name."""
-        return _own_names(self._moved(text, name[0], names), {name: ("", _OWN)}) if text else ""
+        """What SHOW CREATE shows of a table under other names, whatever the server made of its name, or of its name
+        before the statement: TiDB does not rename constraints with their table."""
+        return _own_names(self._moved(text, name[0], names), dict.fromkeys(names, ("", _OWN))) if text else ""
 
 
 def _folded(name: TableId) -> TableId:

@@ -81,12 +81,13 @@ class UpstreamSession:
 @dataclass(frozen=True, slots=True)
 class TargetSession:
     """``flavor`` is mysql, mariadb or tidb. ``variables``: those of :data:`OPTIONAL` that it has; ``collations``: the
-    names of those that it has, by id."""
+    names of those that it has, by id. ``folds_names``: names that differ in case alone are one table's."""
 
     flavor: str
     version: tuple[int, int, int]
     variables: frozenset[str] = frozenset()
     collations: Mapping[int, str] = field(default_factory=dict)
+    folds_names: bool = False
 
     @property
     def chooses_fractions(self) -> bool:

@@ -97,7 +97,8 @@ def partition_slice(
 
 def decoder_of(plan: TablePlan, kernel: ModuleType | None = KERNEL) -> RowDecoder:
     """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
-    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, plan.derived, kernel)
+    needed = plan.filter.columns_read(plan.columns)
+    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, plan.derived, needed, kernel)
 
 
 @lru_cache(maxsize=4096)
@@ -107,10 +108,11 @@ def _decoder(
     key: tuple[int, ...],
     write: tuple[int, ...],
     derived: tuple[Derived, ...],
+    needed: tuple[int, ...],
     kernel: ModuleType | None,
 ) -> RowDecoder:
     shape = parse_table_map(event_from_bytes(table_map))
-    return RowDecoder(shape, columns, key=key, write=write, derived=derived, kernel=kernel)
+    return RowDecoder(shape, columns, key=key, write=write, derived=derived, needed=needed, kernel=kernel)
 
 
 def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from dm_worker.syncer.figures import batch_report
 
@@ -17,38 +18,70 @@ DDL, LOCK, RETRY, STOPPED = "ddl", "lock", "retry", "stopped"
 REASONS = (SOURCE_IDLE, READ, PLAN, TARGET, ENGINE, DDL, LOCK, RETRY, STOPPED)
 
 
+#: After so many seconds in one stage, the state of the target counts too: what a Spark task waits for is not reported
+#: before it ends.
+LONG_WAIT = 2.0
+
+#: Below so many seconds, a lag is not what an operator looks for when a DDL of merged shards waits.
+SMALL_LAG = 5
+
+
+class TargetState(Enum):
+    """What the target did when it was asked. BUSY: it has executed one of the account's statements for long."""
+
+    NOT_ASKED = auto()
+    ANSWERS = auto()
+    BUSY = auto()
+    AWAY = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class LagFacts:
-    """What a run is doing. ``main`` and ``reader`` are the stages of its threads, '' for no run. ``retrying``: the
-    last try at a batch failed; ``locked``: a DDL of merged shards waits for other sources; ``behind``: a transaction
-    that was read is not applied. ``shares`` are the seconds by stage of the last jobs; ``job``: their wall-clock
-    seconds."""
+    """What a run is doing. ``main`` and ``reader`` are the stages of its threads, '' for no run, ``main_for`` and
+    ``reader_for`` the seconds since they entered them. ``retrying``: the last try at a batch failed; ``locked``: a DDL
+    of merged shards waits for other shards; ``lag``: seconds since the commit of the oldest transaction that was read
+    and is not applied; ``unread``: for a while nothing has arrived, though the upstream's binlog goes further.
+    ``shares`` are the seconds by stage of the last jobs; ``job``: their wall-clock seconds."""
 
     main: str = ""
     reader: str = ""
+    main_for: float = 0.0
+    reader_for: float = 0.0
     retrying: bool = False
     locked: bool = False
-    behind: bool = False
+    lag: int = 0
+    unread: bool = False
     job: float = 0.0
     shares: tuple[tuple[str, float], ...] = ()
+    target: TargetState = TargetState.NOT_ASKED
+
+    @property
+    def may_wait_for_target(self) -> bool:
+        """Whether the run has been where it may wait for the target for so long that the target is to be asked."""
+        working = self.main in (JOB, CHECKPOINT, STATEMENT, DRIVER) and self.main_for >= LONG_WAIT
+        return working or (self.reader == PLANNING and self.reader_for >= LONG_WAIT)
 
 
 def lag_reason(facts: LagFacts) -> str:
     """The reason for the lag, or for there being none."""
     if not facts.main:
         return STOPPED
-    if facts.retrying or facts.reader == REOPENING:
+    if facts.retrying or facts.reader == REOPENING or facts.target is TargetState.AWAY:
         return RETRY
     if facts.main == STATEMENT:
         return DDL
+    if facts.locked and facts.lag < SMALL_LAG:
+        # Other shards and tables are replicated meanwhile.
+        return LOCK
     if facts.main in (JOB, CHECKPOINT, DRIVER) or facts.reader == HANDING:
         # What is read waits for what is applied.
-        return TARGET if facts.main == CHECKPOINT or _writes_most(facts) else ENGINE
+        slow = facts.main == CHECKPOINT or facts.target is TargetState.BUSY or _writes_most(facts)
+        return TARGET if slow else ENGINE
     if facts.locked:
         return LOCK
     if facts.reader == PLANNING:
-        return PLAN
-    if facts.reader == READING or facts.behind:
+        return TARGET if facts.target is TargetState.BUSY else PLAN
+    if facts.reader == READING or facts.lag or facts.unread:
         return READ
     return SOURCE_IDLE
 

@@ -27,6 +27,11 @@ class StageClock:
     def stage(self) -> str:
         return self._now[0]
 
+    @property
+    def seconds(self) -> float:
+        """Since the thread entered its stage. From any thread."""
+        return max(0.0, self._clock() - self._now[1])
+
     def switch(self, stage: str) -> float:
         """The thread enters ``stage``; returns how many seconds it was in the one before."""
         before, since = self._now

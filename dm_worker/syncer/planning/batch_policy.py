@@ -102,8 +102,9 @@ class BatchPolicy:
         self.budget = budget
         self.small = Cost(*SMALL_COST)
         self.large = Cost(*LARGE_COST)
-        #: How large a batch may become now.
+        #: How large a batch may become now, and later in the run.
         self.most = budget.batch
+        self._ever = budget.batch
 
     def is_small(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes runs in one task.
@@ -119,7 +120,12 @@ class BatchPolicy:
         if seconds > LONGEST:
             self.most = max(LEAST_BATCH, min(self.most, int(size * LONGEST / seconds)))
         elif size >= self.most // 2 and seconds < LONGEST / 2:
-            self.most = min(self.budget.batch, 2 * self.most)
+            self.most = min(self._ever, 2 * self.most)
+
+    def refused(self, size: int) -> None:
+        """The target does not take a batch of ``size`` bytes: from here on batches are much smaller."""
+        self._ever = max(1, size // 4)
+        self.most = min(self.most, self._ever)
 
     def due(self, *, idle: bool, quiet: bool, size: int, waited: float) -> bool:
         """Whether to close a batch that is not full.

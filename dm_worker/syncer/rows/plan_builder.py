@@ -296,6 +296,8 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
                 Code.SyncerUnitDMLColumnNotMatch,
                 f"the target table {qualified(target.schema, target.name)} has no column {quote(column.name)}, which "
                 f"the upstream table {qualified(upstream.schema, upstream.name)} has",
+                # A server's answer to the statement that is not sent: scripts look for these words.
+                raw=f"Error 1054 (42S22): Unknown column '{column.name}' in 'field list'",
                 scope="downstream",
                 workaround="Add the column to the target table, then resume the task.",
             )

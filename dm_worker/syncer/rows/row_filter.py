@@ -59,6 +59,12 @@ class RowFilter:
         """
         return self.reads_rows or not self.kinds.ignored <= {"delete"}
 
+    def columns_read(self, columns: Sequence[Column]) -> tuple[int, ...]:
+        """The numbers of the columns that expressions may name."""
+        texts = (*self.insert, *self.delete, *(text for pair in self.update for text in pair))
+        text = " ".join(texts).lower()
+        return tuple(number for number, column in enumerate(columns) if column.name.lower() in text) if text else ()
+
     def refusal(self, op: int, name: tuple[str, str]) -> DMError | None:
         """36015 for a kind of row change (``c.OP_…``) of table ``name`` at which the task stops."""
         decision = (self.kinds.insert, self.kinds.update, self.kinds.delete)[op]

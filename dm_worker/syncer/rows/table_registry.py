@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dm_worker.syncer.rows.conflict_sets import Family, families, lower_case
+from dm_worker.syncer.rows.name_spellings import SpellingsInUse
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns, unspread
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.schema_source import FetchTable
@@ -86,9 +87,11 @@ class TableRegistry:
         foreign_keys: ForeignKeys = list,
         unsafe_engines: Callable[[], Collection[str]] = tuple,
         holds_back: Callable[[str, str], bool] = lambda *_: False,
+        is_there: Callable[[TableId], bool] = lambda _: True,
     ) -> None:
         """``holds_back``: whether the rows of a table that ``allows`` lets through are only counted.
-        ``unsafe_engines``: the target's engines, in lower case, that can't roll back."""
+        ``unsafe_engines``: the target's engines, in lower case, that can't roll back. ``is_there``: whether an upstream
+        table whose rows were met still exists."""
         self._allows = allows
         self._holds_back = holds_back
         self._rules_of = rules
@@ -102,8 +105,7 @@ class TableRegistry:
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
         self._targets: dict[tuple[str, str], TableInfo] = {}
-        #: Of a target that ignores case in names: the name that is used, by its lower-case form.
-        self._spellings: dict[TableId, TableId] = {}
+        self._spellings = SpellingsInUse(is_there)
         self._numbers: dict[tuple[str, str], int] = {}
         self._sources: dict[tuple[str, str], int] = {}
         self._rules: dict[tuple[str, str], _TargetRule] = {}
@@ -129,7 +131,6 @@ class TableRegistry:
     def forget(self, *, keys: bool = True) -> None:
         """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
         self._targets.clear()
-        self._spellings.clear()
         self._rules.clear()
         self._planned.clear()
         if keys:
@@ -209,25 +210,10 @@ class TableRegistry:
                     scope="downstream",
                     workaround=f"{engines.remedy(name)} Then resume the task. {engines.exemption()}",
                 )
-            self._ensure_one_spelling(name, upstream)
+            if self._options.values.folds_names:
+                self._spellings.use(name, (upstream.schema, upstream.name))
             self._targets[name] = info
         return info
-
-    def _ensure_one_spelling(self, name: TableId, upstream: TableInfo) -> None:
-        """Raises 36004 when another table's rows go to ``name`` too, because the target ignores case in names."""
-        if not self._options.values.folds_names:
-            return
-        other = self._spellings.setdefault(lower_case(name), name)
-        if other != name:
-            raise errors.new(
-                Code.SyncUnitNotSupportedDML,
-                f"the target ignores case in names: {qualified(*name)}, where rows of "
-                f"{qualified(upstream.schema, upstream.name)} go, and {qualified(*other)} are one table there",
-                scope="downstream",
-                workaround="Stop the task. Route one of the upstream's tables to another name, or leave it out with "
-                "block-allow-list; compare the target table with the upstream, because it may hold rows of both. "
-                "Then start the task.",
-            )
 
 
 def _agree(plan: TablePlan, rule: _TargetRule, known: _TargetRule | None) -> tuple[TablePlan, _TargetRule]:

@@ -242,6 +242,7 @@ class RunAssembly:
             options=PlanOptions(compact, TargetCharsets(facts.collation_weights, facts.characters), facts.values()),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,
+            is_there=lambda name: source.tracker.table(*name) is not None,
         )
 
     # -- what the main loop calls -------------------------------------------------------------------------------
@@ -266,6 +267,7 @@ class RunAssembly:
             store=self._store,
             executor=executor,
             system_zone=self._connections.upstream.system_zone,
+            upstream_tables=lambda: self._connections.upstream.ask(list_all_tables),
             orders=self._orders,
             sharding=sharding,
         )

@@ -27,8 +27,10 @@ from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
 from pkg.errors import DMError
+from pkg.mysql.connection import is_too_much_at_once
 from pkg.mysql.retry import retrying
 from pkg.process.log import get_logger
 
@@ -116,7 +118,8 @@ class BatchRunner:
         self.batch_bytes = 0
 
     def apply(self, batch: Batch, redo: BatchProgress | None = None) -> None:
-        """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
+        """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of. Raises DMError, and
+        TooMuchAtOnce where smaller batches may help."""
         began = time.monotonic()
         batch = batch.by_blocks()
         small = self._policy.is_small(batch.size)
@@ -135,7 +138,10 @@ class BatchRunner:
         try:
             results, report = self._run(batch, intent, small=small)
         except DMError as exc:
-            raise exc.at(location_range(batch.start, batch.end)) from exc
+            error = exc.at(location_range(batch.start, batch.end))
+            if is_too_much_at_once(exc):
+                raise TooMuchAtOnce(batch, intent.number, redo is not None, error) from exc
+            raise error from exc
         self._applied = AppliedBuckets(intent.number, len(results))
         # A re-read's prepared transactions are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
@@ -188,17 +194,19 @@ class BatchRunner:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
-        self._figures.ddl_added += 1
         with self._figures.clock.during(STATEMENT):
-            barrier.execute(statement, intent)
-        self._figures.ddl_finished += 1
+            of_the_task = barrier.execute(statement, intent)
+        # A statement that the task's filters leave out is none of its jobs.
+        self._figures.ddl_added += of_the_task
+        self._figures.ddl_finished += of_the_task
         self._sequencer.done()
         if self._sharding is not None:
             self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
 
     def go_back(self, start: Location) -> None:
-        """What is applied beyond ``start`` is applied again, in safe mode. The next write makes that durable."""
+        """What follows ``start`` is applied again, in safe mode if some of it is in. The next write makes that
+        durable."""
         self._sequencer.go_back(start)
         self.has_unflushed = False
 

@@ -31,7 +31,9 @@ class RunConnections:
         self.upstream = ServerLookup(cfg.from_, "upstream", should_stop)
         self.target = ServerLookup(cfg.to, "downstream", should_stop, timed=timed)
         self.store = MetaStore(cfg, should_stop=should_stop)
-        self.ddl_session = DDLSession(cfg.to, bool(cfg.to.foreign_key_checks), DDLFence(cfg, should_stop))
+        self.ddl_session = DDLSession(
+            cfg.to, bool(cfg.to.foreign_key_checks), DDLFence(cfg, should_stop), cfg.target_collations
+        )
         self.servers_keys = ServersKeys(cfg, rules, should_stop)
 
     def interrupt(self) -> None:

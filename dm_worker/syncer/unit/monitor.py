@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dm_worker.subtask.rate import Rate
-from dm_worker.syncer.figures.lag_reason import LagFacts, lag_reason
+from dm_worker.syncer.figures.lag_reason import LONG_WAIT, LagFacts, lag_reason
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
+from dm_worker.syncer.unit.target_look import TargetLook
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
@@ -80,9 +81,11 @@ class Monitor:
         look: Callable[[], RunSnapshot],
         *,
         by_gtid: bool,
+        target: TargetLook,
         figures: SyncFigures | None = None,
     ) -> None:
-        """``figures`` get the lag and its reason at every look."""
+        """``figures`` get the lag and its reason at every look; ``target`` is asked when the reason may be there."""
+        self._target = target
         self._figures = figures or SyncFigures()
         self._server = server
         self._flavor = flavor
@@ -96,6 +99,9 @@ class Monitor:
         self._behind: int | None = None
         self._nearing = Rate(LOG_INTERVAL)
         self._sizes: dict[str, int] = {}
+        #: When the checkpoint moved last, or was at the upstream's end.
+        self._at_end = time.monotonic()
+        self._seen: Location | None = None
         self._logged_rows = 0
         self._began = time.monotonic()
         self._logged = self._began
@@ -108,9 +114,11 @@ class Monitor:
     def stop(self) -> None:
         self._end.set()
         while not self._thread.join(STOP_TIMEOUT):
-            log.warning("the monitor is still querying the upstream: cancelling the query")
+            log.warning("the monitor is still querying a server: cancelling the query")
             self._server.interrupt()
+            self._target.interrupt()
         self._server.close()
+        self._target.close()
 
     def _main(self) -> None:
         while not self._end.is_set():
@@ -121,7 +129,7 @@ class Monitor:
         now = time.monotonic()
         snapshot = self._look()
         self._recent.add(now, snapshot.rows)
-        self._sample(snapshot)
+        self._sample(now, snapshot)
         try:
             self._master = self._server.end_of_binlog(self._flavor)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
@@ -133,19 +141,27 @@ class Monitor:
             self._logged = now
             self._log()
 
-    def _sample(self, snapshot: RunSnapshot) -> None:
+    def _sample(self, now: float, snapshot: RunSnapshot) -> None:
+        if not self._behind or snapshot.flushed != self._seen:
+            self._at_end, self._seen = now, snapshot.flushed
         figures, lag, behind = self._figures, self.lag(snapshot), self._behind
         applying = figures.applying
+        reading = figures.reading
         facts = LagFacts(
             applying.clock.stage,
-            figures.reading.clock.stage,
+            reading.clock.stage,
+            main_for=applying.clock.seconds,
+            reader_for=reading.clock.seconds,
             retrying=applying.retrying,
-            locked=bool(snapshot.sharding.blocking_ddls),
-            behind=lag > 0,
+            locked=any(not one.rereading for one in snapshot.sharding.unresolved),
+            lag=lag,
+            unread=now - self._at_end >= LONG_WAIT,
             job=applying.recent_job,
             shares=tuple(applying.recent_shares.items()),
         )
         figures.lag.add(lag)
+        if facts.may_wait_for_target:
+            facts = replace(facts, target=self._target.state())
         figures.reason = lag_reason(facts)
         rate = self._nearing.per_second
         figures.remaining = 0.0 if behind == 0 else behind / rate if behind and rate else None
@@ -211,6 +227,7 @@ class Monitor:
             ioTotalBytes=snapshot.received,
             takenOver=snapshot.taken_over,
             targetDDL=snapshot.target_ddl,
+            lagReason=self._figures.reason,
         )
 
     def _synced(self, master: Location | None, flushed: Location | None) -> bool:

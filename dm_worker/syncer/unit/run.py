@@ -27,8 +27,10 @@ from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from dm_worker.syncer.unit.recovery import start_after_switch
+from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller_batches
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from dm_worker.syncer.unit.takeover import takeover_text
+from dm_worker.syncer.unit.target_look import TargetLook
 from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
@@ -93,7 +95,8 @@ class SyncRun:
         #: The statement that is being handled, or was when the run ended in an error.
         self.handling: BinlogStatement | SettleDDL | None = None
         lookup = ServerLookup(cfg.from_, "upstream", should_stop, attempts=1)
-        self.monitor = Monitor(lookup, cfg.flavor, self._look, by_gtid=cfg.enable_gtid, figures=self.figures)
+        target, by_gtid = TargetLook(cfg.to, should_stop), cfg.enable_gtid
+        self.monitor = Monitor(lookup, cfg.flavor, self._look, by_gtid=by_gtid, target=target, figures=self.figures)
 
     # -- the script ---------------------------------------------------------------------------------------------
 
@@ -112,10 +115,15 @@ class SyncRun:
         self._replicate(parts)
 
     def _replicate(self, parts: RunParts) -> None:
-        """One pass over the binlog, if no shards merge; else the main pass and re-reads in turn."""
+        """One pass over the binlog, if no shards merge and no batch is too large; else passes in turn: for shards, the
+        main pass and re-reads."""
         while not self._should_stop():
             planning, redo = self._open_pass(parts), parts.redo
-            switch = self._follow_pass(parts, planning)
+            try:
+                switch = self._follow_pass(parts, planning)
+            except TooMuchAtOnce as refused:
+                self._plan_smaller(parts, refused, planning)
+                continue
             if switch is not None:
                 self._end_pass(planning)
                 self._go_back(parts, switch, redo)
@@ -264,6 +272,16 @@ class SyncRun:
         if begin is not None:
             runner.go_back(begin)
             parts.registry.forget()
+
+    def _plan_smaller(self, parts: RunParts, refused: TooMuchAtOnce, planning: PlanningThread) -> None:
+        """The next pass begins at a batch that was too much for a transaction, and plans smaller ones. Raises its error
+        where that could lose or double rows."""
+        merges = parts.sharding is not None
+        prepare_smaller_batches(self._cfg, self._connections.store, refused, merges=merges)
+        self._end_pass(planning)
+        self._policy.refused(refused.batch.size)
+        parts.runner.go_back(refused.batch.start)
+        parts.redo = None
 
     def _settle(self, parts: RunParts) -> None:
         """The end of a pass of merged shards: what the lock service has decided on is executed here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 
@@ -11,7 +10,7 @@ from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.binlog.server_stream import open_upstream
+from pkg.binlog.server_stream import open_upstream, replica_id
 from pkg.binlog.stream import BinlogStream
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
@@ -71,13 +70,12 @@ class StreamOpener:
             return is_unaltered(stream, end.position, table, self._should_stop)
 
     def _open_upstream(self, location: Location, purpose: str = "") -> BinlogStream:
-        identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}{purpose}".encode()
         return open_upstream(
             self._cfg.from_,
             location,
             flavor=self._cfg.flavor,
             # The same for every run, so that the upstream ends the connection of an earlier one.
-            server_id=1 + zlib.crc32(identity) % 0xFFFFFFFE,
+            server_id=replica_id(self._cfg.name, self._cfg.source_id, f"{self._cfg.server_id}{purpose}"),
             use_gtid=self._cfg.enable_gtid,
             received=self._received,
         )

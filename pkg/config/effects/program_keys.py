@@ -81,6 +81,18 @@ MASTER_EFFECTS: tuple[KeyEffect, ...] = (
     ),
     KeyEffect("allowed-hosts", "[]", "Further host names for HTTP requests.", "dm_master/server.py"),
     KeyEffect("etcd-endpoints", "[]", "An etcd to use instead of the embedded one.", "dm_master/server.py"),
+    KeyEffect(
+        "etcd-username",
+        "",
+        "User of etcd. A new embedded etcd asks for the password of root from its first start on.",
+        "dm_master/server.py",
+    ),
+    KeyEffect(
+        "etcd-password-path",
+        "",
+        "File with the password of etcd's user; it is read at each login.",
+        "dm_master/server.py",
+    ),
     KeyEffect("etcd-client-urls", "port + 1000", "URL where the embedded etcd serves the cluster's programs.", _ETCD),
     KeyEffect(
         "election-ttl",
@@ -107,6 +119,8 @@ WORKER_EFFECTS: tuple[KeyEffect, ...] = (
     KeyEffect("relay-dir", "", "Folder for relay logs, over the source's.", _SERVER),
     KeyEffect("redact-info-log", "false", "Hides the values of rows in logs.", "dm_worker/cli.py"),
     KeyEffect("secret-key-path", "", "Copy of the masters' key, needed without mutual TLS.", _SERVER),
+    KeyEffect("etcd-username", "", "User of etcd, if it asks for passwords.", _SERVER),
+    KeyEffect("etcd-password-path", "", "File with the password of etcd's user; it is read at each login.", _SERVER),
     KeyEffect("spark.master", "embedded", "Spark cluster to use.", _SERVER),
     KeyEffect("spark.slots", "0", "Parallel tasks; 0 is 16.", _SERVER),
     KeyEffect("spark.driver-memory", "", "Memory of the driver's JVM, at least 480m.", _SERVER),

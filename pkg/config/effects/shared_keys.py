@@ -20,7 +20,8 @@ def database(place: str, packet: KeyEffect) -> tuple[KeyEffect, ...]:
         KeyEffect(
             f"{place}.session",
             "{}",
-            "Session variables of every connection. time_zone is warned of: rows are transferred in UTC.",
+            "Session variables of every connection. Those that change what is read or written are refused (20003). "
+            "time_zone is warned of: rows are transferred in UTC.",
             _INTROSPECT,
         ),
         KeyEffect(f"{place}.security.ssl-ca", "", "CA that the server's certificate must be signed by.", _TLS),

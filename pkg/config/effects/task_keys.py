@@ -63,6 +63,12 @@ _TASK = (
         "strict writes the upstream's default collations into statements and structures.",
         "dm_worker/syncer/unit/assembly.py",
     ),
+    KeyEffect(
+        "target-collations",
+        "",
+        "Collations of the target in the place of the upstream's, in structures and statements.",
+        "dm_worker/syncer/unit/connections.py",
+    ),
     *database(
         "target-database",
         KeyEffect(

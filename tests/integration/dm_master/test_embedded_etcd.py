@@ -13,6 +13,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,65 @@ def test_a_join_that_ended_half_way_is_taken_up_again(
         assert caught.value.kind is Code.MasterJoinEmbedEtcdFail
         member(settings)
         wait_until(lambda: names(client) == {"m1", "m2"}, "the first member knows the other one's name")
+
+
+def _with_password(folder: Path, password: str, name: str = "m1", *extra: str) -> MasterConfig:
+    file = folder / "password"
+    file.write_text(password)
+    return config(folder, name, "--etcd-username=root", f"--etcd-password-path={file}", *extra)
+
+
+def test_a_new_etcd_asks_for_the_password_from_its_first_start_on(
+    tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
+) -> None:
+    settings = _with_password(tmp_path, "hush")
+    first = member(settings)
+    with (
+        EtcdClient(first.client_endpoints, user=settings.etcd_user) as client,
+        EtcdClient(first.client_endpoints) as stranger,
+    ):
+        client.put("/k", "v")
+        with pytest.raises(DMError, match="user name is empty"):
+            stranger.get("/k")
+        # A master that joins adds itself, which needs the right to.
+        member(_with_password(tmp_path, "hush", "m2", f"--join={master_of(first)}"))
+        assert names(client) == {"m1", "m2"}
+    with pytest.raises(DMError) as caught:
+        member(_with_password(tmp_path, "wrong", "m3", f"--join={master_of(first)}"))
+    assert "etcd-password-path" in caught.value.workaround
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_wrong_password_ends_the_start(tmp_path: Path, member: MemberFactory) -> None:
+    settings = _with_password(tmp_path, "hush")
+    member(settings).stop()
+    _with_password(tmp_path, "wrong")
+    with pytest.raises(DMError) as caught:
+        member(settings)
+    assert caught.value.code == 42501
+    assert "etcd-password-path" in caught.value.workaround
+    _with_password(tmp_path, "hush")
+    etcd = member(settings)
+    with EtcdClient(etcd.client_endpoints, user=settings.etcd_user) as client:
+        assert client.asks_for_password()
+
+
+def test_an_etcd_with_data_still_asks_for_no_password(tmp_path: Path, member: MemberFactory) -> None:
+    """Other programs may know none yet: docs/runbooks.md says how to switch."""
+    plain = config(tmp_path, "m1")
+    first = member(plain)
+    with EtcdClient(first.client_endpoints) as client:
+        client.put("/dm-master/k", "v")
+    first.stop()
+    settings = replace(
+        _with_password(tmp_path, "hush"),
+        **{
+            key: getattr(plain, key)
+            for key in ("peer_urls", "advertise_peer_urls", "initial_cluster", "etcd_client_urls")
+        },
+    )
+    second = member(settings)
+    with EtcdClient(second.client_endpoints, user=settings.etcd_user) as client:
+        assert not client.asks_for_password()
+    with EtcdClient(second.client_endpoints) as stranger:
+        assert stranger.get("/dm-master/k") is not None

@@ -9,25 +9,9 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.charset_codes import charsets, codes
+from tests.integration.charset_codes import DIGEST, charsets, fill
 
 pytestmark = pytest.mark.target_with("every charset")
-
-#: Stands for the rows of a table, whatever their order.
-_DIGEST = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(id, '/', HEX(v), '/', HEX(c))), 12), 16, 10) AS UNSIGNED))"
-
-
-def _fill(server: SQLServer, charset: str, width: int) -> None:
-    """Every code, and whatever else the server makes of bytes that are none."""
-    columns = "id INT PRIMARY KEY, v VARCHAR(9), c CHAR(9)"
-    found = codes(charset, width)
-    rows = [f"({n},0x{code},0x{code}41)" for n, code in enumerate(found)]
-    server.execute(
-        "SET SESSION sql_mode = ''",
-        f"CREATE TABLE cs.{charset} ({columns}) DEFAULT CHARSET {charset} COLLATE {charset}_bin",
-        *(f"INSERT IGNORE INTO cs.{charset} VALUES {','.join(rows[n : n + 5000])}" for n in range(0, len(rows), 5000)),
-        f"INSERT INTO cs.{charset} VALUES (-1, NULL, NULL)",
-    )
 
 
 def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine, folder: Path) -> None:
@@ -36,7 +20,7 @@ def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine,
     assert len(found) > 35
     upstream.execute("CREATE DATABASE cs CHARACTER SET latin1")
     for charset, width in found.items():
-        _fill(upstream, charset, width)
+        fill(upstream, charset, width, charset)
     if upstream.flavor != target.flavor:
         # MySQL keeps a code that MariaDB calls none: the load would stop with 1300.
         upstream.execute(*(f"DELETE FROM cs.{name} WHERE HEX(v) LIKE '8EA0%'" for name in ("eucjpms", "ujis")))
@@ -50,7 +34,7 @@ def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine,
     differ = [
         name
         for name in found
-        if target.execute(f"SELECT {_DIGEST} FROM cs.{name}") != upstream.execute(f"SELECT {_DIGEST} FROM cs.{name}")
+        if target.execute(f"SELECT {DIGEST} FROM cs.{name}") != upstream.execute(f"SELECT {DIGEST} FROM cs.{name}")
     ]
     assert differ == []
 

@@ -176,7 +176,7 @@ def test_the_image_is_not_roots_and_has_what_it_copies() -> None:
     assert [source for source in copied if not (ROOT / source).exists()] == []
     # Every program that a service starts or a healthcheck calls is installed.
     assert {"curl", "tini", "util-linux", "procps", "/opt/java", "/usr/local/bin/dm-health"} <= set(runtime.split())
-    assert os.access(ROOT / "deploy" / "docker" / "dm-health", os.X_OK)
+    assert all(os.access(ROOT / "deploy" / "docker" / name, os.X_OK) for name in ("dm-health", "executor"))
     # Signals reach the program alone: it ends its children itself, in the right order.
     assert 'ENTRYPOINT ["tini", "--"]' in final
     assert "HEALTHCHECK " in final

@@ -4,6 +4,7 @@ or pods that run with rights. `make test-deploy` checks the whole of them agains
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dm_worker.engine.security import missing_protection, properties
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.config.worker import WorkerConfig, load_worker_config
 from pkg.process.metrics import Metrics
@@ -186,6 +188,60 @@ def test_the_component_of_spark_is_a_cluster_that_workers_accept() -> None:
     assert [command for command in commands if f'"{command[2]}", "{command[3]}"' not in compose] == []
     sample = (folder / "spark-defaults.sample").read_text()
     assert {"spark.authenticate", "spark.network.crypto.enabled", "spark.authenticate.secret"} <= set(sample.split())
+
+
+def executor_files() -> tuple[Path, WorkerConfig, dict[str, Any]]:
+    """The component for executors as pods: its folder, the worker's configuration and the executors' pod."""
+    folder = KUBERNETES / "components" / "spark-kubernetes"
+    config = load_worker_config([*arguments("dm-worker")[1:], "--config", str(folder / "dm-worker.toml")])
+    (pod,) = documents(folder / "executor.yaml")
+    return folder, config, pod
+
+
+def test_executors_as_pods_are_a_cluster_that_workers_accept() -> None:
+    folder, config, pod = executor_files()
+    conf = config.spark.conf
+    assert missing_protection(config.spark.master, conf) == []
+    (patch,) = documents(folder / "worker.yaml")
+    (own,) = patch["spec"]["template"]["spec"]["containers"]
+    fixed = [conf[key] for key in ("spark.driver.port", "spark.driver.blockManager.port")]
+    assert [str(port["containerPort"]) for port in own["ports"]] == fixed
+    # The template is where the worker finds it, and Spark fills in the container that is meant.
+    mounts = {mount["name"]: mount["mountPath"] for mount in own["volumeMounts"]}
+    template = conf["spark.kubernetes.executor.podTemplateFile"]
+    assert template == f"{mounts['spark-pods']}/executor.yaml"
+    (container,) = pod["spec"]["containers"]
+    assert container["name"] == conf["spark.kubernetes.executor.podTemplateContainerName"]
+    # Spark starts the image with the argument `executor`.
+    assert "deploy/docker/executor" in (ROOT / "Dockerfile").read_text()
+    # Worker and executors see the dumps under one path.
+    assert {"name": "dumps", "mountPath": mounts["dumps"]} in container["volumeMounts"]
+
+
+def test_executors_run_without_rights() -> None:
+    _, config, pod = executor_files()
+    spec = pod["spec"]
+    (one,) = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"] == pod_templates()[0][1]["securityContext"]
+    assert one["securityContext"] == container("dm-worker")["securityContext"]
+    # Spark unpacks the project's code in the working folder, and the root file system is read-only.
+    assert one["workingDir"] in [mount["mountPath"] for mount in one["volumeMounts"]]
+    # Another account than the worker's, which may create pods.
+    account = config.spark.conf["spark.kubernetes.authenticate.executor.serviceAccountName"]
+    assert account == of_kind("StatefulSet", "dm-worker")["spec"]["template"]["spec"]["serviceAccountName"]
+
+
+def test_a_driver_names_its_pod_and_image() -> None:
+    folder, _, _ = executor_files()
+    script = runpy.run_path(str(folder / "pod_settings.py"))
+    containers = [{"name": "sidecar", "image": "other"}, {"name": "dm-worker", "image": "registry/dm:1"}]
+    pod = {"metadata": {"namespace": "mine", "name": "dm-worker-2"}, "spec": {"containers": containers}}
+    assert properties(script["settings"](pod)) == {
+        "spark.kubernetes.namespace": "mine",
+        "spark.kubernetes.driver.pod.name": "dm-worker-2",
+        "spark.kubernetes.container.image": "registry/dm:1",
+    }
 
 
 def test_no_secret_is_in_the_manifests() -> None:

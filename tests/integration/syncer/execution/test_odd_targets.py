@@ -12,11 +12,11 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import QueryEvent
-from pkg.errors import Code
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.harness.targets import TARGET
+from tests.integration.syncer.name_spellings import two_spellings_stop_a_task
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
@@ -69,32 +69,13 @@ def test_a_schema_without_a_charset_gets_that_of_the_upstreams_server(target: Ma
     assert "koi8r" in target.execute("SHOW CREATE DATABASE e")[0][1]
 
 
+@pytest.mark.parametrize("met", [True, False])
 def test_a_table_that_is_another_one_in_a_target_without_case_stops_the_task(
-    mariadb_upstream: MariaDBServer, spark: SparkEngine
+    mariadb_upstream: MariaDBServer, spark: SparkEngine, met: bool
 ) -> None:
     target = MariaDBServer(binlog=False, extra=["--lower-case-table-names=1"])
     with up(target):
-        for server in (mariadb_upstream, target):
-            server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-        cfg = subtask(mariadb_upstream, target)
-        with running(cfg, spark) as run:
-            mariadb_upstream.execute(
-                "INSERT INTO d.t VALUES (1)",
-                "CREATE TABLE d.T (id INT PRIMARY KEY)",
-                "INSERT INTO d.t VALUES (2)",
-                "INSERT INTO d.T VALUES (3)",
-            )
-            (error,) = run.wait_ended().errors
-        assert error.kind is Code.SyncUnitNotSupportedDML
-        assert "`d`.`T`" in error.message
-        assert "`d`.`t`" in error.message
-        assert "block-allow-list" in error.workaround
-        assert (3,) not in target.execute("SELECT id FROM d.t")
-        left_out = replace(cfg, routes=(RouteRule("d", "d", "T", "t_upper"),))
-        target.execute("CREATE TABLE d.t_upper (id INT PRIMARY KEY)")
-        run_until_synced(left_out, spark, mariadb_upstream)
-        assert target.execute("SELECT id FROM d.t_upper") == [(3,)]
-        assert target.execute("SELECT id FROM d.t") == [(1,), (2,)]
+        two_spellings_stop_a_task(mariadb_upstream, target, spark, met=met)
 
 
 def test_shards_that_number_members_otherwise_keep_their_names(

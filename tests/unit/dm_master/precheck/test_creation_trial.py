@@ -7,7 +7,8 @@ import pytest
 
 from dm_master.precheck import creation_trial
 from dm_master.precheck.creation_trial import NO_PARTITIONS, TrialAnswer
-from pkg.mysql.schema import Column, TableInfo
+from pkg.ddl.target_collations import TargetCollations
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
 T = ("d", "t")
 KNOWN = ["latin1_bin", "utf8_bin", "utf8_general_ci", "utf8mb4_bin"]
@@ -69,8 +70,19 @@ def test_a_refused_table_is_named_with_the_definition_and_what_to_do(
 def test_what_a_target_has_instead_is_said() -> None:
     finding = creation_trial.refusal("s", T, CHILD, TrialAnswer(1273, "Unknown collation: 'utf8mb3_x_ci'"), KNOWN)
     assert "Of utf8 the target has utf8_bin, utf8_general_ci." in finding.instruction
+    assert "write target-collations: {utf8mb3_x_ci: utf8_general_ci} into the task file" in finding.instruction
     finding = creation_trial.refusal("s", T, CHILD, TrialAnswer(1115, "Unknown character set: 'ucs2'"), KNOWN)
     assert "The target has the charsets latin1, utf8, utf8mb4." in finding.instruction
+
+
+@pytest.mark.parametrize(("type_name", "length", "number"), [("text", 0, 1170), ("text", 9, 0), ("varchar", 0, 0)])
+def test_a_key_over_a_whole_text_is_refused_where_mysql_has_to_keep_it(
+    type_name: str, length: int, number: int
+) -> None:
+    key = Index("k", (IndexPart("v", length),), unique=True)
+    answer = creation_trial.whole_value_key(TableInfo("a", "t", (Column("v", type_name, type_name),), (key,)))
+    assert answer.number == number
+    assert ("'v'" in answer.text) == bool(number)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +106,9 @@ def _table(*columns: Column) -> TableInfo:
 def test_a_collation_that_gets_lost_without_a_word_is_reported_once_for_all_tables() -> None:
     swedish = Column("v", "varchar", "varchar(9)", charset="latin1", collation="latin1_swedish_ci")
     three = Column("w", "varchar", "varchar(9)", charset="utf8mb3", collation="utf8mb3_general_ci")
-    (finding,) = creation_trial.lost_collations([("s `a`", _table(swedish, three)), ("s `b`", _table(swedish))], KNOWN)
+    tables = [("s `a`", _table(swedish, three)), ("s `b`", _table(swedish))]
+    (finding,) = creation_trial.lost_collations(tables, TargetCollations.of(KNOWN))
+    assert not creation_trial.lost_collations(tables, TargetCollations.of(KNOWN, [("latin1_swedish_ci", "latin1_bin")]))
     assert finding.severity == "warn"
     assert "latin1_swedish_ci" in finding.message
     assert "s `a` (v), s `b` (v)" in finding.message

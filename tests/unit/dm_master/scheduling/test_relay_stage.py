@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -57,9 +58,46 @@ def test_a_relay_of_named_workers_is_started_and_stopped() -> None:
     before = cluster()
     state = before.after(relay_stage.start_relay(before, "s1", ["w1"]).ops)
     assert (state.relay_workers, state.relay_stages, enabled(state, "s1")) == ({"w1": "s1"}, {"s1": "Running"}, False)
+    assert relay_stage.pulling_workers(state, "s1") == ["w1"]
     assert relay_stage.start_relay(state, "s1", ["w1"]) == Plan()
     assert code_of(lambda: source_binding.remove_source(state, "s1")) == 46023
     assert state.after(relay_stage.stop_relay(state, "s1", ["w1"]).ops) == before
+
+
+def test_each_named_worker_pulls_a_copy_whoever_serves_the_source() -> None:
+    """The copy of an idle worker is for the day on which the serving one is lost."""
+    before = cluster()
+    state = before.after(relay_stage.start_relay(before, "s1", ["w3", "w1"]).ops)
+    assert state.relay_workers == {"w1": "s1", "w3": "s1"}
+    assert [state.worker_stage(worker) for worker in ("w1", "w2", "w3")] == ["bound", "bound", "relay"]
+    assert relay_stage.pulling_workers(state, "s1") == ["w1", "w3"]
+    without_w1 = replace(state, alive={name: one for name, one in state.alive.items() if name != "w1"})
+    after = without_w1.after(source_binding.rebalance(without_w1).ops)
+    assert after.worker_of("s1") == "w3"
+    assert relay_stage.pulling_workers(after, "s1") == ["w1", "w3"]
+    state = state.after(relay_stage.stop_relay(state, "s1", ["w3"]).ops)
+    assert (state.relay_workers, state.relay_stages) == ({"w1": "s1"}, {"s1": "Running"})
+    assert state.worker_stage("w3") == "free"
+    assert relay_stage.pulling_workers(state, "s2") == []
+
+
+def test_a_worker_that_pulls_no_relay_log_any_more_gets_a_source_that_waits() -> None:
+    state = cluster()
+    state = state.after(relay_stage.start_relay(state, "s1", ["w3"]).ops)
+    state = state.after(source_binding.add_source(state, "s3", "config").ops)
+    assert state.unbound_sources() == ["s3"]
+    state = state.after(relay_stage.stop_relay(state, "s1", ["w3"]).ops)
+    assert state.worker_of("s3") == "w3"
+
+
+def test_the_relay_ends_with_the_last_worker_that_was_named_for_it() -> None:
+    """It must not go over to the worker that serves the source, which was not named."""
+    before = cluster()
+    state = before.after(relay_stage.start_relay(before, "s1", ["w1", "w3"]).ops)
+    for worker, stages in (("w3", {"s1": "Running"}), ("w1", {})):
+        state = replace(state, alive={name: one for name, one in state.alive.items() if name != worker})
+        state = state.after(source_binding.remove_worker(state, worker).ops)
+        assert state.relay_stages == stages
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -70,7 +108,6 @@ def test_what_does_not_fit_is_refused() -> None:
     assert code_of(lambda: relay_stage.stop_relay(state, "s9", [])) == 46008
     assert code_of(lambda: relay_stage.start_relay(state, "s1", ["w9"])) == 46004
     assert code_of(lambda: relay_stage.start_relay(state, "s1", ["w2"])) == 46021
-    assert code_of(lambda: relay_stage.start_relay(state, "s1", ["w3"])) == 46021
     assert code_of(lambda: relay_stage.start_relay(named, "s2", ["w1"])) == 46020
     assert code_of(lambda: relay_stage.stop_relay(named, "s1", ["w2"])) == 46022
     assert code_of(lambda: relay_stage.start_relay(named, "s1", [])) == 46028

@@ -7,8 +7,17 @@ from typing import cast
 
 import pytest
 
+from dm_master.scheduling.scheduler import WorkerState
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.workers.stage_wait import StageCheck, is_gone, reaches, serves, wait_for_all
+from dm_master.workers.stage_wait import (
+    StageCheck,
+    is_gone,
+    reaches,
+    relay_reaches,
+    serves,
+    wait_for_all,
+    wait_for_relays,
+)
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.ha.records import WorkerInfo
@@ -24,6 +33,11 @@ def _answer(*subtasks: pb.SubTaskStatus, result: bool = True, source: str = "s")
 def _subtask(stage: pb.Stage, *, failed: bool = False, name: str = "t") -> pb.SubTaskStatus:
     errors = [pb.ProcessError(ErrCode=10001, ErrClass="database", Message="no way", RawCause="gone")] if failed else []
     return pb.SubTaskStatus(name=name, stage=stage, result=pb.ProcessResult(errors=errors))
+
+
+def _relay(stage: pb.Stage, *, source: str = "s") -> pb.QueryStatusResponse:
+    status = pb.SourceStatus(source=source, relayStatus=pb.RelayStatus(stage=stage))
+    return pb.QueryStatusResponse(result=True, sourceStatus=status)
 
 
 _ABSENT = pb.SubTaskStatus(name="t", msg="no sub task with name t has started")
@@ -47,6 +61,16 @@ _ABSENT = pb.SubTaskStatus(name="t", msg="no sub task with name t has started")
         (is_gone("t"), _answer(_subtask(pb.Stopping)), False),
         (is_gone("t"), None, True),
         (reaches("t", pb.Running), None, False),
+        (relay_reaches(pb.Running), _relay(pb.Running), True),
+        (relay_reaches(pb.Running), _relay(pb.Paused), False),
+        (relay_reaches(pb.Running), _answer(), False),
+        # A worker that has been named as a relay worker, and does not know it yet.
+        (relay_reaches(pb.Running), _answer(result=False, source=""), False),
+        (relay_reaches(pb.Running), _relay(pb.Running, source="other"), False),
+        (relay_reaches(pb.Stopped), _relay(pb.Running), False),
+        (relay_reaches(pb.Stopped), _answer(), True),
+        # A relay worker that is free now.
+        (relay_reaches(pb.Stopped), _answer(result=False, source=""), True),
         (serves, None, False),
         (serves, _answer(), True),
         (serves, _answer(source="other"), False),
@@ -123,7 +147,25 @@ def test_waiting_ends_and_says_what_was_seen(bound: bool) -> None:
     assert ("t New" if bound else "not bound") in answer.msg
 
 
+def test_the_answer_names_the_ddl_that_the_subtask_waits_for() -> None:
+    subtask = _subtask(pb.Pausing)
+    subtask.unit = pb.Sync
+    subtask.sync.targetDDL = "ALTER TABLE `d`.`t` ADD COLUMN c INT, for 9 s"
+    answer = _wait(_ScriptedAnswers(_answer(subtask)), reaches("t", pb.Paused))
+    assert "t Pausing in unit Sync; the target executes ALTER TABLE `d`.`t` ADD COLUMN c INT, for 9 s" in answer.msg
+
+
 def test_stopping_on_an_unbound_source_needs_no_worker() -> None:
     assert _wait(_ScriptedAnswers(_answer(), bound=False), is_gone("t")) == pb.CommonWorkerResponse(
         result=True, source="s"
     )
+
+
+def test_a_relay_worker_that_is_away_does_not_hold_up_the_others() -> None:
+    script = _ScriptedAnswers(_relay(pb.Running))
+    workers = [WorkerState("w1", "h:1", "bound", "s"), WorkerState("w2", "h:2", "offline", "s")]
+    answers = wait_for_relays(
+        cast(ClusterAccess, script), [("s", worker) for worker in workers], relay_reaches(pb.Running), "it runs"
+    )
+    assert [(answer.worker, answer.result) for answer in answers] == [("w1", True), ("w2", True)]
+    assert answers[1].msg == "source relay is operated but worker w2 is offline"

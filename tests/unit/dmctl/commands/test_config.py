@@ -32,27 +32,41 @@ def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: RunDmctl, fake: 
     assert json.loads(dmctl("get-config", "task", "t")[1])["result"] is True
 
 
+def members(**workers: tuple[str, str]) -> master.ListMemberResponse:
+    """The answer of `list-member --worker`: worker → (stage, source)."""
+    listed = [master.WorkerInfo(name=name, stage=stage, source=source) for name, (stage, source) in workers.items()]
+    return master.ListMemberResponse(
+        result=True, members=[master.Members(worker=master.ListWorkerMember(workers=listed))]
+    )
+
+
 def test_export_and_import_are_each_others_inverse(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "name: t\n"})
     fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(
         result=True, sourceConfigs={"s": "source-id: s\n"}
     )
     folder = str(tmp_path / "configs")
-    pulls = worker.SourceStatus(source="s", worker="w1", relayStatus=worker.RelayStatus())
+    pulls, copies = (
+        worker.SourceStatus(source="s", worker=name, relayStatus=worker.RelayStatus()) for name in ("w2", "w1")
+    )
     fake.answers["QueryStatus"] = master.QueryStatusListResponse(
         result=True,
         sources=[
             worker.QueryStatusResponse(result=True, sourceStatus=pulls),
+            worker.QueryStatusResponse(result=True, sourceStatus=copies),
             worker.QueryStatusResponse(result=True, sourceStatus=worker.SourceStatus(source="o", worker="w2")),
         ],
     )
     assert dmctl("config", "export", "--dir", folder)[0] == 0
-    assert json.loads((tmp_path / "configs" / "relay_workers.json").read_text()) == {"s": ["w1"]}
+    assert list(fake.last("QueryStatus").sources) == ["s"], "else workers that only pull a copy do not answer"
+    assert json.loads((tmp_path / "configs" / "relay_workers.json").read_text()) == {"s": ["w2", "w1"]}
+    fake.answers["ListMember"] = members(w1=("free", ""), w2=("bound", "s"))
     fake.answers["OperateRelay"] = master.OperateRelayResponse(result=True)
     fake.answers["OperateSource"] = master.OperateSourceResponse(msg="source s already exist")
     fake.answers["StartTask"] = master.StartTaskResponse(result=True)
     assert dmctl("config", "import", "-d", folder)[0] == 0
     assert (fake.last("OperateRelay").source, fake.last("OperateRelay").op) == ("s", master.StartRelayV2)
+    assert list(fake.last("OperateRelay").worker) == ["w2", "w1"]
     assert list(fake.last("OperateSource").config) == ["source-id: s\n"]
     assert fake.last("StartTask").task == "name: t\n"
     fake.answers["StartTask"] = master.StartTaskResponse(checkResult="precheck failed")
@@ -102,10 +116,22 @@ def test_a_folder_of_dm_is_imported_with_its_relays(dmctl: RunDmctl, fake: Canne
     fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
     fake.answers["OperateRelay"] = master.OperateRelayResponse(result=True)
     fake.answers["StartTask"] = master.StartTaskResponse(result=True)
+    fake.answers["ListMember"] = members(w1=("free", ""))
     code, out, _ = dmctl("config", "import", "-p", folder)
     assert code == 0
     assert "worker-1, worker-2" in out
-    assert list(fake.last("OperateRelay").worker) == []
+    assert fake.last("OperateSource").workerName == ""
+    assert list(fake.last("OperateRelay").worker) == [], "none of them is here: the relay follows its source"
+    fake.answers["ListMember"] = members(**{"worker-1": ("bound", "o"), "worker-2": ("free", ""), "w": ("free", "")})
+    out = dmctl("config", "import", "-p", folder)[1]
+    assert "relay of source s on worker-2; left out, because they are offline or serve another source: worker-1" in out
+    assert fake.last("OperateSource").workerName == "worker-2"
+    assert list(fake.last("OperateRelay").worker) == ["worker-2"]
+    fake.answers["OperateRelay"] = master.OperateRelayResponse(msg="[code=46030:class=scheduler], Message: it follows")
+    assert dmctl("config", "import", "-p", folder)[0] == 0, "enable-relay in the source's file started it"
+    fake.answers["OperateRelay"] = master.OperateRelayResponse(msg="[code=46020:class=scheduler], Message: busy")
+    assert "fail to start the relay of source s" in dmctl("config", "import", "-p", folder)[2]
+    fake.answers["OperateRelay"] = master.OperateRelayResponse(result=True)
     fake.answers["OperateSource"] = master.OperateSourceResponse(msg="Access denied for user 'root'")
     assert "secret-key-path" in dmctl("config", "import", "-p", folder)[2]
 

@@ -14,7 +14,7 @@ SUMS = {
     "busy": 45.0, "job": 60.0, "work/decode": 20.0, "work/write": 70.0, "batches": 12, "changes": 34567, "rows": 1234,
 }  # fmt: skip
 TEXT = """\
-task t1, source s1: the last 100 s, 12 batches, 34,567 row changes, 1,234 rows written
+task t1, source s1: the last 100 s, 12 batches, 34,567 row changes, 1,234 rows written; now: source_idle
 main loop                         100.0 %  ████████████████████████████████████████████████████████████
   wait for events                  30.0 %  ██████████████████
   batches                          60.0 %                    ████████████████████████████████████
@@ -28,7 +28,8 @@ reader                            100.0 %  ████████████�
 
 
 def status(seconds: float, sums: dict[str, float]) -> pb.SubTaskStatus:
-    return pb.SubTaskStatus(name="t1", unit=pb.Sync, profile=pb.TimeProfile(seconds=seconds, sums=sums))
+    profile, sync = pb.TimeProfile(seconds=seconds, sums=sums), pb.SyncStatus(lagReason="source_idle")
+    return pb.SubTaskStatus(name="t1", unit=pb.Sync, profile=profile, sync=sync)
 
 
 def test_a_bar_stands_below_its_part_of_the_bar_above() -> None:

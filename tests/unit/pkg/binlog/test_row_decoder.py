@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import zlib
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -19,6 +20,7 @@ from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.errors import Code
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
+from tests.compiled import kernels
 from tests.harness import binlog_bytes
 from tests.unit.pkg.binlog.support import pack_decimal
 
@@ -97,12 +99,39 @@ def test_random_table_maps_never_escape_as_other_errors(body: bytes) -> None:
     assert binlog_bytes.error_code(lambda: parse_table_map(binlog_bytes.event(19, body))) in (0, 11071)
 
 
-@pytest.mark.parametrize(("present", "after"), [(0b011, -1), (-1, 0b001)])
+@pytest.mark.parametrize(("present", "after"), [(0b011, -1), (0b011, 0b001), (0b110, 0b110)])
 def test_images_without_all_columns_are_refused(present: int, after: int) -> None:
     with pytest.raises(errors.DMError) as caught:
         _decoder().changes(binlog_bytes.rows(31, 3, b"", present=present, after=after))
     assert caught.value.kind is Code.BinlogNotLogColumn
     assert "binlog_row_image=FULL" in caught.value.workaround
+
+
+def test_an_image_after_an_update_may_hold_what_changed_alone() -> None:
+    before, after = _image(1, "a", "b"), bytes([0b0]) + _image(0, "c", None)[5:]
+    data = binlog_bytes.rows(31, 3, before + after + before + after, present=0b111, after=0b010)
+    assert _decoder().changes(data) == [(1, b"1", b"(1,'c','b')", b"1")] * 2
+    assert _decoder().images(data) == [(1, [b"1", b"'a'", b"'b'"], [b"1", b"'c'", b"'b'"])] * 2
+
+
+def _with_generated(kernel: object, **more: object) -> RowDecoder:
+    """The last column is generated."""
+    columns = [ID, NAME, replace(NOTE, generated="VIRTUAL")]
+    return RowDecoder(_map(), columns, key=[0], write=[0, 1], kernel=kernel, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kernel", kernels())
+def test_generated_columns_may_be_missing_where_nothing_reads_them(kernel: object) -> None:
+    whole = _image(7, "x", None)
+    image = bytes([0]) + whole[1:]
+    deleted = binlog_bytes.rows(25, 3, image + image, present=0b011)
+    assert _with_generated(kernel).changes(deleted) == [(2, b"7", b"", b"")] * 2
+    updated = binlog_bytes.rows(31, 3, image + image, present=0b011, after=0b011)
+    assert _with_generated(kernel).changes(updated) == [(1, b"7", b"(7,'x')", b"7")]
+    assert _with_generated(kernel).images(updated) == [(1, [b"7", b"'x'", b"NULL"], [b"7", b"'x'", b"NULL"])]
+    with pytest.raises(errors.DMError) as caught:
+        _with_generated(kernel, needed=[2]).changes(updated)
+    assert caught.value.kind is Code.BinlogNotLogColumn
 
 
 def test_a_good_header_does_not_vouch_for_a_partial_one() -> None:

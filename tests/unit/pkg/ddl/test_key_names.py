@@ -47,7 +47,7 @@ def test_keys_get_the_names_that_the_upstream_finds(sql: str, expected: str) -> 
     "sql",
     [
         "ALTER TABLE d.t ADD INDEX given (n), ADD CONSTRAINT c UNIQUE (n), ADD PRIMARY KEY (v), ADD CHECK (n > 1)",
-        "ALTER TABLE d.t ADD w INT UNIQUE, ADD FOREIGN KEY (n) REFERENCES d.t (id)",
+        "ALTER TABLE d.t ADD w INT UNIQUE, ADD FOREIGN KEY f (n) REFERENCES d.t (id)",
         "CREATE INDEX given ON d.t (n)",
         "CREATE TABLE d.y LIKE d.t",
     ],

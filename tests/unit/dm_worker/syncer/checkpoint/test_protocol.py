@@ -48,6 +48,8 @@ class Writer:
         self.sequencer = Sequencer(self.epoch, target.progress, recovery.location)
         self.next = recovery.location.position.pos
         self.open: BatchProgress | None = None
+        #: An earlier run began what is open.
+        self.redone = False
         self.left: list[int] = []
         self.plan = target.plan
         #: It was told that a newer run took over or that the target fell back, and ends.
@@ -135,6 +137,7 @@ class Replication(RuleBasedStateMachine):
         writer = self.writers[-1 - who % len(self.writers)]
         if writer.fenced or writer.open is not None or writer.next >= LENGTH:
             return
+        writer.redone = writer.recovery.redo is not None
         if writer.recovery.redo is not None:
             intent = writer.sequencer.redo(writer.recovery.redo, f"plan {writer.plan}", "keyless")
             writer.recovery = replace(writer.recovery, redo=None)
@@ -176,6 +179,19 @@ class Replication(RuleBasedStateMachine):
         if rest:
             written = writer.write(self.target, writer.sequencer.idle(at(writer.next)))
             assert written or self.fell or writer is not self.current
+
+    @rule(who=st.integers(0, 3))
+    def divide(self, who: int) -> None:
+        """The target refuses a batch, of which nothing is in, for its size: another end is chosen."""
+        writer = self.writers[-1 - who % len(self.writers)]
+        if writer.fenced or writer.open is None or writer.redone:
+            return
+        number, start = writer.open.number, writer.open.start
+        if any(marker.batch >= number for marker in self.target.markers):
+            return
+        writer.sequencer.go_back(start)
+        assert writer.next == start.position.pos
+        writer.open, writer.left = None, []
 
     @precondition(lambda self: len(self.writers) < 12)
     @rule(plan=st.integers(0, BUCKETS - 1))

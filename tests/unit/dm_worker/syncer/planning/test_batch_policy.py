@@ -167,6 +167,19 @@ def test_batches_that_take_minutes_become_smaller_and_grow_again() -> None:
     assert policy.most == whole // 2
 
 
+def test_batches_that_the_target_refuses_become_smaller_and_stay_so() -> None:
+    policy = BatchPolicy(Budget.of(1 << 30))
+    size = policy.most
+    policy.refused(size)
+    assert policy.most == size // 4
+    for _ in range(5):
+        policy.observe(policy.most, small=False, seconds=0.1)
+        assert policy.most == size // 4
+    for _ in range(40):
+        policy.refused(policy.most)
+    assert policy.most == 1
+
+
 @given(st.integers(0, 1 << 40))
 def test_shares_add_up_to_the_budget(memory: int) -> None:
     budget = Budget.of(memory)

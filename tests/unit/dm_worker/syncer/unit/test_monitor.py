@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from dm_worker.syncer.figures import lag_reason as reasons
+from dm_worker.syncer.figures.lag_reason import TargetState
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.unit import monitor
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot, bytes_between
 from pkg.binlog.position import Location, Position
@@ -53,6 +56,18 @@ class _Upstream:
     def close(self) -> None: ...
 
 
+class _Target:
+    """Is in ``is_in``."""
+
+    def __init__(self) -> None:
+        self.is_in = TargetState.ANSWERS
+        self.asked = 0
+
+    def state(self) -> TargetState:
+        self.asked += 1
+        return self.is_in
+
+
 class _Scene:
     """A monitor whose clock and parts the test moves."""
 
@@ -63,7 +78,16 @@ class _Scene:
         self.snapshot = RunSnapshot(flushed=Location(Position("b.000009", 60)), batch_bytes=77)
         monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: self.time, time=lambda: self.time))
         monkeypatch.setattr(monitor.log, "info", lambda _, **values: self.lines.append(values))
-        self.monitor = Monitor(self.upstream, "mariadb", lambda: self.snapshot, by_gtid=False)  # type: ignore[arg-type]
+        self.figures = SyncFigures(lambda: self.time)
+        self.target = _Target()
+        self.monitor = Monitor(
+            self.upstream,  # type: ignore[arg-type]
+            "mariadb",
+            lambda: self.snapshot,
+            by_gtid=False,
+            target=self.target,  # type: ignore[arg-type]
+            figures=self.figures,
+        )
 
     def pass_seconds(self, seconds: int, rows: int = 0, advance: int = 0) -> None:
         for _ in range(seconds):
@@ -117,3 +141,38 @@ def test_an_upstream_that_is_away_does_not_end_the_watch(scene: _Scene) -> None:
     scene.pass_seconds(31, rows=1)
     assert scene.lines[0]["bytes_behind"] == "unknown"
     assert isinstance(scene.monitor.status().totalRows, int)
+
+
+def test_a_job_that_lasts_asks_the_target_what_it_does(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.figures.applying.clock.switch(reasons.JOB)
+    scene.pass_seconds(1)
+    assert (scene.target.asked, scene.figures.reason) == (0, "engine")
+    for state, reason in (
+        (TargetState.ANSWERS, "engine"),
+        (TargetState.BUSY, "target_slow"),
+        (TargetState.AWAY, "retry"),
+    ):
+        scene.target.is_in = state
+        scene.pass_seconds(1)
+        assert scene.figures.reason == scene.monitor.status().lagReason == reason
+    assert scene.target.asked == 3
+    scene.figures.applying.clock.switch(reasons.WAITING)
+    scene.pass_seconds(3)
+    assert scene.target.asked == 3, "a run that waits for the source does not ask"
+
+
+def test_a_source_whose_events_do_not_arrive_is_not_idle(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.figures.applying.clock.switch(reasons.WAITING)
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.pass_seconds(5)
+    assert scene.figures.reason == "source_idle"
+    scene.upstream.end = Position("b.000010", 1100)
+    scene.pass_seconds(2)
+    assert scene.figures.reason == "source_idle", "they may be on their way"
+    scene.pass_seconds(2)
+    assert scene.figures.reason == "reading"
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.pass_seconds(2)
+    assert scene.figures.reason == "source_idle"

@@ -45,6 +45,7 @@ TASK_VALUES: dict[str, tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = {
         "timezone": "+08:00",
         "case-sensitive": True,
         "collation_compatible": "strict",
+        "target-collations": {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_ci"},
         **_database("target-database"),
         "mysql-instances[].source-id": "other",
         "mysql-instances[].meta.binlog-name": (
@@ -314,6 +315,8 @@ PROGRAM_VALUES: Mapping[str, Any | Callable[[Path], Any]] = {
     "allowed-hosts": ["other"],
     "etcd-endpoints": ["http://10.0.0.9:2379"],
     "etcd-client-urls": "http://10.0.0.9:7778",
+    "etcd-username": "root",
+    "etcd-password-path": lambda folder: str(folder / "key"),
     "election-ttl": 7,
     "keepalive-ttl": 7,
     "relay-keepalive-ttl": 7,
@@ -327,6 +330,9 @@ PROGRAM_VALUES: Mapping[str, Any | Callable[[Path], Any]] = {
     "spark.private-network": True,
     "spark.conf": {"spark.a": "b"},
 }
+
+#: Key of a program → what the file has beside it.
+PROGRAM_ALONG: Mapping[str, str] = {"etcd-username": "etcd-password-path", "etcd-password-path": "etcd-username"}
 
 #: Key → field of the configuration that the acting module reads.
 FIELDS: Mapping[str, str] = {
@@ -366,5 +372,7 @@ FIELDS: Mapping[str, str] = {
     "worker-addr": "listen",
     "allowed-hosts": "hosts",
     "secret-key-path": "secret_key",
+    "etcd-username": "etcd_user",
+    "etcd-password-path": "etcd_user",
     "spark.private-network": "private_network",
 }

@@ -30,7 +30,7 @@ from pkg.config.task import load_task
 from pkg.errors import DMError
 from pkg.settings.options import Option
 from pkg.settings.shape import Free, Items, Leaf, Named, Shape
-from tests.unit.pkg.config.effects.other_values import FIELDS, PROGRAM_VALUES, SOURCE_VALUES, TASK_VALUES
+from tests.unit.pkg.config.effects.other_values import FIELDS, PROGRAM_ALONG, PROGRAM_VALUES, SOURCE_VALUES, TASK_VALUES
 
 ROOT = Path(__file__).resolve().parents[5]
 CONFIGS = ROOT / "configs"
@@ -223,12 +223,12 @@ def test_a_key_of_a_source_file_has_an_effect_or_is_named(row: KeyEffect) -> Non
 def test_a_key_of_a_program_has_an_effect_or_is_named(program: str, row: KeyEffect, tmp_path: Path) -> None:
     sample = tomllib.loads((CONFIGS / f"dm-{program}.toml").read_text())
     (tmp_path / "key").write_text("0f" * 32)
-    value = PROGRAM_VALUES[row.key]
-    value = value(tmp_path) if callable(value) else value
     before, after = _program(program, sample, tmp_path), copy.deepcopy(sample)
     for gone in ("initial-cluster",) if row.key == "join" and program == "master" else ():
         del after[gone]
-    _set(after, row.key.split("."), value)
+    for key in (row.key, *([PROGRAM_ALONG[row.key]] if row.key in PROGRAM_ALONG else [])):
+        value = PROGRAM_VALUES[key]
+        _set(after, key.split("."), value(tmp_path) if callable(value) else value)
     if row.kind == "refused":
         with pytest.raises(DMError, match=row.name):
             _program(program, after, tmp_path)
