@@ -1,7 +1,9 @@
 """Configurations as text for etcd: JSON, lossless both ways, passwords encrypted when there is a secret key.
 
 The text is for our own programs. A field that a newer version added is filled with its default when an older text
-is read; a field that this version does not know is an error, because acting without it could do harm.
+is read; a field that this version does not know is an error, because acting without it could do harm. For the same
+reason a field that the version before does not know (:data:`pkg.config.model.ADDED`) is written only with a value
+that is not its default: a rollback then reads the text of every task that does not use it.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code
 from pkg.settings import encrypt
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _T = TypeVar("_T")
 _PASSWORD = "password"
@@ -65,7 +70,7 @@ def _decode(cls: type[_T], text: str, key: bytes | None) -> _T:
 
 def _to_json(value: object, key: bytes) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        data = {field.name: _to_json(getattr(value, field.name), key) for field in dataclasses.fields(value)}
+        data = {name: _to_json(item, key) for name, item in _stored_fields(value)}
         if key and data.get(_PASSWORD):
             data[_SEALED] = encrypt.encrypt(data.pop(_PASSWORD), key)
         return data
@@ -74,6 +79,13 @@ def _to_json(value: object, key: bytes) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     return value
+
+
+def _stored_fields(value: DataclassInstance) -> Iterator[tuple[str, object]]:
+    for field in dataclasses.fields(value):
+        item = getattr(value, field.name)
+        if not ("added" in field.metadata and item == field.default):
+            yield field.name, item
 
 
 @functools.cache

@@ -20,6 +20,10 @@ from pkg.rules.model import (
 )
 from pkg.settings.connections import DBConfig
 
+#: Metadata of a field that the version before does not know. At its default such a field is not stored, so that a
+#: rollback reads what this version wrote; with another value that version refuses the text, because it cannot obey it.
+ADDED = {"added": True}
+
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
 ShardMode = Literal["", "pessimistic", "optimistic"]
 
@@ -136,7 +140,7 @@ class SubTaskConfig:
     timezone: str = ""
     case_sensitive: bool = False
     collation_compatible: str = "loose"
-    target_collations: tuple[tuple[str, str], ...] = ()
+    target_collations: tuple[tuple[str, str], ...] = field(default=(), metadata=ADDED)
     online_ddl: bool = True
     shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
     trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES

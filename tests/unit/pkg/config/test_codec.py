@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +18,7 @@ from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
 
 KEY = bytes(range(32))
+VERSION_BEFORE = Path(__file__).parents[3] / "e2e" / "data" / "version-before.tar.xz"
 _keys = st.sampled_from([b"", KEY])
 # Surrogates cannot come out of a YAML or TOML file.
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -60,6 +65,20 @@ def test_field_of_an_older_version_gets_its_default() -> None:
     data = json.loads(encode_source(_source()))
     del data["case_sensitive"]
     assert decode_source(json.dumps(data)) == _source()
+
+
+def test_the_version_before_reads_what_does_not_use_a_new_field(tmp_path: Path) -> None:
+    """A rollback. Fields that version does not know are marked as added in the model."""
+    with tarfile.open(VERSION_BEFORE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    script = (
+        "import sys; from pkg.config.codec import decode_source, decode_subtask; "
+        "print(decode_source(sys.argv[1]).source_id, decode_subtask(sys.argv[2]).name)"
+    )
+    task = SubTaskConfig("t1", "mysql-01", "all", DBConfig("127.0.0.1", 3306), DBConfig("127.0.0.1", 4000))
+    command = [sys.executable, "-c", script, encode_source(_source(), b""), encode_subtask(task, b"")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("mysql-01 t1\n", 0), done.stderr
 
 
 @pytest.mark.parametrize(
