@@ -68,8 +68,9 @@ def ask_relays(
         answer.source, answer.worker = source, worker.name
         return answer
 
-    relays = [(source, worker) for source in sources for worker in cluster.scheduler.relay_workers(source)]
-    without = [source for source in sources if not cluster.scheduler.relay_workers(source)]
+    pulling = {source: cluster.scheduler.relay_workers(source) for source in sources}
+    relays = [(source, worker) for source, workers in pulling.items() for worker in workers]
+    without = [source for source, workers in pulling.items() if not workers]
     answers = ask_workers(cluster, without, method, request, timeout=timeout)
     if relays:
         with ThreadPoolExecutor(min(len(relays), _MOST_AT_ONCE), thread_name_prefix="ask") as pool:

@@ -8,7 +8,7 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from testcontainers.compose import DockerCompose
 
 from tests.containers.driven import TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.containers.images import PRESENT
-from tests.harness.cluster import ROOT, escape_check_text
+from tests.harness.cluster import ROOT
 from tests.harness.process import HarnessError
 
 MASTERS = ("dm-master1", "dm-master2")
@@ -32,6 +32,8 @@ _FILES = [str(ROOT / "docker-compose.yml"), str(Path(__file__).with_name("ports.
 
 class ComposeCluster(DrivenCluster, DockerCompose):
     """``docker-compose.yml`` with the ports of databases on loopback; :meth:`up` and :meth:`down`."""
+
+    masters = MASTERS
 
     def __init__(self, folder: Path, images: Mapping[str, str]) -> None:
         self._folder, self._images = folder, dict(images)
@@ -87,25 +89,10 @@ class ComposeCluster(DrivenCluster, DockerCompose):
 
     # ---- the cluster ------------------------------------------------------------------------------------------------
 
-    def dmctl(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
-        """dmctl in the first master's container that runs; its answer. The argument ``-`` is a file of ``text``."""
-        arguments = tuple(_FILE if word == "-" else word for word in arguments)
+    def run_dmctl(self, master: str, arguments: Sequence[str], text: str) -> str:
+        words = [_FILE if word == "-" else word for word in arguments]
         addresses = ",".join(f"{name}:8261" for name in MASTERS)
-        found = ""
-        for master in MASTERS:
-            try:
-                found = self.compose(
-                    "exec", "-T", master, *_DMCTL, "--master-addr", addresses, *arguments, text=text or ""
-                )
-                break
-            except HarnessError as exc:
-                found = str(exc)
-        try:
-            answer = json.loads(escape_check_text(found))
-        except ValueError as exc:
-            raise HarnessError(f"dmctl {' '.join(arguments)}: {found[:3000]}") from exc
-        assert isinstance(answer, dict)
-        return answer
+        return self.compose("exec", "-T", master, *_DMCTL, "--master-addr", addresses, *words, text=text)
 
     # ---- containers -------------------------------------------------------------------------------------------------
 

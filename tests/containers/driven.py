@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import pymysql
 
+from tests.harness.cluster import escape_check_text
 from tests.harness.process import HarnessError, wait_until
 
 #: Quotes, blanks and dollars: what shells, Compose and SQL read in ways of their own.
@@ -19,15 +22,35 @@ _DONE_BEFORE = "code=46014"
 class DrivenCluster(ABC):
     """Masters and workers, upstreams and a target; subclasses say how they are reached."""
 
+    #: The masters in which dmctl can be started.
+    masters: Sequence[str]
+
     @abstractmethod
-    def dmctl(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
-        """The answer of dmctl. The argument ``-`` is a file of ``text``. Raises ``HarnessError`` if there is none."""
+    def run_dmctl(self, master: str, arguments: Sequence[str], text: str) -> str:
+        """What dmctl prints that is started beside ``master``. The argument ``-`` is a file of ``text``. Raises
+        ``HarnessError`` if it cannot be started there, or fails."""
+
+    def dmctl(self, *arguments: str, text: str = "") -> dict[str, Any]:
+        """The answer of dmctl beside the first master where it works. Raises ``HarnessError`` if there is none."""
+        found = ""
+        for master in self.masters:
+            try:
+                found = self.run_dmctl(master, arguments, text)
+                break
+            except HarnessError as exc:
+                found = str(exc)
+        try:
+            answer = json.loads(escape_check_text(found))
+        except ValueError as exc:
+            raise HarnessError(f"dmctl {' '.join(arguments)}: {found[:3000]}") from exc
+        assert isinstance(answer, dict)
+        return answer
 
     @abstractmethod
     def connect(self, server: str) -> pymysql.Connection[Any]:
         """A connection from this machine to an upstream (by its name) or to ``target``."""
 
-    def ok(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
+    def ok(self, *arguments: str, text: str = "") -> dict[str, Any]:
         """A command that must succeed, at the latest when the cluster is complete again."""
         answers: list[object] = []
 

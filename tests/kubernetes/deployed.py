@@ -15,7 +15,7 @@ import yaml
 from tests.containers.driven import LIMIT, TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.deploy.tools import run, service_monitor_definition
 from tests.harness.certificates import Authority
-from tests.harness.cluster import ROOT, escape_check_text
+from tests.harness.cluster import ROOT
 from tests.harness.process import HarnessError, wait_until
 from tests.kubernetes.node import NODE, Node
 from tests.kubernetes.node_images import DATABASE
@@ -40,6 +40,8 @@ _SMALL = """\
 
 class Deployed(DrivenCluster):
     """An overlay of deploy/kubernetes in the namespace ``dm``, with databases in another one."""
+
+    masters = tuple(f"dm-master-{number}" for number in range(3))
 
     def __init__(self, node: Node, folder: Path) -> None:
         self.node, self._folder = node, folder
@@ -115,22 +117,8 @@ class Deployed(DrivenCluster):
 
     # ---- driving ----------------------------------------------------------------------------------------------------
 
-    def dmctl(self, *arguments: str, text: str | None = None) -> dict[str, Any]:
-        found = ""
-        for number in range(3):
-            try:
-                found = self.kubectl(
-                    "exec", "-i", f"dm-master-{number}", "--", "dmctl", *_TLS, *arguments, text=text or ""
-                )
-                break
-            except HarnessError as exc:
-                found = str(exc)
-        try:
-            answer = json.loads(escape_check_text(found))
-        except ValueError as exc:
-            raise HarnessError(f"dmctl {' '.join(arguments)}: {found[:3000]}") from exc
-        assert isinstance(answer, dict)
-        return answer
+    def run_dmctl(self, master: str, arguments: Sequence[str], text: str) -> str:
+        return self.kubectl("exec", "-i", master, "--", "dmctl", *_TLS, *arguments, text=text)
 
     def connect(self, server: str) -> pymysql.Connection[Any]:
         return pymysql.connect(

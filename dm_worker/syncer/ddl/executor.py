@@ -252,9 +252,7 @@ class DDLExecutor:
         which ones are free. Raises DMError."""
         if self.target_flavor != "tidb" or record.index >= STRIDE:
             return part  # what an operator gave runs as it is
-        told = context.query.explicit_defaults_for_timestamp
-        explicit = self.upstream.explicit_timestamp if told is None else told
-        timestamps = not explicit and ddl.leaves_timestamps_open(part)
+        timestamps = not self.upstream.explicit_timestamp_of(context.query) and ddl.leaves_timestamps_open(part)
         if not timestamps and not ddl.leaves_names_out(part):
             return part
         table = None
@@ -262,18 +260,15 @@ class DDLExecutor:
             if not shown.texts[0]:
                 return part
             try:
-                parsed = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor)
+                table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor).body
             except DMError as exc:
                 if timestamps:
                     raise
                 log.warning("the target names the keys of a DDL itself", statement=part.sql, error=exc.message)
                 return part
-            table = parsed.body
         if timestamps:
             part = ddl.with_timestamp_defaults(part, step.parsed, table)
-        if not ddl.leaves_names_out(part):
-            return part
-        return ddl.with_key_names(part, ddl.key_names(part, table, step.parsed))
+        return ddl.with_key_names(part, ddl.key_names(part, table, step.parsed)) if ddl.leaves_names_out(part) else part
 
     def _rename_foreign_keys(self, step: DDLStep) -> None:
         """Gives a renamed table's foreign keys the names that they have upstream now. TiDB leaves them as they are.

@@ -191,8 +191,7 @@ class DDLSession:
                 query(conn, "SET SESSION default_storage_engine = InnoDB")
             if "timestamp" in sql.lower() and target.flavor != "tidb":
                 # To TiDB, the text says it.
-                told = event.explicit_defaults_for_timestamp
-                self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
+                self._timestamp_defaults(conn, upstream.explicit_timestamp_of(event))
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
             for statement in words.statements:

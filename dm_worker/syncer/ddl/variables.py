@@ -77,6 +77,11 @@ class UpstreamSession:
     version: tuple[int, int, int] = (0, 0, 0)
     explicit_timestamp: bool = True
 
+    def explicit_timestamp_of(self, event: QueryEvent) -> bool:
+        """Whether explicit_defaults_for_timestamp was on in the session that ran the statement."""
+        told = event.explicit_defaults_for_timestamp
+        return self.explicit_timestamp if told is None else told
+
 
 @dataclass(frozen=True, slots=True)
 class TargetSession:
