@@ -50,10 +50,10 @@ def _divisions(monkeypatch: pytest.MonkeyPatch, *, allowed: bool = True) -> Iter
     """For each division of a batch, whether a part of the batch was in, so that it needed safe mode."""
     found: list[bool] = []
 
-    def divide(cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, **how: Any) -> None:
+    def divide(cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, *how: Any, **more: Any) -> None:
         if not allowed:
             raise refused.error
-        prepare_smaller_batches(cfg, store, refused, **how)
+        prepare_smaller_batches(cfg, store, refused, *how, **more)
         found.append(store.exit_safe is not None)
 
     with monkeypatch.context() as patch:

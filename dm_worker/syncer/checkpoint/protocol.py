@@ -197,6 +197,15 @@ class Sequencer:
         )
         return self._open
 
+    def fence(self) -> BatchProgress:
+        """The open intent under a new number. Once it is durable, tasks of the former number that may still run, such
+        as those of a lost executor, cannot write any more; the markers show what they wrote before."""
+        if self._open is None:
+            raise AssertionError("no batch is open")
+        self._number += 1
+        self._open = replace(self._open, number=self._number, safe=True)
+        return self._open
+
     def done(self, prepared: PreparedLocations | None = None) -> None:
         """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
         are not those of its start."""

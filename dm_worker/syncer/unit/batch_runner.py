@@ -204,6 +204,10 @@ class BatchRunner:
             self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
 
+    def fence(self) -> None:
+        """No task of the open batch can write after this, also none that Spark lost sight of."""
+        self._write(self._sequencer.fence())
+
     def go_back(self, start: Location) -> None:
         """What follows ``start`` is applied again, in safe mode if some of it is in. The next write makes that
         durable."""

@@ -277,7 +277,7 @@ class SyncRun:
         """The next pass begins at a batch that was too much for a transaction, and plans smaller ones. Raises its error
         where that could lose or double rows."""
         merges = parts.sharding is not None
-        prepare_smaller_batches(self._cfg, self._connections.store, refused, merges=merges)
+        prepare_smaller_batches(self._cfg, self._connections.store, refused, parts.runner.fence, merges=merges)
         self._end_pass(planning)
         self._policy.refused(refused.batch.size)
         parts.runner.go_back(refused.batch.start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.server_switch import uncertain_gtids
@@ -26,8 +28,11 @@ class TooMuchAtOnce(Exception):
         self.error = error
 
 
-def prepare_smaller_batches(cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, *, merges: bool) -> None:
+def prepare_smaller_batches(
+    cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, fence: Callable[[], None], *, merges: bool
+) -> None:
     """Returns if the batch's range may be applied again from its start, in other batches; sets where safe mode ends.
+    After ``fence`` no task of the batch can write any more.
 
     If a bucket is in, its rows are written a second time, which needs safe mode and is not possible for rows that may
     be written only once. Raises the batch's error then, for merged shards (``merges``), whose held rows are located by
@@ -36,6 +41,7 @@ def prepare_smaller_batches(cfg: SubTaskConfig, store: MetaStore, refused: TooMu
     batch = refused.batch
     if merges or batch.rows_events < 2:
         raise refused.error
+    fence()
     partly = refused.redone or store.has_bucket_of(refused.number)
     if partly:
         leave = _end_of_transaction(cfg, batch)

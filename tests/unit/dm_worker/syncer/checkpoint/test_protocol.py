@@ -31,6 +31,8 @@ BUCKETS = 3
 #: The upstream's changes: change i of a table without a key belongs to the bucket i % BUCKETS under every plan, of one
 #: with a key to the bucket (i + plan) % BUCKETS.
 LENGTH = 60
+#: Which of the tasks of lost executors writes; 0 is the one that was started last.
+_LATE = st.none() | st.integers(0, 5)
 
 
 def at(offset: int) -> Location:
@@ -124,6 +126,8 @@ class Replication(RuleBasedStateMachine):
         super().__init__()
         self.target = Target()
         self.writers = [Writer(self.target)]
+        #: Tasks that Spark started: some are lost sight of, and write late.
+        self.tasks: list[tuple[int, BatchProgress, int]] = []
         self.older: Target | None = None
         #: The target fell back, so that the running writer may be refused.
         self.fell = False
@@ -151,6 +155,7 @@ class Replication(RuleBasedStateMachine):
             return
         writer.open = intent
         writer.left = list(range(BUCKETS))
+        self.tasks += [(bucket, intent, writer.plan) for bucket in writer.left]
 
     @rule(pick=st.integers(0, BUCKETS - 1), who=st.integers(0, 3), lost_ack=st.booleans())
     def apply_bucket(self, pick: int, who: int, lost_ack: bool) -> None:
@@ -180,15 +185,29 @@ class Replication(RuleBasedStateMachine):
             written = writer.write(self.target, writer.sequencer.idle(at(writer.next)))
             assert written or self.fell or writer is not self.current
 
-    @rule(who=st.integers(0, 3))
-    def divide(self, who: int) -> None:
-        """The target refuses a batch, of which nothing is in, for its size: another end is chosen."""
+    @rule(latest=_LATE)
+    def late_task(self, latest: int | None) -> None:
+        """A task of a lost executor writes, whatever its run does meanwhile."""
+        if latest is not None and latest < len(self.tasks):
+            self.target.write_bucket(*self.tasks[-1 - latest])
+
+    @rule(who=st.integers(0, 3), late=st.tuples(_LATE, _LATE, _LATE), ends=st.booleans())
+    def divide(self, who: int, late: tuple[int | None, ...], ends: bool) -> None:
+        """The target refuses a batch for its size: if nothing of it is in, another end is chosen."""
         writer = self.writers[-1 - who % len(self.writers)]
         if writer.fenced or writer.open is None or writer.redone:
             return
         number, start = writer.open.number, writer.open.start
+        self.late_task(late[0])
+        written = writer.write(self.target, writer.sequencer.fence())
+        assert written or self.fell or writer is not self.current
+        self.late_task(late[1])
         if any(marker.batch >= number for marker in self.target.markers):
+            ends = True  # with the error
+        writer.fenced |= ends
+        if writer.fenced:
             return
+        self.late_task(late[2])
         writer.sequencer.go_back(start)
         assert writer.next == start.position.pos
         writer.open, writer.left = None, []
