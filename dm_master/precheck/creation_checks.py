@@ -278,10 +278,13 @@ def _doubts(
     target: InspectedServer, taken: Sequence[tuple[_Creation, TrialAnswer]], collations: TargetCollations
 ) -> list[CheckFinding]:
     """What becomes of tables that the target takes."""
+    tidb = target.info.flavor == "tidb"
     infos = [(creation, creation.info) for creation, _ in taken if creation.info is not None]
     return [
         *creation_trial.changed((creation.target, answer) for creation, answer in taken),
         *creation_trial.lost_collations(((creation.subject, info) for creation, info in infos), collations),
+        *creation_trial.hidden_members((creation.subject, info) for creation, info in infos),
+        *creation_trial.bytes_as_defaults((creation.subject, creation.create) for creation, _ in taken if tidb),
         *creation_trial.long_rows(((creation.target, info) for creation, info in infos), _most_bytes(target)),
     ]
 

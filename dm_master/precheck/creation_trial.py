@@ -21,6 +21,8 @@ _COUNTER = re.compile(r"(?<=[ )])AUTO_INCREMENT=\d+ ?")
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _CHARSET = re.compile(r"\b(?:CHARACTER SET|CHARSET)[ =]+(\w+)")
 _COLLATION = re.compile(r"\bCOLLATE[ =]+(\w+)")
+#: How :func:`pkg.mysql.introspect.show_create` writes bytes that are no text.
+_BYTES_AS_DEFAULT = re.compile(r" DEFAULT x'")
 _LINE = re.compile(r"\bline (\d+)\b")
 _UNKNOWN_NAME = re.compile(r"'(\w+)'")
 #: Temporary tables have no partitions, which a server says when it has nothing else to object to.
@@ -214,6 +216,41 @@ def changed(found: Iterable[tuple[TableId, TrialAnswer]]) -> list[CheckFinding]:
             "Nothing needs to be done if the rows alone matter. Otherwise create the tables at the target by hand.",
         )
         for text, where in tables.items()
+    ]
+
+
+def bytes_as_defaults(tables: Iterable[tuple[str, str]]) -> list[CheckFinding]:
+    """A warning about defaults that TiDB does not keep. ``tables``: subject and definition."""
+    found = [subject for subject, create in tables if _BYTES_AS_DEFAULT.search(create)]
+    if not found:
+        return []
+    return [
+        warn(
+            "TiDB stores other bytes for defaults that are no text (DEFAULT x'…'); these tables have some: "
+            f"{_some(found)}",
+            "Rows that are migrated bring their values. Applications that insert into these tables should not leave "
+            "these columns to their default.",
+        )
+    ]
+
+
+def hidden_members(tables: Iterable[tuple[str, TableInfo]]) -> list[CheckFinding]:
+    """A warning about members of ENUM and SET columns that may not be what the upstream shows. ``tables``: subject and
+    structure."""
+    found = [
+        f"{subject} ({column.name})"
+        for subject, info in tables
+        for column in info.columns
+        if any("?" in member for member in column.elements)
+    ]
+    if not found:
+        return []
+    return [
+        warn(
+            "the upstream shows a character beyond U+FFFF of an ENUM or SET member as ?, and the target would get the "
+            f"?; these columns have a member with ?: {_some(found)}",
+            "If a member has such a character in truth, create the table at the target by hand.",
+        )
     ]
 
 

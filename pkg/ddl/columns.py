@@ -130,7 +130,7 @@ def _argument(cursor: TokenCursor) -> str:
     if token.kind not in ("number", "bits", "word"):
         raise cursor.error("expected the type's length, precision or members")
     cursor.advance()
-    return escaped(_bytes_of(token.text)) if token.kind == "bits" else token.text
+    return escaped(bytes_of(token.text)) if token.kind == "bits" else token.text
 
 
 def escaped(data: bytes) -> str:
@@ -143,8 +143,8 @@ def unescaped(text: str) -> bytes | None:
     return bytes(ord(char) - 0xDC00 for char in text) if "\udc00" <= text[:1] <= "\udcff" else None
 
 
-def _bytes_of(literal: str) -> bytes:
-    """The value of ``x'…'``, ``0x…``, ``b'…'`` or ``0b…``."""
+def bytes_of(literal: str) -> bytes:
+    """The value of ``x'…'``, ``0x…``, ``b'…'`` or ``0b…``, the text of a token of kind ``bits``."""
     digits = literal[2:].strip("'")
     if "x" in literal[:2].lower():
         return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")

@@ -14,6 +14,7 @@ from pymysql.connections import Connection
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
+from pkg.mysql.shown_literals import as_text, doubtful_defaults
 
 _UNKNOWN_COLUMN, _UNKNOWN_VARIABLE = 1054, 1193
 _MISSING = frozenset({1049, 1146, 1051, 1008})
@@ -70,9 +71,36 @@ def variable(conn: Connection[Any], name: str) -> str | None:
 
 
 def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
-    """The statement that makes a table, or a schema when no table is named."""
+    """The statement that makes a table, or a schema when no table is named. Reads defaults where the server does not
+    show them as they are (:mod:`pkg.mysql.shown_literals`)."""
     what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
-    return str(query(conn, f"SHOW CREATE {what}")[0][1])
+    shown = _as_bytes(conn, f"SHOW CREATE {what}")
+    if not table or b"?" not in shown:
+        return as_text(shown)
+    # MySQL puts it also in the place of bytes that are not in the connection's charset.
+    query(conn, "SET character_set_results = NULL")
+    shown = _as_bytes(conn, f"SHOW CREATE {what}")
+    query(conn, f"SET character_set_results = {conn.charset}")
+    return as_text(shown, _defaults(conn, schema, table, doubtful_defaults(shown)))
+
+
+def _as_bytes(conn: Connection[Any], sql: str) -> bytes:
+    """The second column of the answer. It need not be valid in the connection's charset."""
+    conn.use_unicode = False
+    try:
+        return bytes(query(conn, sql)[0][1])
+    finally:
+        conn.use_unicode = True
+
+
+def _defaults(conn: Connection[Any], schema: str, table: str, columns: Sequence[str]) -> dict[str, str]:
+    """What columns of text get by default; without those whose default is no text."""
+    if not columns:
+        return {}
+    asked = ", ".join(f"CONVERT(DEFAULT({quote(name)}) USING utf8mb4)" for name in columns)
+    # The table may be empty.
+    (row,) = query(conn, f"SELECT {asked} FROM (SELECT 1) one LEFT JOIN {qualified(schema, table)} ON FALSE")
+    return {name: value for name, value in zip(columns, row, strict=True) if value is not None}
 
 
 def show_create_if_there(conn: Connection[Any], schema: str, table: str = "") -> str:

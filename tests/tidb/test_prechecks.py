@@ -34,8 +34,10 @@ TAKEN: Mapping[str, tuple[str, str]] = {
         "Unsupported subpartitioning",
     ),
     "long_rows": ("(id INT PRIMARY KEY, v LONGBLOB)", "rows of at most 6291456 bytes"),
+    "bytes": ("(id INT PRIMARY KEY, b BINARY(2) DEFAULT x'00FF')", "TiDB stores other bytes"),
+    "member": ("(id INT PRIMARY KEY, e ENUM('a', '😀'), f ENUM('b'))", "ENUM or SET member as ?"),
     "plain": ("(id INT PRIMARY KEY AUTO_INCREMENT, v INT, g INT AS (v + 1) STORED, KEY (g)) AUTO_INCREMENT=7", ""),
-    "dates": ("(id INT PRIMARY KEY, d DATETIME DEFAULT '0000-00-00 00:00:00')", ""),
+    "dates": ("(id INT PRIMARY KEY, b BINARY(2) DEFAULT 'a?', d DATETIME DEFAULT '0000-00-00 00:00:00')", ""),
     "child": ("(id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES plain (id))", ""),
 }
 

@@ -16,6 +16,7 @@ from dm_worker.syncer.ddl.variables import (
 )
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
+from pkg.ddl.columns import bytes_of
 from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef, DropColumn, NoStructure
 from pkg.ddl.tokens import Token, tokenize, word_set
 from pkg.errors import Code, DMError
@@ -32,6 +33,7 @@ _FUNCTIONS = word_set(
 )
 _BARE_FUNCTIONS = word_set("CURRENT_ROLE CURRENT_USER SYSDATE")
 _TEMPORAL = word_set("DATE DATETIME TIME TIMESTAMP")
+_STRINGS = word_set("BINARY VARBINARY RAW CHAR CHARACTER VARCHAR VARCHARACTER VARCHAR2 NCHAR NVARCHAR")
 _MOST_DIGITS = 6
 _FRACTION = re.compile(r"\.(\d+)")
 _LOCALISED = word_set("DATE_FORMAT DAYNAME MONTHNAME FORMAT TO_CHAR STR_TO_DATE")
@@ -102,6 +104,13 @@ def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iter
     for changed, column in _columns(statement):
         if _numbers(column):
             yield from _ids(changed, column, sides)
+        if sides.target.flavor == "tidb" and not changed and _is_no_text(column, statement):
+            yield Doubt(
+                f"the rows of the table get bytes for {quote(column.name)} that are no text (DEFAULT {column.default}),"
+                " and TiDB stores other bytes in their place",
+                _BY_HAND,
+                "TRUE",
+            )
         if not changed and column.default is not None and _varies(column.default, statement):
             yield Doubt(
                 f"the rows of the table get values for {quote(column.name)} that can't be reproduced (DEFAULT "
@@ -249,6 +258,17 @@ def _columns(statement: ddl.DDLStatement, *, new: bool = False) -> Iterator[tupl
 
 def _numbers(column: ColumnDef) -> bool:
     return column.auto_increment or column.type.name == "SERIAL"
+
+
+def _is_no_text(column: ColumnDef, statement: ddl.DDLStatement) -> bool:
+    """Whether a string column's default is given by bytes that are not UTF-8."""
+    if column.type.name not in _STRINGS:
+        return False
+    tokens = tokenize(column.default or "", statement.dialect)
+    try:
+        return any(bytes_of(token.text).decode() is None for token in tokens if token.kind == "bits")
+    except UnicodeDecodeError:
+        return True
 
 
 def _varies(default: str, statement: ddl.DDLStatement) -> bool:

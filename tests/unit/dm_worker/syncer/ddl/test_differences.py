@@ -50,6 +50,22 @@ def found(
     return [doubt.rows for doubt in doubts(parsed, query, Sides(upstream, target, source, copy, shown))]
 
 
+def test_defaults_that_tidb_does_not_keep() -> None:
+    for default in ("x'FE00'", "0xFE00", "b'11111111'", "_binary x'FE00'"):
+        add = f"ALTER TABLE t ADD c VARBINARY(9) NOT NULL DEFAULT {default}"
+        assert found(add, target=TO_TIDB) == ["TRUE"]
+        assert found(add) == []
+    for column in (
+        "VARBINARY(9) DEFAULT x'C3A400'",
+        "BINARY(2) DEFAULT 'a'",
+        "BIT(8) DEFAULT x'FE'",
+        "INT DEFAULT x'FE'",
+    ):
+        assert found(f"ALTER TABLE t ADD c {column}", target=TO_TIDB) == []
+    assert found("ALTER TABLE t MODIFY c BINARY(2) DEFAULT x'FE00'", target=TO_TIDB) == []
+    assert found("CREATE TABLE t (c BINARY(2) DEFAULT x'FE00')", target=TO_TIDB) == []
+
+
 def test_what_failed_or_is_not_known_is_told() -> None:
     add = "ALTER TABLE t ADD a INT"
     assert found(add) == []
