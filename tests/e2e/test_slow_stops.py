@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+import pytest
 
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
@@ -25,6 +26,7 @@ block-allow-list: {{mine: {{do-dbs: [slow]}}}}
 IN_TIME = 25.0
 
 
+@pytest.mark.target_with("rows held by open transactions")
 def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
 ) -> None:

@@ -157,11 +157,18 @@ class Cluster:
             worker.code = code
 
     def start(self) -> None:
+        """Returns when the master knows that the workers are there."""
         self.master.start()
         for worker in self.workers:
             worker.start(wait=False)
         for worker in self.workers:
             worker.wait_ready()
+        self._wait(self._is_complete, "all workers are online", WAIT_TIMEOUT)
+
+    def _is_complete(self) -> bool:
+        (listed,) = self.dmctl("list-member", "--worker")["members"]
+        online = {worker["name"] for worker in listed["worker"]["workers"] or [] if worker["stage"] != "offline"}
+        return online >= {worker.member for worker in self.workers}
 
     def close(self) -> None:
         with ThreadPoolExecutor(max(1, len(self.workers))) as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,16 +52,18 @@ def _insert_differences(server: SQLServer, table: str, first: int, count: int) -
     server.execute(_NOT_STRICT, f"INSERT INTO d.{table} (id, a, b) VALUES {values}")
 
 
-def _change_dates(server: SQLServer) -> None:
+def _change_dates(server: SQLServer, between: Callable[[], None] = lambda: None) -> None:
+    """``between`` is called between the changes, which are in one batch at times."""
     _insert_dates(server, "t", 0, _MANY)
     _insert_dates(server, "t", 5000, 3)
-    server.execute(
-        _NOT_STRICT,
+    for change in (
         "UPDATE d.t SET d = '0000-00-00', s = CONCAT('9', id, 'x') WHERE id < 40",
         "UPDATE d.t SET id = id + 10000 WHERE id < 5",
         "DELETE FROM d.t WHERE id BETWEEN 100 AND 140",
         "UPDATE d.t SET s = '2021-01-01' WHERE id BETWEEN 200 AND 240",
-    )
+    ):
+        between()
+        server.execute(_NOT_STRICT, change)
 
 
 def test_rows_whose_expressions_only_warn_upstream_arrive_with_equal_values(
@@ -69,9 +71,7 @@ def test_rows_whose_expressions_only_warn_upstream_arrive_with_equal_values(
 ) -> None:
     _make(_DATES.format("t", "PRIMARY KEY"), mariadb_upstream, target)
     with running(subtask(mariadb_upstream, target), spark) as run:
-        _insert_dates(mariadb_upstream, "t", 20000, 20)
-        run.wait_synced(mariadb_upstream)
-        _change_dates(mariadb_upstream)
+        _change_dates(mariadb_upstream, lambda: run.wait_synced(mariadb_upstream))
         run.wait_synced(mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
 
