@@ -21,7 +21,7 @@ _COUNTER = re.compile(r"(?<=[ )])AUTO_INCREMENT=\d+ ?")
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _CHARSET = re.compile(r"\b(?:CHARACTER SET|CHARSET)[ =]+(\w+)")
 _COLLATION = re.compile(r"\bCOLLATE[ =]+(\w+)")
-#: How :func:`pkg.mysql.introspect.show_create` writes bytes that are no text.
+#: How :func:`pkg.mysql.introspect.show_create` writes bytes that are not text.
 _BYTES_AS_DEFAULT = re.compile(r" DEFAULT x'")
 _LINE = re.compile(r"\bline (\d+)\b")
 _UNKNOWN_NAME = re.compile(r"'(\w+)'")
@@ -226,7 +226,7 @@ def bytes_as_defaults(tables: Iterable[tuple[str, str]]) -> list[CheckFinding]:
         return []
     return [
         warn(
-            "TiDB stores other bytes for defaults that are no text (DEFAULT x'…'); these tables have some: "
+            "TiDB stores other bytes for defaults that are not text (DEFAULT x'…'); these tables have some: "
             f"{_some(found)}",
             "Rows that are migrated bring their values. Applications that insert into these tables should not leave "
             "these columns to their default.",

@@ -106,8 +106,8 @@ def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iter
             yield from _ids(changed, column, sides)
         if sides.target.flavor == "tidb" and not changed and _is_no_text(column, statement):
             yield Doubt(
-                f"the rows of the table get bytes for {quote(column.name)} that are no text (DEFAULT {column.default}),"
-                " and TiDB stores other bytes in their place",
+                f"the rows of the table get bytes for {quote(column.name)} that are not text (DEFAULT "
+                f"{column.default}), and TiDB stores other bytes in their place",
                 _BY_HAND,
                 "TRUE",
             )

@@ -63,7 +63,7 @@ def test_a_member_that_the_server_does_not_show_stops_the_load(
         "CREATE TABLE m.t (id INT PRIMARY KEY, e ENUM('a', '😀') CHARACTER SET utf8mb4)",
         "INSERT INTO m.t VALUES (1, 'a'), (2, '😀')",
     )
-    cfg = config(upstream, target, tmp_path, online_ddl=False, block_allow_list=BlockAllowList(do_dbs=("m",)))
+    cfg = config(upstream, target, tmp_path, name="members", block_allow_list=BlockAllowList(do_dbs=("m",)))
     dump(cfg, spark)
     with pytest.raises(AssertionError, match=r"`m`.`t`.*1265"):
         load(cfg, spark)
