@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from pkg.rules.model import BlockAllowList
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
+from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import running
 
 _COLUMNS = (
@@ -21,14 +19,6 @@ _COLUMNS = (
     "k ENUM('?', 'b') DEFAULT '?', s VARCHAR(9) CHARACTER SET gbk DEFAULT '丂?') CHARACTER SET utf8mb4"
 )
 _ROW = "SELECT id, HEX(b), HEX(v), HEX(t), HEX(n), HEX(`e``?`), HEX(q), HEX(l), HEX(k), HEX(s) FROM {}"
-
-
-@pytest.fixture(scope="module", params=["mariadb", "mysql"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[SQLServer, SQLServer]]:
-    kind = MariaDBServer if request.param == "mariadb" else MySQLServer
-    servers = kind(), kind(binlog=False)
-    with up(*servers):
-        yield servers
 
 
 def test_defaults_arrive(pair: tuple[SQLServer, SQLServer], spark: SparkEngine, tmp_path: Path) -> None:

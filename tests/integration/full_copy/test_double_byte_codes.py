@@ -5,27 +5,17 @@ Every code of the double-byte charsets, in a full copy and in replication, betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
+from tests.harness.mysql import SQLServer
 from tests.integration.charset_codes import DIGEST, charsets, fill
 from tests.integration.syncer.support import running
 
 _CHARSETS = ("big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis")
-
-
-@pytest.fixture(scope="module", params=["mariadb", "mysql"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[SQLServer, SQLServer]]:
-    kind = MariaDBServer if request.param == "mariadb" else MySQLServer
-    servers = kind(), kind(binlog=False)
-    with up(*servers):
-        yield servers
 
 
 @pytest.mark.timeout(600)
