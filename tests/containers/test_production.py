@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,24 +15,24 @@ import pytest
 from tests.containers.compose import new_folder
 from tests.containers.driven import LIMIT
 from tests.containers.engine import docker
-from tests.containers.images import PRESENT, Images
+from tests.containers.images import PRESENT
 from tests.harness.cluster import ROOT
 from tests.harness.process import HarnessError, wait_until
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
-MASTERS, WORKERS = ([f"{kind}{number}" for number in (1, 2, 3)] for kind in ("dm-master", "dm-worker"))
+MASTERS, WORKERS, ETCDS = ([f"{kind}{number}" for number in (1, 2, 3)] for kind in ("dm-master", "dm-worker", "etcd"))
 Compose = Callable[..., str]
 
 
-@pytest.fixture
-def compose(images: Images) -> Iterator[Compose]:
-    """``docker compose`` with a copy of the folder, its secrets, and no port on this machine."""
+@contextmanager
+def _production(*files: str, names: Sequence[str]) -> Iterator[Compose]:
+    """``docker compose`` with ``files`` of a copy of the folder, secrets for ``names``, and no port on this machine."""
     base = new_folder()
     folder = Path(shutil.copytree(ROOT / "deploy" / "production", base / "production"))
-    subprocess.run([str(folder / "secrets.sh"), *MASTERS, *WORKERS], check=True)
+    subprocess.run([str(folder / "secrets.sh"), *names], check=True)
     (folder / "ports.yml").write_text("services:\n  dm-master1: { ports: !reset [] }\n")
     options = ["--project-name", f"dm-{base.name[-8:].lower().strip('_-')}"]
-    options += [word for name in ("compose.yml", "ports.yml") for word in ("--file", str(folder / name))]
+    options += [word for name in (*files, "ports.yml") for word in ("--file", str(folder / name))]
     os.environ["DM_VERSION"] = PRESENT
 
     def run(*arguments: str) -> str:
@@ -45,9 +46,9 @@ def compose(images: Images) -> Iterator[Compose]:
         shutil.rmtree(base)
 
 
-def _up(compose: Compose) -> None:
+def _up(compose: Compose, *services: str) -> None:
     try:
-        compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "300")
+        compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "300", *services)
     except HarnessError as exc:
         raise HarnessError(f"{exc}\n{compose('logs', '--tail', '15', '--no-color')[-8000:]}") from None
 
@@ -62,12 +63,29 @@ def _members(compose: Compose) -> dict[str, str]:
     return found
 
 
-def test_all_are_members_and_a_certificate_alone_does_not_open_etcd(compose: Compose) -> None:
-    _up(compose)
+def _check(compose: Compose, etcd: str) -> None:
+    """All are members of the cluster, and ``etcd`` refuses who has a certificate and no password."""
     wanted = {**dict.fromkeys(MASTERS, "True"), **dict.fromkeys(WORKERS, "free")}
     wait_until(lambda: _members(compose) == wanted, "all are members", LIMIT, step=2)
-    endpoint = "https://dm-master1:9261"
     files = [f"--{option}=/run/secrets/{file}" for option, file in
              (("cacert", "ca"), ("cert", "certificate"), ("key", "key"))]  # fmt: skip
     with pytest.raises(HarnessError, match=r"user name is empty|permission denied|user name not found"):
-        compose("exec", "-T", "dm-master1", "etcdctl", f"--endpoints={endpoint}", *files, "get", "/", "--prefix")
+        compose("exec", "-T", "dm-master1", "etcdctl", f"--endpoints={etcd}", *files, "get", "/", "--prefix")
+
+
+@pytest.mark.usefixtures("images")
+def test_all_are_members_and_a_certificate_alone_does_not_open_etcd() -> None:
+    with _production("compose.yml", names=[*MASTERS, *WORKERS]) as compose:
+        _up(compose)
+        _check(compose, "https://dm-master1:9261")
+
+
+@pytest.mark.usefixtures("images")
+def test_etcds_in_containers_of_their_own() -> None:
+    """The commands of ``external-etcd.yml``; the script for users may run twice."""
+    with _production("compose.yml", "external-etcd.yml", names=[*ETCDS, *MASTERS, *WORKERS]) as compose:
+        _up(compose, *ETCDS)
+        for _ in range(2):
+            compose("run", "--rm", "etcd-users")
+        _up(compose)
+        _check(compose, "https://etcd1:2379")
