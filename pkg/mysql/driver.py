@@ -206,6 +206,17 @@ def reading_for(conn: Connection[Any], seconds: float) -> Iterator[None]:
         raw._read_timeout = before
 
 
+@contextmanager
+def texts_as_bytes(conn: Connection[Any]) -> Iterator[None]:
+    """Values of results that are read inside are bytes, as the server sent them. A text that is not valid in the
+    connection's charset would leave the rest of its result on the wire."""
+    conn.use_unicode = False
+    try:
+        yield
+    finally:
+        conn.use_unicode = True
+
+
 def drop(conn: Connection[Any]) -> None:
     """Closes the socket without a goodbye, which would wait behind what is unread. May be called again."""
     raw: Any = conn

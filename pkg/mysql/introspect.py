@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from pkg.mysql import driver
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
@@ -74,23 +75,19 @@ def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
     """The statement that makes a table, or a schema when no table is named. Reads defaults where the server does not
     show them as they are (:mod:`pkg.mysql.shown_literals`)."""
     what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
-    shown = _as_bytes(conn, f"SHOW CREATE {what}")
+    shown = _show_create(conn, what)
     if not table or b"?" not in shown:
         return as_text(shown)
     # MySQL puts it also in the place of bytes that are not in the connection's charset.
     query(conn, "SET character_set_results = NULL")
-    shown = _as_bytes(conn, f"SHOW CREATE {what}")
+    shown = _show_create(conn, what)
     query(conn, f"SET character_set_results = {conn.charset}")
     return as_text(shown, _defaults(conn, schema, table, doubtful_defaults(shown)))
 
 
-def _as_bytes(conn: Connection[Any], sql: str) -> bytes:
-    """The second column of the answer. It need not be valid in the connection's charset."""
-    conn.use_unicode = False
-    try:
-        return bytes(query(conn, sql)[0][1])
-    finally:
-        conn.use_unicode = True
+def _show_create(conn: Connection[Any], what: str) -> bytes:
+    with driver.texts_as_bytes(conn):
+        return bytes(query(conn, f"SHOW CREATE {what}")[0][1])
 
 
 def _defaults(conn: Connection[Any], schema: str, table: str, columns: Sequence[str]) -> dict[str, str]:

@@ -48,6 +48,14 @@ def test_a_command_is_answered_by_packets_in_order(conn: Connection[Any]) -> Non
     assert _one(conn, "SELECT 7") == 7
 
 
+def test_a_text_that_is_none_in_the_charset_is_read_as_bytes(conn: Connection[Any]) -> None:
+    with driver.texts_as_bytes(conn):
+        assert _one(conn, "SELECT 'ä'") == "ä".encode()
+        assert _one(conn, "SELECT CONVERT('ä' USING latin1), 7") == "ä".encode(), "as the connection's results are"
+        assert _one(conn, "SELECT x'00ff'") == b"\x00\xff"
+    assert _one(conn, "SELECT 'ä'") == "ä"
+
+
 def test_a_command_waits_for_nothing_that_an_earlier_statement_left(conn: Connection[Any]) -> None:
     assert _one(conn, "SELECT 1") == 1
     driver.command(conn, COMMAND.COM_PING, b"")
