@@ -104,7 +104,7 @@ def _type_name(cursor: TokenCursor) -> str:
             return name
     start = cursor.token.start
     name = cursor.accept_any(*_SIMPLE_TYPES)
-    if name in ("GEOMCOLLECTION", "JSON"):
+    if name in ("GEOMCOLLECTION", "JSON", "SERIAL"):
         cursor.mark("type name", start)
     if not name:
         raise cursor.error("expected a data type")
@@ -187,13 +187,11 @@ def _modifier(cursor: TokenCursor, spec: TypeSpec) -> TypeSpec | None:
 
 def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
     """Reads one attribute; None when none comes next."""
-    for read in (_nullability, _key, _value, _generation, _visibility, _constraint, _storage):
+    for read in (_nullability, _key, _value, _generation, _visibility, _storage):
         changed = read(cursor, column)
         if changed is not None:
             return changed
-    if cursor.accept("REFERENCES"):
-        return replace(column, reference=references(cursor, schema))
-    return None
+    return _constraint(cursor, column, schema)
 
 
 def _nullability(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
@@ -250,16 +248,21 @@ def _visibility(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     return replace(column, invisible=invisible) if invisible or cursor.accept_marked("visibility", "VISIBLE") else None
 
 
-def _constraint(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
+def _constraint(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
+    start = cursor.token.start
     if cursor.accept("CONSTRAINT"):
         if not cursor.at_any("CHECK", "REFERENCES"):
             cursor.name()
         if not cursor.at_any("CHECK", "REFERENCES"):
             raise cursor.error("expected CHECK or REFERENCES")
-        return column
     if cursor.accept("CHECK"):
         cursor.expression()
         cursor.enforcement()
+        cursor.mark("column check", start)
+        return column
+    if cursor.accept("REFERENCES"):
+        column = replace(column, reference=references(cursor, schema))
+        cursor.mark("column reference", start)
         return column
     return None
 

@@ -311,6 +311,9 @@ Wording = Literal[
     "not enforced",
     "enforced",
     "drop check",
+    "column check",
+    "table check",
+    "column reference",
 ]
 
 
