@@ -46,6 +46,8 @@ _CALL = re.compile(
     r"|utc_(?:date|time|timestamp)",
     re.IGNORECASE | re.DOTALL,
 )
+#: The current time in parentheses, which make an expression of it for MySQL, and nothing for MariaDB.
+_NOW = re.compile(r"\(\s*(?:current_timestamp|now|localtime|localtimestamp)\s*(?:\(\s*(\d*)\s*\))?\s*\)", re.IGNORECASE)
 _LARGE = word_set(
     """TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY POINT LINESTRING POLYGON
     MULTIPOINT MULTILINESTRING MULTIPOLYGON GEOMETRYCOLLECTION GEOMCOLLECTION"""
@@ -219,13 +221,26 @@ def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         return replace(column, nullable=False, auto_increment=True, unique=True)
     if cursor.accept("DEFAULT"):
-        return replace(column, default=default_value(cursor, column.type.name))
+        start = cursor.token.start
+        default = default_value(cursor, column.type.name)
+        now = _NOW.fullmatch(default)
+        if (
+            now
+            and column.type.name in ("DATETIME", "TIMESTAMP")
+            and _digits(now[1] or "") == _digits(*column.type.args)
+        ):
+            cursor.mark("current time", start)
+        return replace(column, default=default)
     if cursor.accept("ON", "UPDATE"):
         default_value(cursor)
         return replace(column, on_update=True)
     if cursor.accept("AUTO_INCREMENT"):
         return replace(column, auto_increment=True)
     return None
+
+
+def _digits(digits: str = "") -> int:
+    return int(digits or "0")
 
 
 def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:

@@ -306,6 +306,7 @@ Wording = Literal[
     "part guard",
     "generated nullability",
     "bare default",
+    "current time",
     "type name",
     "column format",
     "not enforced",

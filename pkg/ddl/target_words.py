@@ -162,6 +162,8 @@ def in_target_words(
             instead = _DROPPED_AS.get(constraint_kind(*_dropped(statement, mark)), "CONSTRAINT")
         elif mark.what == "or replace" and family == "mysql" and statement.kind == "create index":
             continue  # it drops no index that may be missing
+        elif mark.what == "current time" and family == "mysql":
+            instead = sql[mark.start + 1 : mark.end - 1]  # without the parentheses
         elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
             instead = ""  # refused there, where one of a new column is passed over
         elif mark.what == "column reference" and (dialect.flavor, family) == ("mysql", "mariadb"):

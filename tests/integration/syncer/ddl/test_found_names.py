@@ -76,3 +76,22 @@ def test_texts_in_generated_columns_of_a_mysql_arrive(
     dump(cfg, spark)
     load(cfg, spark)
     assert_equal(mysql_upstream, target, "d.t")
+
+
+def test_the_current_time_in_parentheses_is_no_expression(
+    mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, spark: SparkEngine
+) -> None:
+    """MySQL before 8.0.13 has no expressions as defaults."""
+    target = mysql_upstream
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d")
+    with running(subtask(mariadb_upstream, target), spark) as run:
+        mariadb_upstream.execute(
+            "CREATE TABLE d.t (id INT PRIMARY KEY, a DATETIME DEFAULT (now()), b DATETIME(6) DEFAULT (NOW(6)))",
+            "INSERT INTO d.t (id) VALUES (1)",
+        )
+        run.wait_synced(mariadb_upstream)
+    shown = str(target.execute("SHOW CREATE TABLE d.t")[0][1])
+    assert "DEFAULT CURRENT_TIMESTAMP," in shown
+    assert "DEFAULT CURRENT_TIMESTAMP(6)," in shown
+    assert_equal(mariadb_upstream, target, "d.t")

@@ -113,6 +113,14 @@ def test_the_own_family_gets_the_text() -> None:
             "ALTER TABLE d.t ADD j JSON NOT NULL DEFAULT '{}'",
             ["ALTER TABLE d.t ADD j LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT ('{}')"],
         ),
+        (
+            "CREATE TABLE d.t (a DATETIME DEFAULT (now()), b TIMESTAMP(6) DEFAULT (CURRENT_TIMESTAMP(6)) ON UPDATE "
+            "NOW(6), c VARCHAR(30) DEFAULT (now()), e DATETIME(3) DEFAULT (now()))",
+            [
+                "CREATE TABLE d.t (a DATETIME DEFAULT now(), b TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE "
+                "NOW(6), c VARCHAR(30) DEFAULT (now()), e DATETIME(3) DEFAULT (now()))"
+            ],
+        ),
         ("ALTER TABLE d.t ALTER a SET DEFAULT UUID()", ["ALTER TABLE d.t ALTER a SET DEFAULT (UUID())"]),
         ("ALTER TABLE d.t DROP CONSTRAINT IF EXISTS u", ["ALTER TABLE d.t DROP INDEX u"]),
         ("CREATE INDEX IF NOT EXISTS i ON d.t (a) WAIT 1", ["CREATE INDEX i ON d.t (a)"]),
