@@ -3,8 +3,9 @@
 A statement that is not understood is an error that names what an operator can do; it is never passed on by guessing.
 """
 
+from pkg.ddl.check_names import has_checks, missing_check, with_check_names
 from pkg.ddl.collate import with_collations
-from pkg.ddl.foreign_names import missing_foreign_key, renamed_with_table
+from pkg.ddl.foreign_names import by_copying, missing_foreign_key, renamed_with_table
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
@@ -25,12 +26,15 @@ __all__ = [
     "StatementClass",
     "TableRef",
     "TableRewrite",
+    "by_copying",
     "classify",
     "free_key_name",
+    "has_checks",
     "ignorable_errors",
     "key_names",
     "leaves_names_out",
     "leaves_timestamps_open",
+    "missing_check",
     "missing_foreign_key",
     "named_schemas",
     "parse",
@@ -41,6 +45,7 @@ __all__ = [
     "split",
     "split_alter",
     "uniform",
+    "with_check_names",
     "with_collations",
     "with_key_names",
     "with_timestamp_defaults",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.rewrite import as_executed, edited
@@ -15,6 +16,7 @@ from pkg.ddl.statement import (
     AlterAction,
     AlterColumn,
     AlterSpec,
+    ChangeColumn,
     DDLStatement,
     DropConstraint,
     Mark,
@@ -23,7 +25,7 @@ from pkg.ddl.statement import (
     Wording,
 )
 from pkg.ddl.target_collations import TargetCollations
-from pkg.ddl.tokens import Dialect, word_set
+from pkg.ddl.tokens import Dialect, tokenize, word_set
 from pkg.mysql.names import quote
 
 #: Table options that mean something to TiDB; the others are about another server's storage and statistics.
@@ -57,11 +59,17 @@ _IN_MARIADB: _Instead = {
     ("index visibility", "INVISIBLE"): "IGNORED",
     ("index visibility", "VISIBLE"): "NOT IGNORED",
     ("type name", "GEOMCOLLECTION"): "GEOMETRYCOLLECTION",
+    # MariaDB takes no attribute of a number behind the short form.
+    ("type name", "SERIAL"): "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE",
     # Under its own name, which later statements use.
     "not enforced": " OR TRUE)",
     "drop check": "CONSTRAINT",
     **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced"), ""),
 }
+#: Before a text: its charset. MariaDB forgets to escape such a text when it keeps it in an expression.
+_INTRODUCERS = frozenset({"_utf8mb4", "_utf8mb3", "_utf8"})
+#: The first MySQL for which a column's own REFERENCES makes a foreign key.
+_REFERENCES_COUNT = 90000
 #: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
 _OF_MYSQL_ALONE = word_set(
     """AUTOEXTEND_SIZE COMPRESSION ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE
@@ -154,10 +162,18 @@ def in_target_words(
             instead = _DROPPED_AS.get(constraint_kind(*_dropped(statement, mark)), "CONSTRAINT")
         elif mark.what == "or replace" and family == "mysql" and statement.kind == "create index":
             continue  # it drops no index that may be missing
+        elif mark.what == "current time" and family == "mysql":
+            instead = sql[mark.start + 1 : mark.end - 1]  # without the parentheses
+        elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
+            instead = ""  # refused there, where one of a new column is passed over
+        elif mark.what == "column reference" and (dialect.flavor, family) == ("mysql", "mariadb"):
+            instead = _AS_IT_IS if dialect.version >= _REFERENCES_COUNT else ""
         if instead != _AS_IT_IS:
             edits.append((mark.start, mark.end, instead.replace(_AS_IT_IS, sql[mark.start : mark.end])))
         if not instead and mark.what not in ("comma", "or replace", "part guard"):
             left_out.append(sql[mark.start : mark.end])
+    if family == "mariadb":
+        edits += [(start, end, "") for start, end in _introducers(sql, dialect)]
     if _is_nothing_at_all(statement, words):
         return TargetWords((), tuple(left_out))
     room = _made_room(statement, family) if words.instead.get("or replace") == "" else ()
@@ -169,6 +185,20 @@ def _dropped(statement: DDLStatement, mark: Mark) -> tuple[str, str, str]:
     spec = next(spec for spec in statement.specs if spec.start <= mark.start < spec.end)
     name = next(action.name for action in spec.actions if isinstance(action, DropConstraint))
     return *statement.tables[0], name
+
+
+def _changes_column(statement: DDLStatement, mark: Mark) -> bool:
+    specs = (spec for spec in statement.specs if spec.start <= mark.start < spec.end)
+    return any(isinstance(action, ChangeColumn) for spec in specs for action in spec.actions)
+
+
+def _introducers(sql: str, dialect: Dialect) -> Iterator[tuple[int, int]]:
+    """Where a text says that it is UTF-8, as the statement is sent."""
+    if "_utf8" not in sql.lower():
+        return
+    for token, text in pairwise(tokenize(sql, dialect)):
+        if text.kind == "string" and token.kind == "word" and token.text.lower() in _INTRODUCERS:
+            yield token.start, token.end
 
 
 def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:

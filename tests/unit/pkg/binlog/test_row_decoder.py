@@ -190,6 +190,23 @@ def _optional(kind: int, body: bytes) -> bytes:
     return bytes([kind, len(body)]) + body
 
 
+@pytest.mark.parametrize(
+    ("types", "flags", "expected"),
+    [
+        # INT UNSIGNED, YEAR, INT, INT UNSIGNED: MySQL 8.0.12 counts three numbers, MySQL 8.4 and MariaDB count four.
+        ([3, 13, 3, 3], b"\xa0", (True, False, False, True)),
+        ([3, 13, 3, 3], b"\xd0", (True, True, None, None)),
+        ([3] * 8 + [13], b"\x01", (False,) * 7 + (True, False)),
+        ([3] * 8 + [13], b"\x01\x80", (False,) * 7 + (True, True)),
+        ([3, 3], b"\x40", (False, True)),
+    ],
+)
+def test_the_signs_of_a_table_with_years(types: list[int], flags: bytes, expected: tuple[bool | None, ...]) -> None:
+    """Servers do not agree on whether YEAR has one."""
+    event = binlog_bytes.table_map(bytes(types), b"", 0, optional=_optional(1, flags))
+    assert parse_table_map(event).unsigned == expected
+
+
 def test_logged_metadata_is_checked_against_the_structure() -> None:
     """Sign, charset and names, which newer servers log."""
     extra = _optional(1, b"\x80") + _optional(2, b"\x21") + _optional(4, b"\2id\4name\4note")
