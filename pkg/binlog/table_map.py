@@ -57,8 +57,9 @@ class TableMap:
 
     ``types`` and ``metas`` have one entry a column. ENUM and SET are given as such, not as the STRING that carries
     them. The optional parts are None when the server does not log them (``binlog_row_metadata``): ``unsigned`` (a
-    flag a column, False for types without a sign), ``collations`` (an id a column, 0 for types without one), ``names``,
-    ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in column order), ``primary_key``.
+    flag a column, False for types without a sign, None where it is not certain), ``collations`` (an id a column, 0 for
+    types without one), ``names``, ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in column
+    order), ``primary_key``.
     """
 
     table_id: int
@@ -67,7 +68,7 @@ class TableMap:
     types: bytes
     metas: tuple[int, ...]
     nullable: tuple[bool, ...]
-    unsigned: tuple[bool, ...] | None = None
+    unsigned: tuple[bool | None, ...] | None = None
     collations: tuple[int, ...] | None = None
     names: tuple[str, ...] | None = None
     members: tuple[tuple[bytes, ...], ...] | None = None
@@ -158,7 +159,6 @@ def _bits(data: bytes, count: int) -> tuple[bool, ...]:
 
 def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    numeric = [i for i, kind in enumerate(types) if kind in _NUMERIC]
     enumerated = [i for i, kind in enumerate(types) if kind in (c.TYPE_ENUM, c.TYPE_SET)]
     collations: dict[int, int] = {}
     members: dict[int, list[tuple[bytes, ...]]] = {}
@@ -166,9 +166,7 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
         kind, length = cursor.uint(1), cursor.packed_int()
         part = Cursor(cursor.take(length))
         if kind == 1:
-            flags = part.rest()
-            signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(numeric)}
-            found["unsigned"] = tuple(signs.get(i, False) for i in range(len(types)))
+            found["unsigned"] = _unsigned(part.rest(), types)
         elif kind in (2, 3):
             collations.update(_collations(part, types, each=kind == 3))
         elif kind in (10, 11):
@@ -184,6 +182,25 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
     if members:
         found["members"] = _in_order(members, types, enumerated)
     return found
+
+
+def _unsigned(flags: bytes, types: bytes) -> tuple[bool | None, ...]:
+    """The signs of numbers; MySQL 8.0.12 does not count YEAR among them, later ones and MariaDB do.
+
+    Who wrote the event is not in it, so what the possible readings give differently is left out. YEAR is unsigned.
+    """
+    readings = []
+    for counted in (_NUMERIC, _NUMERIC - {c.TYPE_YEAR}):
+        columns = [i for i, kind in enumerate(types) if kind in counted]
+        if len(flags) == (len(columns) + 7) // 8:
+            signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(columns)}
+            if all(signs[i] for i in columns if types[i] == c.TYPE_YEAR):
+                readings.append([signs.get(i, False) for i in range(len(types))])
+    if not readings:
+        raise TornBytes(
+            f"{len(flags)} bytes of signs for {sum(kind in _NUMERIC for kind in types)} columns with numbers"
+        )
+    return tuple(signs[0] if len(set(signs)) == 1 else None for signs in zip(*readings, strict=True))
 
 
 def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:

@@ -36,7 +36,7 @@ def as_logged(info: TableInfo, table_map: TableMap) -> TableInfo:
             f"DB_ROW_HASH_{number}",
             "bigint",
             "bigint(20) unsigned",
-            unsigned=signs is None or signs[first + number - 1],
+            unsigned=signs is None or signs[first + number - 1] is not False,
             generated="VIRTUAL",
         )
         for number in range(1, count + 1)
