@@ -6,7 +6,7 @@ What a family cannot do at all stays in the text: its server refuses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.rewrite import as_executed, edited
@@ -137,7 +137,28 @@ def in_target_words(
 
     ``constraint_kind`` is asked for a table's constraint that a part drops without saying of which kind it is.
     """
-    sql = collations.in_text(sql, dialect)
+    words = _translated(collations.in_text(sql, dialect), dialect, family, constraint_kind)
+    if family != "mariadb" or "foreign" not in sql.lower():
+        return words
+    return replace(words, statements=tuple(_counting_keys(text, dialect) for text in words.statements))
+
+
+def _counting_keys(sql: str, dialect: Dialect) -> str:
+    """The statement in a form in which MariaDB finds free names for foreign keys.
+
+    Without foreign_key_checks, which lets it rebuild a table in place, it gives the name of a key that the table has
+    when the statement changes columns too (1823).
+    """
+    statement = parse_dialect(sql, replace(dialect, flavor="mariadb", version=0), "")
+    if statement.kind != "alter table" or any(spec.modifier for spec in statement.specs):
+        return sql
+    keys = [action.index for action in statement.actions if isinstance(action, AddIndex)]
+    if len(keys) == len(statement.actions) or not any(key.kind == "foreign" and not key.name for key in keys):
+        return sql
+    return edited(sql, [(statement.specs[-1].end, statement.specs[-1].end, ", ALGORITHM=COPY")])
+
+
+def _translated(sql: str, dialect: Dialect, family: str, constraint_kind: ConstraintKind) -> TargetWords:
     words = _TRANSLATED.get((dialect.flavor, family))
     if words is None:
         return TargetWords((sql,))

@@ -172,3 +172,21 @@ def test_what_the_corpus_becomes_is_understood_and_stays(flavor: Flavor) -> None
             assert in_target_words(text, dialect, "tidb") == TargetWords((text,)), line.place
             seen += 1
     assert seen > 300
+
+
+@pytest.mark.parametrize("upstream", [MARIADB, Dialect.of("", "mysql", (8, 4, 0))])
+@pytest.mark.parametrize(
+    ("parts", "end"),
+    [
+        ("ADD x INT, ADD FOREIGN KEY (x) REFERENCES d.p (id)", ", ALGORITHM=COPY"),
+        ("ADD (x INT, FOREIGN KEY (x) REFERENCES d.p (id))", ", ALGORITHM=COPY"),
+        ("DROP y, ADD CONSTRAINT FOREIGN KEY (x) REFERENCES d.p (id)", ", ALGORITHM=COPY"),
+        ("ADD x INT, ADD CONSTRAINT f FOREIGN KEY (x) REFERENCES d.p (id)", ""),
+        ("ADD FOREIGN KEY (x) REFERENCES d.p (id), ADD KEY (x)", ""),
+        ("ADD `foreign` INT", ""),
+    ],
+)
+def test_mariadb_finds_free_names_for_foreign_keys_in_a_copy(upstream: Dialect, parts: str, end: str) -> None:
+    sql = f"ALTER TABLE d.t {parts}"
+    assert in_target_words(sql, upstream, "mariadb").statements == (sql + end,)
+    assert in_target_words(sql, upstream, "mysql").statements == (sql,)
