@@ -5,6 +5,7 @@ A statement that is not understood is an error that names what an operator can d
 
 from pkg.ddl.collate import with_collations
 from pkg.ddl.foreign_names import missing_foreign_key, renamed_with_table
+from pkg.ddl.heeded import as_heeded
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
@@ -25,6 +26,7 @@ __all__ = [
     "StatementClass",
     "TableRef",
     "TableRewrite",
+    "as_heeded",
     "classify",
     "free_key_name",
     "ignorable_errors",

@@ -187,12 +187,25 @@ def _modifier(cursor: TokenCursor, spec: TypeSpec) -> TypeSpec | None:
 
 def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
     """Reads one attribute; None when none comes next."""
-    for read in (_nullability, _key, _value, _generation, _visibility, _constraint, _storage):
+    for read in (_nullability, _key, _value, _generation, _visibility, _storage):
         changed = read(cursor, column)
         if changed is not None:
             return changed
+    start = cursor.token.start
+    if cursor.accept("CONSTRAINT"):
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            cursor.name()
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            raise cursor.error("expected CHECK or REFERENCES")
+    if cursor.accept("CHECK"):
+        cursor.expression()
+        cursor.enforcement()
+        cursor.mark("check", start)
+        return column
     if cursor.accept("REFERENCES"):
-        return replace(column, reference=references(cursor, schema))
+        reference = references(cursor, schema)
+        cursor.mark("own reference", start)
+        return replace(column, reference=reference)
     return None
 
 
@@ -248,20 +261,6 @@ def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
 def _visibility(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     invisible = cursor.accept_marked("visibility", "INVISIBLE")
     return replace(column, invisible=invisible) if invisible or cursor.accept_marked("visibility", "VISIBLE") else None
-
-
-def _constraint(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
-    if cursor.accept("CONSTRAINT"):
-        if not cursor.at_any("CHECK", "REFERENCES"):
-            cursor.name()
-        if not cursor.at_any("CHECK", "REFERENCES"):
-            raise cursor.error("expected CHECK or REFERENCES")
-        return column
-    if cursor.accept("CHECK"):
-        cursor.expression()
-        cursor.enforcement()
-        return column
-    return None
 
 
 def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:

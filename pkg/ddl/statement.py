@@ -311,6 +311,9 @@ Wording = Literal[
     "not enforced",
     "enforced",
     "drop check",
+    "check",
+    "table check",
+    "own reference",
 ]
 
 

@@ -87,7 +87,7 @@ def inline_indexes(column: ColumnDef, dialect: Dialect) -> list[IndexDef]:
 
 def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | None:
     """A key, constraint or period; None when a column definition comes next."""
-    symbol = ""
+    symbol, start = "", cursor.token.start
     if cursor.accept("CONSTRAINT"):
         cursor.if_not_exists(rare=True)
         if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
@@ -104,6 +104,7 @@ def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | No
     if cursor.accept("CHECK"):
         cursor.expression()
         cursor.enforcement()
+        cursor.mark("table check", start)
         return IndexDef("check", symbol)
     if cursor.at_any("INDEX", "KEY"):
         cursor.optional("INDEX", "KEY")
