@@ -119,9 +119,9 @@ def _shape_problem(kind: int, meta: int, column: Column) -> str:
 def _detail_problem(table_map: TableMap, i: int, column: Column) -> str:
     """Differences in what newer servers add to TABLE_MAP."""
     if table_map.unsigned is not None and table_map.types[i] in _SIGNED_TYPES:
-        signed = "unsigned" if table_map.unsigned[i] else "signed"
-        if table_map.unsigned[i] not in (None, column.unsigned):
-            return f"it is {signed} there"
+        unsigned = table_map.unsigned[i]
+        if unsigned is not None and unsigned != column.unsigned:
+            return f"it is {'unsigned' if unsigned else 'signed'} there"
     if table_map.collations is not None and table_map.collations[i] and column.charset:
         charset = collation_charset(table_map.collations[i])
         if not same_charset(charset, column.charset):

@@ -57,9 +57,9 @@ class TableMap:
 
     ``types`` and ``metas`` have one entry a column. ENUM and SET are given as such, not as the STRING that carries
     them. The optional parts are None when the server does not log them (``binlog_row_metadata``): ``unsigned`` (a
-    flag a column, False for types without a sign, None where the event leaves it open), ``collations`` (an id a column,
-    0 for types without one), ``names``, ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in
-    column order), ``primary_key``.
+    flag a column, False for types without a sign, None where it is not certain), ``collations`` (an id a column, 0 for
+    types without one), ``names``, ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in column
+    order), ``primary_key``.
     """
 
     table_id: int
@@ -185,26 +185,22 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
 
 
 def _unsigned(flags: bytes, types: bytes) -> tuple[bool | None, ...]:
-    """A flag for each number; the first MySQL 8.0 servers do not count YEAR among them, later ones and MariaDB do, and
-    flag it as unsigned.
+    """The signs of numbers; MySQL 8.0.12 does not count YEAR among them, later ones and MariaDB do.
 
-    Who wrote the event is not in it, so what the possible readings give differently is None.
+    Who wrote the event is not in it, so what the possible readings give differently is left out. YEAR is unsigned.
     """
     readings = []
     for counted in (_NUMERIC, _NUMERIC - {c.TYPE_YEAR}):
         columns = [i for i, kind in enumerate(types) if kind in counted]
-        if len(flags) != (len(columns) + 7) // 8:
-            continue
-        signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(columns)}
-        if all(signs.get(i, True) for i, kind in enumerate(types) if kind == c.TYPE_YEAR):
-            readings.append(signs)
+        if len(flags) == (len(columns) + 7) // 8:
+            signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(columns)}
+            if all(signs[i] for i in columns if types[i] == c.TYPE_YEAR):
+                readings.append([signs.get(i, False) for i in range(len(types))])
     if not readings:
-        raise TornBytes(f"{len(flags)} bytes of signs do not belong to the columns")
-    first, *others = readings
-    return tuple(
-        first.get(i, False) if kind == c.TYPE_YEAR or all(other.get(i) == first.get(i) for other in others) else None
-        for i, kind in enumerate(types)
-    )
+        raise TornBytes(
+            f"{len(flags)} bytes of signs for {sum(kind in _NUMERIC for kind in types)} columns with numbers"
+        )
+    return tuple(signs[0] if len(set(signs)) == 1 else None for signs in zip(*readings, strict=True))
 
 
 def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:

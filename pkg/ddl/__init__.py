@@ -6,6 +6,7 @@ A statement that is not understood is an error that names what an operator can d
 from pkg.ddl.check_names import has_checks, missing_check, with_check_names
 from pkg.ddl.collate import with_collations
 from pkg.ddl.foreign_names import by_copying, missing_foreign_key, renamed_with_table
+from pkg.ddl.heeded import as_heeded
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
@@ -26,6 +27,7 @@ __all__ = [
     "StatementClass",
     "TableRef",
     "TableRewrite",
+    "as_heeded",
     "by_copying",
     "classify",
     "free_key_name",

@@ -68,8 +68,6 @@ _IN_MARIADB: _Instead = {
 }
 #: Before a text: its charset. MariaDB forgets to escape such a text when it keeps it in an expression.
 _INTRODUCERS = frozenset({"_utf8mb4", "_utf8mb3", "_utf8"})
-#: The first MySQL for which a column's own REFERENCES makes a foreign key.
-_REFERENCES_COUNT = 90000
 #: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
 _OF_MYSQL_ALONE = word_set(
     """AUTOEXTEND_SIZE COMPRESSION ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE
@@ -166,8 +164,6 @@ def in_target_words(
             instead = sql[mark.start + 1 : mark.end - 1]  # without the parentheses
         elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
             instead = ""  # refused there, where one of a new column is passed over
-        elif mark.what == "column reference" and (dialect.flavor, family) == ("mysql", "mariadb"):
-            instead = _AS_IT_IS if dialect.version >= _REFERENCES_COUNT else ""
         if instead != _AS_IT_IS:
             edits.append((mark.start, mark.end, instead.replace(_AS_IT_IS, sql[mark.start : mark.end])))
         if not instead and mark.what not in ("comma", "or replace", "part guard"):

@@ -74,8 +74,10 @@ class StatementParts:
                 raise
             log.warning("ignored a statement that is not understood", error=exc.message)
             return []
-        if parsed.kind == "skip":
+        heeded = ddl.as_heeded(parsed)
+        if heeded is None or heeded.kind == "skip":
             return []
+        parsed = heeded
         if any(self._rules.follows(*name) for name in parsed.tables):
             self._online.check_rules(parsed)
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import struct
 import zlib
@@ -16,6 +17,7 @@ from pkg import errors
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.literals import escape, float_literal, inflate_column
 from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.table_check import fits
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.errors import Code
 from pkg.mysql.schema import Column
@@ -190,23 +192,6 @@ def _optional(kind: int, body: bytes) -> bytes:
     return bytes([kind, len(body)]) + body
 
 
-@pytest.mark.parametrize(
-    ("types", "flags", "expected"),
-    [
-        # INT UNSIGNED, YEAR, INT, INT UNSIGNED: MySQL 8.0.12 counts three numbers, MySQL 8.4 and MariaDB count four.
-        ([3, 13, 3, 3], b"\xa0", (True, False, False, True)),
-        ([3, 13, 3, 3], b"\xd0", (True, True, None, None)),
-        ([3] * 8 + [13], b"\x01", (False,) * 7 + (True, False)),
-        ([3] * 8 + [13], b"\x01\x80", (False,) * 7 + (True, True)),
-        ([3, 3], b"\x40", (False, True)),
-    ],
-)
-def test_the_signs_of_a_table_with_years(types: list[int], flags: bytes, expected: tuple[bool | None, ...]) -> None:
-    """Servers do not agree on whether YEAR has one."""
-    event = binlog_bytes.table_map(bytes(types), b"", 0, optional=_optional(1, flags))
-    assert parse_table_map(event).unsigned == expected
-
-
 def test_logged_metadata_is_checked_against_the_structure() -> None:
     """Sign, charset and names, which newer servers log."""
     extra = _optional(1, b"\x80") + _optional(2, b"\x21") + _optional(4, b"\2id\4name\4note")
@@ -362,6 +347,40 @@ def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collatio
     meta = b"\xfe\x50\4\x50\0\xfe\x50"
     table_map = parse_table_map(binlog_bytes.table_map(bytes([254, 255, 15, 254]), meta, optional=extra))
     assert table_map.collations == collations
+
+
+@pytest.mark.parametrize(
+    ("flags", "signs"),
+    [
+        # int, year, int, int: MariaDB and MySQL 8.4 log a flag for the year, MySQL 8.0.12 does not.
+        (b"\x60", (False, None, True, None)),
+        (b"\x40", (False, None, None, False)),
+        (b"\x20", (False, False, False, True)),
+    ],
+)
+def test_a_year_does_not_shift_the_signs_of_others(flags: bytes, signs: tuple[bool | None, ...]) -> None:
+    types = bytes([3, 13, 3, 3])
+    table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))
+    assert table_map.unsigned == signs
+    year = Column("y", "year", "year(4)")
+    for tracked in itertools.product((False, True), repeat=3):
+        columns = [Column("n", "int", "int", unsigned=sign) for sign in tracked]
+        certain = [sign in (None, mine) for sign, mine in zip((signs[0], *signs[2:]), tracked, strict=True)]
+        assert fits(table_map, [columns[0], year, *columns[1:]]) is all(certain)
+
+
+@pytest.mark.parametrize("flags", [b"\xff", b"\xff\x80"])
+def test_the_number_of_bytes_tells_whether_a_year_has_a_sign(flags: bytes) -> None:
+    """Eight numbers and a year: one byte for the numbers alone."""
+    types = bytes([13] + [3] * 8)
+    table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))
+    assert table_map.unsigned == (len(flags) == 2,) + (True,) * 8
+    assert (
+        binlog_bytes.error_code(
+            lambda: parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, bytes(3))))
+        )
+        == 11071
+    )
 
 
 def test_torn_collations_are_errors() -> None:

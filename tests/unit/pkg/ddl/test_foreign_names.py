@@ -74,6 +74,7 @@ def test_a_number_that_the_statement_drops_is_not_given_again_also_when_it_was_d
         (f"ADD (b INT, FOREIGN KEY (b) {_REF})", True),
         # What MariaDB names rightly, what has a name, and what says itself how it runs.
         (f"ADD FOREIGN KEY (b) {_REF}", False),
+        (f"ADD FOREIGN KEY (b) {_REF}, ADD KEY (b)", False),
         (f"ADD b INT, ADD CONSTRAINT c FOREIGN KEY (b) {_REF}", False),
         (f"ADD b INT, ADD FOREIGN KEY (b) {_REF}, ALGORITHM=COPY", False),
         ("ADD b INT, ADD c INT", False),
