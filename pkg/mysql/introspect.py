@@ -15,6 +15,7 @@ from pkg.mysql import driver
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
+from pkg.mysql.shown_counters import with_nullable_counters
 from pkg.mysql.shown_literals import as_text, doubtful_defaults
 
 _UNKNOWN_COLUMN, _UNKNOWN_VARIABLE = 1054, 1193
@@ -77,12 +78,12 @@ def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
     what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
     shown = _show_create(conn, what)
     if not table or b"?" not in shown:
-        return as_text(shown)
+        return with_nullable_counters(as_text(shown))
     # MySQL puts it also in the place of bytes that are not in the connection's charset.
     query(conn, "SET character_set_results = NULL")
     shown = _show_create(conn, what)
     query(conn, f"SET character_set_results = {conn.charset}")
-    return as_text(shown, _defaults(conn, schema, table, doubtful_defaults(shown)))
+    return with_nullable_counters(as_text(shown, _defaults(conn, schema, table, doubtful_defaults(shown))))
 
 
 def _show_create(conn: Connection[Any], what: str) -> bytes:

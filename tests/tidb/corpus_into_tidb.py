@@ -18,7 +18,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, sql_mode_text
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
-from pkg.ddl import DDLStatement, parse, rewrite, split
+from pkg.ddl import DDLStatement, as_heeded, parse, rewrite, split
 from pkg.errors import DMError
 from pkg.mysql.names import TableId, quote
 from pkg.mysql.schema import TableInfo
@@ -78,8 +78,8 @@ class _NothingRan:
 def carry(session: DDLSession, logged: Logged, upstream: UpstreamSession) -> str:
     """Executes in TiDB what the binlog has of a statement; why TiDB does not, or ''."""
     try:
-        statement = _understood(logged.query, upstream.flavor)
-        if statement.kind == "skip":
+        statement = as_heeded(_understood(logged.query, upstream))
+        if statement is None or statement.kind == "skip":
             return ""
         for part in split(statement):
             _execute(session, part, logged, upstream)
@@ -89,9 +89,15 @@ def carry(session: DDLSession, logged: Logged, upstream: UpstreamSession) -> str
     return ""
 
 
-def _understood(query: QueryEvent, flavor: str) -> DDLStatement:
-    mode = sql_mode_text(query.sql_mode)
-    return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor, session=defaults_of(query))
+def _understood(query: QueryEvent, upstream: UpstreamSession) -> DDLStatement:
+    return parse(
+        query.sql,
+        sql_mode=sql_mode_text(query.sql_mode),
+        default_schema=query.schema,
+        flavor=upstream.flavor,
+        version=upstream.version,
+        session=defaults_of(query),
+    )
 
 
 def _execute(session: DDLSession, part: DDLStatement, logged: Logged, upstream: UpstreamSession) -> None:

@@ -57,3 +57,23 @@ def test_a_member_that_the_server_does_not_show_stops_the_load(
     dump(cfg, spark)
     with pytest.raises(AssertionError, match=r"`m`.`t`.*1265"):
         load(cfg, spark)
+
+
+@pytest.mark.target_with("NULL in AUTO_INCREMENT columns")
+def test_null_stays_in_a_column_that_counts(
+    pair: tuple[SQLServer, SQLServer], spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream, target = pair
+    table = "(id INT PRIMARY KEY, n INT UNSIGNED NULL AUTO_INCREMENT, UNIQUE KEY (n))"
+    upstream.execute("CREATE DATABASE c", f"CREATE TABLE c.copied {table}", "INSERT INTO c.copied VALUES (1, NULL)")
+    cfg = config(upstream, target, tmp_path, name="counters", block_allow_list=BlockAllowList(do_dbs=("c",)))
+    dump(cfg, spark)
+    load(cfg, spark)
+    with running(cfg, spark) as run:
+        upstream.execute(f"CREATE TABLE c.replicated {table}")
+        for name in ("copied", "replicated"):
+            upstream.execute(f"INSERT INTO c.{name} VALUES (2, NULL), (3, 7)", f"UPDATE c.{name} SET id = id + 9")
+        run.wait_synced(upstream, 120)
+    for name in ("copied", "replicated"):
+        rows = f"SELECT id, n FROM c.{name} ORDER BY id"
+        assert target.execute(rows) == upstream.execute(rows)
