@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 from pkg.config.master import MasterConfig, load_master_config, master_usage, sample_master_config
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process import log as logging
 from pkg.process.signals import on_ending_signals
 from pkg.process.version import version_text
@@ -65,7 +65,7 @@ def _run(config: MasterConfig) -> int:
         log.error("dm-master cannot start", error=exc)
         if config.log_file:
             sys.stderr.write(f"{exc}\n")
-        return 1
+        return 2 if exc.kind == Code.MasterTLSConfigNotValid else 1
     ended.wait()
     watchdog = threading.Timer(LONGEST_END, os._exit, (1,))
     watchdog.daemon = True

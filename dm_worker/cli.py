@@ -15,7 +15,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 from dm_worker.server import WorkerServer
 from dm_worker.source.unit_factory import UnitFactory, make_unit
 from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_config, worker_usage
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process import log as logs
 from pkg.process.heap import keep_freed
 from pkg.process.log import get_logger
@@ -82,7 +82,7 @@ def _run(config: WorkerConfig, units: UnitFactory) -> int:
         log.error("worker ends", error=str(exc))
         if config.log_file:
             print(exc, file=sys.stderr)
-        return 1
+        return _BAD_USAGE if exc.kind == Code.WorkerDecodeConfigFromFile else 1
     return 0
 
 

@@ -18,6 +18,10 @@ from pkg.rpc.channel import open_channel
 
 #: Seconds to wait for one master to accept a connection.
 DIAL_TIMEOUT = 3.0
+_UNAVAILABLE = (
+    "The address accepts connections, but no dm-master answers there. Check the port (8261 by default). If the cluster "
+    "has TLS, give --ssl-ca, --ssl-cert and --ssl-key; if it has not, leave them out."
+)
 _WORTH_RECONNECTING = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 
@@ -106,4 +110,7 @@ def _refusal(address: str) -> str:
 
 def _failure(exc: grpc.RpcError) -> CommandError:
     code: grpc.StatusCode = exc.code()
-    return CommandError(f"rpc error: code = {code.value[1].title().replace(' ', '')} desc = {exc.details()}")
+    text = f"rpc error: code = {code.value[1].title().replace(' ', '')} desc = {exc.details()}"
+    if code is grpc.StatusCode.UNAVAILABLE:
+        text += f"\n{_UNAVAILABLE}"
+    return CommandError(text)

@@ -169,7 +169,8 @@ def no_leader(method: str, cause: str) -> DMError:
         Code.MasterRequestIsNotForwardToLeader,
         f"master is not leader, and can't forward request {method} to leader",
         raw=cause,
-        workaround="Wait until a leader is elected, and check that all dm-masters reach each other.",
+        workaround="Try again in a few seconds. If it stays: `/readyz` of each master's port shows which masters know "
+        "a leader. More than half of the masters must run and reach each other; docs/runbooks.md, 'Lose a quorum'.",
         retryable=True,
     )
 

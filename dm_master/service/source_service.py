@@ -37,7 +37,12 @@ class SourceService:
         if request.op == pb.ShowSource:
             return self._show(list(request.sourceID))
         if request.op == pb.UpdateSource:
-            return pb.OperateSourceResponse(msg="Update worker config is not supported by dm-ha now")
+            return pb.OperateSourceResponse(
+                # The first sentence is DM's.
+                msg="Update worker config is not supported by dm-ha now. Stop the source's tasks, then "
+                "`operate-source stop SOURCE` and `operate-source create FILE`; tasks that are started again continue "
+                "at their checkpoints"
+            )
         raise errors.new(
             Code.MasterInvalidOperateOp,
             f"invalid operation {request.op} on source",

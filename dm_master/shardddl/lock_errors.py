@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 from pkg.errors import Code, DMError, new
 
 
+def _unlock(lock_id: object) -> str:
+    return f"dmctl shard-ddl-lock unlock '{lock_id}'"
+
+
 def resolving(lock_id: object, why: str) -> DMError:
     """38020."""
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} is resolving: {why}",
-        workaround="Wait for it. If a source that it waits for never comes, stop the task there (`stop-task -s`), "
-        "give its DDLs to another one (`--force-remove --owner <source>`), or drop the lock (`--force-remove`).",
+        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task TASK "
+        f"-s SOURCE`), give its DDLs to another source (`{_unlock(lock_id)} --force-remove --owner SOURCE`), or drop "
+        f"the lock (`{_unlock(lock_id)} --force-remove`).",
     )
 
 
@@ -22,8 +27,8 @@ def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError
     return new(
         Code.MasterWorkerNotWaitLock,
         f"worker {source or '(none)'} not waiting for DDL lock {lock_id}, sources that wait: [{' '.join(waiting)}]",
-        workaround="Name one that waits with `--owner`, or remove the lock with `--force-remove`: sources that still "
-        "need it report again.",
+        workaround=f"Name one that waits: `{_unlock(lock_id)} --owner SOURCE`. Or remove the lock: `{_unlock(lock_id)} "
+        "--force-remove`; sources that still need it report again.",
     )
 
 
@@ -33,7 +38,7 @@ def owner_left(lock_id: object, source: str) -> DMError:
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
         workaround=f"Start the task on {source} again: it continues from its checkpoint. Or check the target's table "
-        "and let another source execute them: `shard-ddl-lock unlock --owner <source>`.",
+        f"and let another source execute them: `{_unlock(lock_id)} --owner SOURCE`.",
     )
 
 
@@ -42,8 +47,8 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
     return new(
         Code.MasterOwnerExecDDL,
         f"lock {lock_id} was unlocked, but no source is waiting to execute: {'; '.join(ddls)}",
-        workaround="Wait until one reports again, name a source that waits with `shard-ddl-lock unlock --owner "
-        "<source>`, or drop the lock (`--force-remove`).",
+        workaround=f"Wait until one reports again, name a source that waits (`{_unlock(lock_id)} --owner SOURCE`), or "
+        f"drop the lock (`{_unlock(lock_id)} --force-remove`).",
     )
 
 
@@ -54,7 +59,7 @@ def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
         f"lock {lock_id} is blocked because it has damaged records: {', '.join(sorted(records))}",
         raw="; ".join(f"{key}: {text}" for key, text in sorted(records.items())),
         workaround="Repair the key with etcdctl. Or check whether the target's table has the DDLs, and drop the lock "
-        "(`--force-remove`): sources that still wait report again.",
+        f"(`{_unlock(lock_id)} --force-remove`): sources that still wait report again.",
     )
 
 
@@ -75,8 +80,8 @@ def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DM
         f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",
         raw=cause,
         workaround="The unlock stays requested and takes effect as soon as the owner can proceed; `query-status` "
-        "shows what blocks the owner. To let another source execute the DDLs: `--force-remove --owner "
-        "<source>`.",
+        f"shows what blocks the owner. To let another source execute the DDLs: `{_unlock(lock_id)} --force-remove "
+        "--owner SOURCE`.",
     )
 
 
@@ -109,7 +114,7 @@ def difference(
     decide = (
         f"Those of {first} are executed. "
         if executed
-        else f"To execute only those of {first}: `shard-ddl-lock unlock '{lock_id}' --owner {first}`; all, each once: "
+        else f"To execute only those of {first}: `{_unlock(lock_id)} --owner {first}`; all, each once: "
         "the same with `--action exec`. "
     )
     return new(
@@ -117,8 +122,8 @@ def difference(
         f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
         raw=side_by_side(first, ours, other, theirs),
         workaround=f"All shards must run the same DDLs in the same order. Decide which is right. {decide}To drop or "
-        f"change what source {other} sent: `binlog skip` or `binlog replace` with `-s {other}`. To start "
-        "over: `--force-remove`.",
+        f"change what source {other} sent: `dmctl binlog skip TASK -s {other}` or `dmctl binlog replace TASK -s "
+        f'{other} "DDL"`. To start over: `{_unlock(lock_id)} --force-remove`.',
     )
 
 

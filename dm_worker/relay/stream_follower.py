@@ -26,6 +26,7 @@ from pkg.binlog.events import (
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
 from pkg.errors import Code, ErrorKind
+from pkg.errors.workarounds import COPY_AGAIN, FETCH_RELAY_AGAIN
 
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
 _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
@@ -33,8 +34,7 @@ _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
 LARGEST_DUMMY = 16 << 20
 _ANEW = (
     "The upstream was reset, or another server answers under its name. Check the source's host. If it is correct, "
-    "remove the source's relay folder, and migrate again from a full copy if the upstream no longer has the "
-    "subtasks' positions."
+    f"{FETCH_RELAY_AGAIN[0].lower()}{FETCH_RELAY_AGAIN[1:]} Otherwise copy the tables again: {COPY_AGAIN}."
 )
 
 

@@ -3,8 +3,9 @@
 A statement that is not understood is an error that names what an operator can do; it is never passed on by guessing.
 """
 
+from pkg.ddl.check_names import has_checks, missing_check, with_check_names
 from pkg.ddl.collate import with_collations
-from pkg.ddl.foreign_names import missing_foreign_key, renamed_with_table
+from pkg.ddl.foreign_names import by_copying, missing_foreign_key, renamed_with_table
 from pkg.ddl.heeded import as_heeded
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
 from pkg.ddl.parser import classify, parse, parse_dialect
@@ -27,12 +28,15 @@ __all__ = [
     "TableRef",
     "TableRewrite",
     "as_heeded",
+    "by_copying",
     "classify",
     "free_key_name",
+    "has_checks",
     "ignorable_errors",
     "key_names",
     "leaves_names_out",
     "leaves_timestamps_open",
+    "missing_check",
     "missing_foreign_key",
     "named_schemas",
     "parse",
@@ -43,6 +47,7 @@ __all__ = [
     "split",
     "split_alter",
     "uniform",
+    "with_check_names",
     "with_collations",
     "with_key_names",
     "with_timestamp_defaults",

@@ -46,6 +46,8 @@ _CALL = re.compile(
     r"|utc_(?:date|time|timestamp)",
     re.IGNORECASE | re.DOTALL,
 )
+#: The current time in parentheses, which make an expression of it for MySQL, and nothing for MariaDB.
+_NOW = re.compile(r"\(\s*(?:current_timestamp|now|localtime|localtimestamp)\s*(?:\(\s*(\d*)\s*\))?\s*\)", re.IGNORECASE)
 _LARGE = word_set(
     """TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY POINT LINESTRING POLYGON
     MULTIPOINT MULTILINESTRING MULTIPOLYGON GEOMETRYCOLLECTION GEOMCOLLECTION"""
@@ -104,7 +106,7 @@ def _type_name(cursor: TokenCursor) -> str:
             return name
     start = cursor.token.start
     name = cursor.accept_any(*_SIMPLE_TYPES)
-    if name in ("GEOMCOLLECTION", "JSON"):
+    if name in ("GEOMCOLLECTION", "JSON", "SERIAL"):
         cursor.mark("type name", start)
     if not name:
         raise cursor.error("expected a data type")
@@ -191,22 +193,7 @@ def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef
         changed = read(cursor, column)
         if changed is not None:
             return changed
-    start = cursor.token.start
-    if cursor.accept("CONSTRAINT"):
-        if not cursor.at_any("CHECK", "REFERENCES"):
-            cursor.name()
-        if not cursor.at_any("CHECK", "REFERENCES"):
-            raise cursor.error("expected CHECK or REFERENCES")
-    if cursor.accept("CHECK"):
-        cursor.expression()
-        cursor.enforcement()
-        cursor.mark("check", start)
-        return column
-    if cursor.accept("REFERENCES"):
-        reference = references(cursor, schema)
-        cursor.mark("own reference", start)
-        return replace(column, reference=reference)
-    return None
+    return _constraint(cursor, column, schema)
 
 
 def _nullability(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
@@ -234,13 +221,26 @@ def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         return replace(column, nullable=False, auto_increment=True, unique=True)
     if cursor.accept("DEFAULT"):
-        return replace(column, default=default_value(cursor, column.type.name))
+        start = cursor.token.start
+        default = default_value(cursor, column.type.name)
+        now = _NOW.fullmatch(default)
+        if (
+            now
+            and column.type.name in ("DATETIME", "TIMESTAMP")
+            and _digits(now[1] or "") == _digits(*column.type.args)
+        ):
+            cursor.mark("current time", start)
+        return replace(column, default=default)
     if cursor.accept("ON", "UPDATE"):
         default_value(cursor)
         return replace(column, on_update=True)
     if cursor.accept("AUTO_INCREMENT"):
         return replace(column, auto_increment=True)
     return None
+
+
+def _digits(digits: str = "") -> int:
+    return int(digits or "0")
 
 
 def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
@@ -261,6 +261,25 @@ def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
 def _visibility(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     invisible = cursor.accept_marked("visibility", "INVISIBLE")
     return replace(column, invisible=invisible) if invisible or cursor.accept_marked("visibility", "VISIBLE") else None
+
+
+def _constraint(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
+    start = cursor.token.start
+    if cursor.accept("CONSTRAINT"):
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            cursor.name()
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            raise cursor.error("expected CHECK or REFERENCES")
+    if cursor.accept("CHECK"):
+        cursor.expression()
+        cursor.enforcement()
+        cursor.mark("column check", start)
+        return column
+    if cursor.accept("REFERENCES"):
+        column = replace(column, reference=references(cursor, schema))
+        cursor.mark("column reference", start)
+        return column
+    return None
 
 
 def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:

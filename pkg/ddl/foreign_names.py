@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pkg.ddl.parser import parse_dialect
-from pkg.ddl.rewrite import rewrite
+from pkg.ddl.rewrite import edited, rewrite
 from pkg.ddl.statement import AddIndex, DDLStatement, DropConstraint, DropForeignKey, IndexDef, TableBody
-from pkg.ddl.tokens import DEFAULT_DIALECT
+from pkg.ddl.tokens import DEFAULT_DIALECT, Dialect
 from pkg.mysql.names import TableId, qualified, quote
 
 _WORD = "_ibfk_"
@@ -56,6 +57,21 @@ def foreign_key_names(statement: DDLStatement, table: TableBody | None, whole: D
         if not inline:
             found[definition.name_at] = f"{own}{_WORD}{number}"
     return found
+
+
+def by_copying(sql: str, dialect: Dialect) -> str:
+    """An ALTER TABLE for a MariaDB whose session does not check foreign keys, in the place of one that did.
+
+    Without checks MariaDB alters the table in place. It then counts the names of new keys from one again if parts
+    beside keys need a new table, and refuses a name that the table has (1823). The upstream has copied the table, too.
+    """
+    statement = parse_dialect(sql, replace(dialect, flavor="mariadb", version=0), "")
+    found = any(definition.kind == "foreign" and not definition.name for definition in definitions(statement))
+    only_keys = all(isinstance(action, AddIndex) for action in statement.actions)
+    if statement.kind != "alter table" or not found or only_keys or any(spec.modifier for spec in statement.specs):
+        return sql
+    end = statement.specs[-1].end
+    return edited(sql, [(end, end, ", ALGORITHM=COPY")])
 
 
 def _number(name: str, table: str) -> int:

@@ -14,8 +14,8 @@ from pkg.ddl.statement import AddColumn, AddIndex, AlterSpec, ChangeColumn, DDLS
 from pkg.ddl.tokens import Dialect, Token, tokenize
 from pkg.mysql.names import quote
 
-_CHECKS = ("check", "table check")
-_REFERENCE = "own reference"
+_CHECKS = ("column check", "table check")
+_REFERENCE = "column reference"
 
 Edit = tuple[int, int, str]
 
@@ -38,7 +38,7 @@ def as_heeded(statement: DDLStatement) -> DDLStatement | None:
     elements = [(spec.start, spec.end) for spec in only_checks]
     elements += [(m.start, m.end) for m in marks if m.what == "table check" and not _within(m, only_checks)]
     edits: list[Edit] = [(start, end, "") for start, end in _with_commas(sql, dialect, sorted(elements))]
-    edits += [(mark.start, mark.end, "") for mark in marks if mark.what in ("check", _REFERENCE)]
+    edits += [(mark.start, mark.end, "") for mark in marks if mark.what in ("column check", _REFERENCE)]
     if _makes_keys(dialect):
         edits += _keys(statement, sql, [mark for mark in marks if mark.what == _REFERENCE])
     return parse_dialect(edited(sql, edits), dialect, statement.default_schema)

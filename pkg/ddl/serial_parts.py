@@ -148,8 +148,10 @@ class _AlteredNames:
 def _taken_apart(step: _AlterPart, names: _AlteredNames) -> Iterator[_AlterPart]:
     """The part, or what it comes to in several phases."""
     action = step.action
-    if isinstance(action, AddColumn) and action.column.unique and not action.column.auto_increment:
-        yield from _with_key_apart(step, action.column.name)
+    if isinstance(action, AddColumn | ChangeColumn) and action.column.unique and not action.column.auto_increment:
+        without, key = _with_key_apart(step, action.column.name)
+        yield from _taken_apart(without, names)
+        yield key
     elif isinstance(action, ChangeColumn) and action.position is not None and not names.adds(action.column.name):
         if action.old_name.lower() != action.column.name.lower():
             yield step.spelt(f"RENAME COLUMN {quote(action.old_name)} TO {quote(action.column.name)}")
@@ -160,13 +162,12 @@ def _taken_apart(step: _AlterPart, names: _AlteredNames) -> Iterator[_AlterPart]
         yield step
 
 
-def _with_key_apart(step: _AlterPart, column: str) -> Iterator[_AlterPart]:
-    """ADD of a column with UNIQUE among its attributes: the column, then the index."""
+def _with_key_apart(step: _AlterPart, column: str) -> tuple[_AlterPart, _AlterPart]:
+    """A new or changed column with UNIQUE among its attributes: the column, then the index."""
     spec = step.statement.specs[0]
     words = [mark for mark in step.statement.marks if mark.what == "attribute key"]
     edits = [(mark.start - spec.start, mark.end - spec.start, "") for mark in words]
-    yield step.spelt(edited(step.spec, edits))
-    yield step.spelt(f"ADD UNIQUE ({quote(column)})")
+    return step.spelt(edited(step.spec, edits)), step.spelt(f"ADD UNIQUE ({quote(column)})")
 
 
 def _phase(step: _AlterPart, names: _AlteredNames) -> int:

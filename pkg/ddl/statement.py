@@ -306,14 +306,15 @@ Wording = Literal[
     "part guard",
     "generated nullability",
     "bare default",
+    "current time",
     "type name",
     "column format",
     "not enforced",
     "enforced",
     "drop check",
-    "check",
+    "column check",
     "table check",
-    "own reference",
+    "column reference",
 ]
 
 

@@ -6,7 +6,8 @@ What a family cannot do at all stays in the text: its server refuses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.rewrite import as_executed, edited
@@ -15,6 +16,7 @@ from pkg.ddl.statement import (
     AlterAction,
     AlterColumn,
     AlterSpec,
+    ChangeColumn,
     DDLStatement,
     DropConstraint,
     Mark,
@@ -23,7 +25,7 @@ from pkg.ddl.statement import (
     Wording,
 )
 from pkg.ddl.target_collations import TargetCollations
-from pkg.ddl.tokens import Dialect, word_set
+from pkg.ddl.tokens import Dialect, tokenize, word_set
 from pkg.mysql.names import quote
 
 #: Table options that mean something to TiDB; the others are about another server's storage and statistics.
@@ -57,11 +59,15 @@ _IN_MARIADB: _Instead = {
     ("index visibility", "INVISIBLE"): "IGNORED",
     ("index visibility", "VISIBLE"): "NOT IGNORED",
     ("type name", "GEOMCOLLECTION"): "GEOMETRYCOLLECTION",
+    # MariaDB takes no attribute of a number behind the short form.
+    ("type name", "SERIAL"): "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE",
     # Under its own name, which later statements use.
     "not enforced": " OR TRUE)",
     "drop check": "CONSTRAINT",
     **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced"), ""),
 }
+#: Before a text: its charset. MariaDB forgets to escape such a text when it keeps it in an expression.
+_INTRODUCERS = frozenset({"_utf8mb4", "_utf8mb3", "_utf8"})
 #: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
 _OF_MYSQL_ALONE = word_set(
     """AUTOEXTEND_SIZE COMPRESSION ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE
@@ -137,28 +143,7 @@ def in_target_words(
 
     ``constraint_kind`` is asked for a table's constraint that a part drops without saying of which kind it is.
     """
-    words = _translated(collations.in_text(sql, dialect), dialect, family, constraint_kind)
-    if family != "mariadb" or "foreign" not in sql.lower():
-        return words
-    return replace(words, statements=tuple(_counting_keys(text, dialect) for text in words.statements))
-
-
-def _counting_keys(sql: str, dialect: Dialect) -> str:
-    """The statement in a form in which MariaDB finds free names for foreign keys.
-
-    Without foreign_key_checks, which lets it rebuild a table in place, it gives the name of a key that the table has
-    when the statement changes columns too (1823).
-    """
-    statement = parse_dialect(sql, replace(dialect, flavor="mariadb", version=0), "")
-    if statement.kind != "alter table" or any(spec.modifier for spec in statement.specs):
-        return sql
-    keys = [action.index for action in statement.actions if isinstance(action, AddIndex)]
-    if len(keys) == len(statement.actions) or not any(key.kind == "foreign" and not key.name for key in keys):
-        return sql
-    return edited(sql, [(statement.specs[-1].end, statement.specs[-1].end, ", ALGORITHM=COPY")])
-
-
-def _translated(sql: str, dialect: Dialect, family: str, constraint_kind: ConstraintKind) -> TargetWords:
+    sql = collations.in_text(sql, dialect)
     words = _TRANSLATED.get((dialect.flavor, family))
     if words is None:
         return TargetWords((sql,))
@@ -175,10 +160,16 @@ def _translated(sql: str, dialect: Dialect, family: str, constraint_kind: Constr
             instead = _DROPPED_AS.get(constraint_kind(*_dropped(statement, mark)), "CONSTRAINT")
         elif mark.what == "or replace" and family == "mysql" and statement.kind == "create index":
             continue  # it drops no index that may be missing
+        elif mark.what == "current time" and family == "mysql":
+            instead = sql[mark.start + 1 : mark.end - 1]  # without the parentheses
+        elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
+            instead = ""  # refused there, where one of a new column is passed over
         if instead != _AS_IT_IS:
             edits.append((mark.start, mark.end, instead.replace(_AS_IT_IS, sql[mark.start : mark.end])))
         if not instead and mark.what not in ("comma", "or replace", "part guard"):
             left_out.append(sql[mark.start : mark.end])
+    if family == "mariadb":
+        edits += [(start, end, "") for start, end in _introducers(sql, dialect)]
     if _is_nothing_at_all(statement, words):
         return TargetWords((), tuple(left_out))
     room = _made_room(statement, family) if words.instead.get("or replace") == "" else ()
@@ -190,6 +181,20 @@ def _dropped(statement: DDLStatement, mark: Mark) -> tuple[str, str, str]:
     spec = next(spec for spec in statement.specs if spec.start <= mark.start < spec.end)
     name = next(action.name for action in spec.actions if isinstance(action, DropConstraint))
     return *statement.tables[0], name
+
+
+def _changes_column(statement: DDLStatement, mark: Mark) -> bool:
+    specs = (spec for spec in statement.specs if spec.start <= mark.start < spec.end)
+    return any(isinstance(action, ChangeColumn) for spec in specs for action in spec.actions)
+
+
+def _introducers(sql: str, dialect: Dialect) -> Iterator[tuple[int, int]]:
+    """Where a text says that it is UTF-8, as the statement is sent."""
+    if "_utf8" not in sql.lower():
+        return
+    for token, text in pairwise(tokenize(sql, dialect)):
+        if text.kind == "string" and token.kind == "word" and token.text.lower() in _INTRODUCERS:
+            yield token.start, token.end
 
 
 def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:

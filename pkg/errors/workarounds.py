@@ -29,10 +29,29 @@ def skip_resolved_ddl(task: str, source: str, position: str) -> str:
 
 #: For an event other than a statement that can't be replicated.
 CONTINUE_AFTER_EVENT = (
-    "To continue after it: stop-task; make its changes to migrated tables on the target by hand; set binlog_name "
-    "and binlog_pos (with enable-gtid also binlog_gtid) of the source's is_global row in the task's checkpoint "
-    "table to the endLocation of this error; start-task, which continues in safe mode. docs/operations.md, "
-    "'Getting past an event by hand', shows the steps."
+    "To continue after it: 1. `dmctl stop-task TASK`. 2. On the target, make its changes to migrated tables by hand. "
+    "3. On the target, in META-SCHEMA.TASK_syncer_checkpoint, set binlog_name, binlog_pos and binlog_gtid of the row "
+    "with id = 'SOURCE' and is_global = 1 to the endLocation of this error. 4. `dmctl start-task` without "
+    "--remove-meta; it continues in safe mode. docs/operations.md, 'Getting past an event by hand', shows the steps."
+)
+
+#: For an exception that nothing of this program handles.
+DEFECT = (
+    "This is a defect of dm-worker. `dmctl resume-task TASK` (of a relay: `dmctl resume-relay -s SOURCE`) tries again; "
+    "nothing is lost. Keep the worker's log of this minute and report it."
+)
+#: How to copy the tables of a task again.
+COPY_AGAIN = "`dmctl stop-task TASK`, empty the target tables, `dmctl start-task --remove-meta` with the task file"
+#: For a binlog that is not the one that was read before.
+BINLOG_REPLACED = (
+    "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied again: "
+    f"{COPY_AGAIN}. Otherwise `dmctl resume-task TASK` reads it again."
+)
+#: For relay files that cannot be continued.
+FETCH_RELAY_AGAIN = (
+    "To fetch the relay log again: `dmctl stop-relay -s SOURCE` (with the workers' names if start-relay had them), "
+    "remove the relay folder of the source on this worker, `dmctl start-relay -s SOURCE`. The relay then starts at the "
+    "subtasks' positions, if the upstream still has these files."
 )
 
 

@@ -15,7 +15,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MySQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -250,3 +250,61 @@ def test_transactions_with_tagged_gtids(pair: Pair, spark: SparkEngine, tmp_path
     assert stored == executed.replace("\n", "")
     assert ":one:1-" in stored
     assert ":far:1000:2000" in stored
+
+
+#: Into a MariaDB, with a collation that it has.
+_OLDER = "CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+_CHECKS = (
+    "SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_TYPE = 'CHECK'"
+    " AND TABLE_SCHEMA = 'd'"
+)
+
+
+def test_checks_of_a_mysql_keep_their_names(pair: Pair, target: SQLServer, spark: SparkEngine) -> None:
+    upstream = pair[0]
+    for server in (upstream, target):
+        server.execute(_OLDER)
+    with running(subtask(upstream, target), spark) as run:
+        upstream.execute(
+            "USE d",
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT CHECK (a > 0), b INT, CHECK (b > 0))",
+            "ALTER TABLE t ADD c INT CHECK (c > 0), ADD CHECK (c < 9)",
+            "ALTER TABLE t DROP CONSTRAINT t_chk_2, MODIFY a BIGINT",
+            "ALTER TABLE t DROP CHECK t_chk_4",
+            "INSERT INTO t VALUES (1, 1, -1, 11)",
+        )
+        run.wait_synced(upstream)
+    assert set(target.execute(_CHECKS)) == set(upstream.execute(_CHECKS)) == {("t_chk_1",), ("t_chk_3",)}
+    assert_equal(upstream, target, "d.t")
+
+
+def test_a_check_that_the_target_calls_otherwise_stops_the_task(
+    pair: Pair, target: SQLServer, spark: SparkEngine
+) -> None:
+    upstream = pair[0]
+    upstream.execute(_OLDER, "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, CHECK (a > 0))")
+    target.execute(_OLDER, "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, CHECK (a > 0))")
+    with running(subtask(upstream, target), spark) as run:
+        upstream.execute("ALTER TABLE d.t DROP CONSTRAINT t_chk_1")
+        outcome = run.wait_ended()
+    assert [error.code for error in outcome.errors] == [36068]
+    assert "t_chk_1" in str(outcome.errors[0])
+
+
+def test_texts_in_the_expressions_of_a_mysql_arrive(
+    pair: Pair, target: SQLServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream = pair[0]
+    upstream.execute(
+        _OLDER,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(9), v VARCHAR(20) DEFAULT (concat('ä', '\\\\''')), "
+        "g VARCHAR(40) AS (concat(a, 'ä€\\\\''😀')) STORED, CONSTRAINT c CHECK (a <> 'ä''')) CHARACTER SET utf8mb4"
+        " COLLATE utf8mb4_general_ci",
+        "INSERT INTO d.t (id, a) VALUES (1, 'x')",
+    )
+    cfg = config(upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    for server in (upstream, target):
+        server.execute("INSERT INTO d.t (id, a) VALUES (2, 'xC3xA4')")
+    assert_equal(upstream, target, "d.t")

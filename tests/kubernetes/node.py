@@ -86,7 +86,8 @@ class Node:
     def parts(self) -> Iterator[NodeProgram]:
         """Each part; the next one needs those before it."""
         self._write_files()
-        yield self._part("etcd", self._etcd(), lambda: self._answers("http://127.0.0.1:2379/health"))
+        etcd = [str(programs.etcd()), f"--data-dir={self.dir}/etcd-data"]
+        yield NodeProgram(self.sandbox, "etcd", etcd, lambda: self._answers("http://127.0.0.1:2379/health"))
         yield self._part("kube-apiserver", self._api(), lambda: self._kubectl_works("get", "--raw=/readyz"))
         config = f"--kubeconfig={self.dir}/kubeconfig"
         key, ca = f"{self.dir}/accounts.key", f"{self.dir}/ca.pem"
@@ -103,11 +104,7 @@ class Node:
         yield NodeProgram(self.sandbox, "coredns", dns, lambda: self._answers("http://127.0.0.1:8181/ready"))
 
     def _part(self, name: str, arguments: Sequence[str], ready: Callable[[], bool]) -> NodeProgram:
-        program = binary("etcd") if name == "etcd" else str(self._programs / name)
-        return NodeProgram(self.sandbox, name, [program, *arguments], ready)
-
-    def _etcd(self) -> list[str]:
-        return [f"--data-dir={self.dir}/etcd-data"]
+        return NodeProgram(self.sandbox, name, [str(self._programs / name), *arguments], ready)
 
     def _api(self) -> list[str]:
         account = f"{self.dir}/accounts.key"
@@ -234,6 +231,7 @@ conf_dir = "{self.dir}/network"
 def running_node() -> Iterator[Node]:
     """A node whose parts all run; everything of it ends with the block."""
     programs.coredns()
+    programs.etcd()
     sandbox = Sandbox()
     with ExitStack() as stack:
         stack.callback(sandbox.cleanup)

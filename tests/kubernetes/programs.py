@@ -1,4 +1,4 @@
-"""Kubernetes' programs and CoreDNS, built once per machine from their Go modules."""
+"""Kubernetes' programs, etcd and CoreDNS, built once per machine from their Go modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.process import binary
 
 _HERE = Path(__file__).parent
 _BUILD_SECONDS = 3600.0
-_VERSION = r"^\s*(?:require )?(?:k8s\.io/kubernetes|github\.com/coredns/coredns) (v\S+)"
+_VERSION = r"^\s*(?:require )?(?:k8s\.io/kubernetes|github\.com/coredns/coredns|go\.etcd\.io/etcd/server/v3) (v\S+)"
 #: The one program of `node` has these names.
 _NAMES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
 
@@ -28,6 +28,11 @@ def kubernetes() -> Path:
 def coredns() -> Path:
     """CoreDNS with the plugins of ``dns/main.go``. Raises HarnessError."""
     return _built("dns", "coredns") / "coredns"
+
+
+def etcd() -> Path:
+    """An etcd that Kubernetes can watch with a list at the start. Raises HarnessError."""
+    return _built("etcd", "kubernetes-etcd") / "kubernetes-etcd"
 
 
 def _built(module: str, name: str) -> Path:

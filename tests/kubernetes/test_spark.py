@@ -9,7 +9,8 @@ from tests.containers.workload import Migration
 from tests.harness.process import wait_until
 from tests.kubernetes.deployed import UPSTREAM, Deployed
 
-ROWS = 100_000
+#: Enough for a load that lasts longer than kubectl needs to delete a pod.
+ROWS = 500_000
 
 
 @pytest.mark.timeout(1800)
@@ -18,9 +19,10 @@ def test_killed_executor_pods(deployed: Deployed) -> None:
     migration = Migration(deployed, "onspark", upstream=UPSTREAM, rows=ROWS, loader="/dumps/onspark")
     migration.start()
     server = deployed.server_of(migration.source)
+    wait_until(lambda: bool(deployed.executors(server)), "executors run", LIMIT, step=0.1)
+    lost = deployed.executors(server)[0]
     # In the middle of the load: the target has some rows and not yet all.
     wait_until(lambda: migration.rows_at_target() > 0, "the load has begun", 2 * LIMIT, step=0.02)
-    lost = deployed.executors(server)[0]
     deployed.kill(lost)
     assert migration.rows_at_target() < ROWS, "the pod died in the middle of the load"
     deployed.wait_sync(migration.task)

@@ -27,7 +27,8 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
         raise errors.new(
             Code.ConfigMetaInvalid,
             f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` position to start from",
-            workaround="Give mysql-instances[].meta with binlog-name and binlog-pos (or binlog-gtid), or --start-time.",
+            workaround="In the task file, give mysql-instances[].meta with binlog-name and binlog-pos (for a source "
+            f"with enable-gtid: binlog-gtid); then `dmctl stop-task {cfg.name}` and start-task with the file.",
         )
     place = Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid)
     return place.of_upstream(), None

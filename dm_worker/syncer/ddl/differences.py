@@ -98,6 +98,7 @@ def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iter
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
     yield from _foreign_keys(statement, sides)
+    yield from _checks(statement, sides)
     if not sides.target.alters_like_mysql:
         yield from _partitions(statement, sides)
         yield from _lost_keys(statement, sides)
@@ -218,6 +219,18 @@ def _foreign_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
             f"the statement drops the foreign key {quote(name)}, and the target's table has none of this name; it has "
             f"{', '.join(map(quote, others))}",
             "If one of these keys is the one that was dropped upstream, drop it at the target by hand. Then skip the "
+            "statement, or replace it with its other parts.",
+        )
+
+
+def _checks(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
+    """Servers of different families find different names for them."""
+    name = ddl.missing_check(statement, sides.shown)
+    if name and sides.upstream.flavor != sides.target.flavor:
+        yield Doubt(
+            f"the statement drops the constraint {quote(name)}, and the target's table has none of this name, but "
+            "CHECK constraints with others",
+            "If one of these is the one that was dropped upstream, drop it at the target by hand. Then skip the "
             "statement, or replace it with its other parts.",
         )
 

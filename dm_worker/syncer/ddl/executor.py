@@ -250,8 +250,10 @@ class DDLExecutor:
         """The statement with what it leaves open, where TiDB has other rules than the upstream: names of keys, and what
         TIMESTAMP means. ``shown``: its tables before it. The target's keys have the upstream's names, so they show
         which ones are free. Raises DMError."""
-        if self.target_flavor != "tidb" or record.index >= STRIDE:
+        if record.index >= STRIDE:
             return part  # what an operator gave runs as it is
+        if self.target_flavor != "tidb":
+            return self._with_check_names(part, step, shown) if self.target_flavor == "mariadb" else part
         timestamps = not self.upstream.explicit_timestamp_of(context.query) and ddl.leaves_timestamps_open(part)
         if not timestamps and not ddl.leaves_names_out(part):
             return part
@@ -269,6 +271,19 @@ class DDLExecutor:
         if timestamps:
             part = ddl.with_timestamp_defaults(part, step.parsed, table)
         return ddl.with_key_names(part, ddl.key_names(part, table, step.parsed)) if ddl.leaves_names_out(part) else part
+
+    def _with_check_names(self, part: ddl.DDLStatement, step: DDLStep, shown: ShownTables) -> ddl.DDLStatement:
+        """The statement of a MySQL with its names of CHECK constraints, where MariaDB finds others."""
+        if not ddl.has_checks(part) or (part.kind != "create table" and not shown.texts[0]):
+            return part
+        table = None
+        if part.kind != "create table":
+            try:
+                table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor).body
+            except DMError as exc:
+                log.warning("the target names the checks of a DDL itself", statement=part.sql, error=exc.message)
+                return part
+        return ddl.with_check_names(part, table)
 
     def _rename_foreign_keys(self, step: DDLStep) -> None:
         """Gives a renamed table's foreign keys the names that they have upstream now. TiDB leaves them as they are.

@@ -15,10 +15,17 @@ from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.target_jobs import TargetJob, unfinished_jobs
 from dm_worker.syncer.ddl.target_progress import AskJobs, TargetProgress
-from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
+from dm_worker.syncer.ddl.variables import (
+    NO_FOREIGN_KEY_CHECKS,
+    OPTIONAL,
+    TargetSession,
+    UpstreamSession,
+    settings,
+    sql_mode_text,
+)
 from pkg import errors
 from pkg.binlog.events import QueryEvent
-from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, parse_dialect
+from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, by_copying, parse_dialect
 from pkg.ddl.engines import in_innodb
 from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.target_words import in_target_words
@@ -52,6 +59,7 @@ _SEVERAL_PARTS = (
     "operate same column",
     "operate same index",
     "constraint unique key when altering",
+    "change column constraint (unique key)",
 )
 #: What a server says of a part that needs another one to have run: the column of a key is not there.
 _NO_KEY_COLUMN = 1072
@@ -194,7 +202,10 @@ class DDLSession:
                 self._timestamp_defaults(conn, upstream.explicit_timestamp_of(event))
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
-            for statement in words.statements:
+            statements = words.statements
+            if target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS:
+                statements = tuple(by_copying(statement, dialect) for statement in statements)
+            for statement in statements:
                 with self._progress.during(statement, self._ask):
                     query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")

@@ -8,8 +8,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.errors import Code
-
-_REPLACED = "Check that the upstream's binlog files were not replaced; migrate again if they were."
+from pkg.errors.workarounds import BINLOG_REPLACED
 
 
 class PlanningRange:
@@ -74,7 +73,7 @@ class PlanningRange:
                 Code.SyncerEvent,
                 f"the binlog has no event that ends at {until}, the end of the unfinished batch",
                 scope="upstream",
-                workaround=_REPLACED,
+                workaround=BINLOG_REPLACED,
             )
         return False
 
@@ -87,7 +86,7 @@ class PlanningRange:
                 Code.SyncerEvent,
                 f"the binlog has no transaction that ends at {limit}, the end of the part that is read again",
                 scope="upstream",
-                workaround=_REPLACED,
+                workaround=BINLOG_REPLACED,
             )
         return False
 
@@ -97,5 +96,5 @@ class PlanningRange:
             raise errors.new(
                 Code.SyncerEvent,
                 f"the statement at {position} is inside the unfinished batch, which ends at {self.until}",
-                workaround=_REPLACED,
+                workaround=BINLOG_REPLACED,
             )

@@ -21,6 +21,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
+from pkg.errors.workarounds import BINLOG_REPLACED
 
 
 class XaEventCache:
@@ -157,5 +158,5 @@ class XaReread:
             f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, is not in the "
             f"binlog at {self.start}, where it was prepared; found: {position}",
             scope="upstream",
-            workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
+            workaround=BINLOG_REPLACED,
         )

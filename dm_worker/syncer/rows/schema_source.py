@@ -123,7 +123,7 @@ class SchemaSource:
         return self._present(table_map)
 
     def _left_by_dm(self, name: tuple[str, str], table_map: TableMap) -> TableInfo | None:
-        """What DM left of the table; None for nothing, and for what does not fit these rows. Raises 44007 where a
+        """What DM left of the table; None for nothing, and for what does not fit these rows. Raises 44019 where a
         charset is not certain."""
         found = self._adapted(name, table_map)
         if found is None or not fits(table_map, as_logged(found.table, table_map).columns):

@@ -9,6 +9,7 @@ from dm_worker.syncer.shard_ddl.group import Boundary, Segment
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code
+from pkg.errors.workarounds import BINLOG_REPLACED
 from pkg.mysql.names import TableId, qualified
 
 
@@ -72,6 +73,5 @@ class RereadPass:
                 f"while the rows that {qualified(*self.target)} held back were read again, the statement at "
                 f"{missing} did not appear; found: {found}",
                 scope="upstream",
-                workaround="Check that the upstream's binlog files were not replaced; migrate the tables that merge "
-                f"into {qualified(*self.target)} again if they were.",
+                workaround=BINLOG_REPLACED,
             )

@@ -289,8 +289,8 @@ class SourceGroups:
                 Code.SyncerUnitExecWithNoBlockingDDL,
                 f"the decision on {'; '.join(statements)[:500]} does not match the DDL that {group.name} waits "
                 f"for: {'; '.join(group.ddls[0].statements)[:500]}",
-                workaround="Compare both with shard-ddl-lock and query-status, and remove the stale lock with "
-                "force-remove.",
+                workaround="Compare both with `dmctl shard-ddl-lock` and query-status, and remove the outdated lock: "
+                "`dmctl shard-ddl-lock unlock LOCK-ID --force-remove`.",
             )
         if self._settling is not None or self.reread is not None:
             self._put_off[target] = None

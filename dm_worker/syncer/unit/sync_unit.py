@@ -20,6 +20,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import DEFECT
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -103,7 +104,9 @@ class SyncUnit:
                 return UnitOutcome(errors=[exc])
         except Exception as exc:  # noqa: BLE001 - an operator must see every error
             log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
-            return UnitOutcome(errors=[errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc)])
+            return UnitOutcome(
+                errors=[errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc, workaround=DEFECT)]
+            )
         finally:
             run.close()
         return UnitOutcome(canceled=True)

@@ -23,7 +23,11 @@ def test_a_grpc_error_is_told_and_ends_with_one(dmctl: RunDmctl, fake: CannedMas
 
 def test_an_unavailable_master_is_tried_once_more(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.UNAVAILABLE
-    assert dmctl("list-member")[0] == 1
+    code, _, err = dmctl("list-member")
+    assert code == 1
+    assert "desc = told to fail" in err
+    # What plain text on a port with TLS looks like.
+    assert "--ssl-ca" in err
     assert len(fake.requests) == 2
 
 

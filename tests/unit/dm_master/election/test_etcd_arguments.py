@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import Member
 from pkg.settings.connections import SecurityConfig
+from tests.harness.certificates import Authority
+from tests.harness.cluster import environment, program
+from tests.harness.process import free_port
 
 
 def master(folder: Path, security: SecurityConfig | None = None) -> MasterConfig:
@@ -70,6 +74,22 @@ def test_several_allowed_names_are_refused_rather_than_ignored(tmp_path: Path) -
     with pytest.raises(DMError) as caught:
         etcd_arguments(master(tmp_path, security), "", "new")
     assert caught.value.kind is Code.MasterTLSConfigNotValid
+
+
+def test_a_master_ends_as_for_a_wrong_flag_then(tmp_path: Path) -> None:
+    tls = Authority(tmp_path).issue("a")
+    argv = ("--name=m1", f"--data-dir={tmp_path / 'data'}", f"--master-addr=127.0.0.1:{free_port()}")
+    keys = (f"--ssl-ca={tls.ssl_ca}", f"--ssl-cert={tls.ssl_cert}", f"--ssl-key={tls.ssl_key}", "--cert-allowed-cn=a,b")
+    done = subprocess.run(
+        program("dm_master.cli", *argv, *keys),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    # Nothing that runs the program starts it again with the same settings.
+    assert (done.returncode, "code=38051" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_joining_member_starts_with_the_cluster_as_it_is() -> None:

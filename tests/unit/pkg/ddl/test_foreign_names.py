@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.ddl import key_names, missing_foreign_key, parse, renamed_with_table, split_alter, with_key_names
+from pkg.ddl import (
+    Dialect,
+    by_copying,
+    key_names,
+    missing_foreign_key,
+    parse,
+    renamed_with_table,
+    split_alter,
+    with_key_names,
+)
 
 _REF = "REFERENCES d.p (id)"
 #: As TiDB shows it.
@@ -55,6 +64,25 @@ def test_a_number_that_the_statement_drops_is_not_given_again_also_when_it_was_d
     behind = _SHOWN.replace("t_ibfk_10", "other")
     part = split_alter(parse(whole))[1].sql
     assert _named(part, behind, whole=whole).endswith(f"ADD FOREIGN KEY `t_ibfk_11` (a) {_REF}")
+
+
+@pytest.mark.parametrize(
+    ("parts", "copied"),
+    [
+        (f"ADD b INT, ADD FOREIGN KEY (b) {_REF}", True),
+        (f"ADD b INT {_REF}", True),
+        (f"ADD (b INT, FOREIGN KEY (b) {_REF})", True),
+        # What MariaDB names rightly, what has a name, and what says itself how it runs.
+        (f"ADD FOREIGN KEY (b) {_REF}", False),
+        (f"ADD FOREIGN KEY (b) {_REF}, ADD KEY (b)", False),
+        (f"ADD b INT, ADD CONSTRAINT c FOREIGN KEY (b) {_REF}", False),
+        (f"ADD b INT, ADD FOREIGN KEY (b) {_REF}, ALGORITHM=COPY", False),
+        ("ADD b INT, ADD c INT", False),
+    ],
+)
+def test_keys_without_a_name_come_to_mariadb_by_a_copy_of_the_table(parts: str, copied: bool) -> None:
+    sql = f"ALTER TABLE d.t {parts}"
+    assert by_copying(sql, Dialect.of("", "mariadb")) == (f"{sql}, ALGORITHM=COPY" if copied else sql)
 
 
 def test_references_of_columns_count_where_they_make_a_key() -> None:

@@ -46,10 +46,12 @@ def texts(sql: str, flavor: str = "mysql") -> list[str]:
             "CHANGE COLUMN IF EXISTS a z BIGINT UNIQUE COMMENT 'x, y' AFTER n, ADD n INT FIRST",
             [
                 "RENAME COLUMN `a` TO `z`",
-                "MODIFY COLUMN `z` BIGINT UNIQUE COMMENT 'x, y' AFTER n",
+                "MODIFY COLUMN `z` BIGINT  COMMENT 'x, y' AFTER n",
                 "ADD n INT FIRST",
+                "ADD UNIQUE (`z`)",
             ],
         ),
+        ("CHANGE a a INT UNIQUE COMMENT 'c'", ["CHANGE a a INT  COMMENT 'c'", "ADD UNIQUE (`a`)"]),
         ("ALTER a SET DEFAULT 5, CHANGE a z INT", ["CHANGE a z INT", "ALTER COLUMN `z` SET DEFAULT 5"]),
         (
             "ADD n VARCHAR(9), CONVERT TO CHARACTER SET utf8mb4, DROP FOREIGN KEY f, COMMENT 'c'",

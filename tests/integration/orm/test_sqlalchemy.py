@@ -1,0 +1,67 @@
+"""Hazard: a migration that Alembic generates, forth or back, stops a task or arrives as another structure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dm_worker.engine.engine import SparkEngine
+from tests.harness.cluster import ROOT
+from tests.harness.full_copy import config, dump, load
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+_SCHEMA = "CREATE DATABASE shop CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+_TABLES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'shop' ORDER BY 1"
+_COLUMNS = (
+    "SELECT TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, IS_NULLABLE, DATA_TYPE = 'enum' OR DATA_TYPE = 'set',"
+    " CHARACTER_MAXIMUM_LENGTH, NUMERIC_SCALE, DATETIME_PRECISION, COLUMN_COMMENT FROM information_schema.COLUMNS"
+    " WHERE TABLE_SCHEMA = 'shop' AND DATA_TYPE NOT IN ('json', 'longtext')"
+)
+_KEYS = (
+    "SELECT TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE, SUB_PART FROM information_schema.STATISTICS"
+    " WHERE TABLE_SCHEMA = 'shop'"
+)
+
+
+def _store(server: SQLServer, *arguments: str) -> None:
+    command = [sys.executable, "-m", "tests.integration.orm.store", str(server.port), *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-5000:]
+
+
+def _assert_alike(upstream: SQLServer, target: SQLServer, after: object) -> None:
+    tables = [name for (name,) in upstream.execute(_TABLES)]
+    assert [name for (name,) in target.execute(_TABLES)] == tables, after
+    for query in (_COLUMNS, _KEYS):
+        assert set(target.execute(query)) == set(upstream.execute(query)), after
+    assert_equal(upstream, target, *(f"shop.`{name}`" for name in tables))
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+@pytest.mark.target_with("MariaDB's words")
+def test_alembic_migrates_forth_and_back_while_it_is_replicated(
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    target: SQLServer,
+    spark: SparkEngine,
+    flavor: str,
+    tmp_path: Path,
+) -> None:
+    upstream: SQLServer = {"mariadb": mariadb_upstream, "mysql": mysql_upstream}[flavor]
+    for server in (upstream, target):
+        server.execute(_SCHEMA)
+    with running(subtask(upstream, target), spark) as run:
+        for command in (("1",), ("sell", "1"), ("2",), ("sell", "2"), ("1",)):
+            _store(upstream, *command)
+            run.wait_synced(upstream)
+            _assert_alike(upstream, target, command)
+    target.wipe()
+    cfg = config(upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    _assert_alike(upstream, target, "a full copy")
