@@ -17,6 +17,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions, shown_foreign_keys
 from pkg.mysql.introspect import list_all_tables, server_info
+from pkg.mysql.names import TableId
 from pkg.process.log import get_logger
 from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting, find_problems
 
@@ -73,6 +74,8 @@ class ServersKeys:
         self._rules = rules
         self._upstream = ServerLookup(cfg.from_, "upstream", should_stop)
         self._target = ServerLookup(cfg.to, "downstream", should_stop)
+        #: The migrated tables that the upstream had when it was asked before.
+        self._listed: frozenset[TableId] = frozenset()
         #: Whether the upstream's binlog has what its foreign keys do, as it was when they were last looked at.
         self.logged_upstream = False
 
@@ -92,7 +95,11 @@ class ServersKeys:
             return []
         tables = [(schema, name) for schema, names in self._upstream.ask(list_all_tables).items() for name in names]
         migrated = {name: self._rules.route(*name) for name in tables if self._rules.takes_rows(*name)}
-        upstream = self._upstream.ask(lambda conn: shown_foreign_keys(conn, migrated))
+        # A dropped table leaves the list before its DROP is in the binlog, and its name is locked until then. Asking
+        # for it waits for that, and the binlog's end, which is asked for next, is behind the DROP.
+        dropped = sorted(self._listed - migrated.keys())
+        self._listed = frozenset(migrated)
+        upstream = self._upstream.ask(lambda conn: shown_foreign_keys(conn, (*migrated, *dropped)))
         target = self._target.ask(fetch_foreign_keys)
         if not any(key.acts for key in (*upstream, *target)):
             return []
