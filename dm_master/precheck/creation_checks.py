@@ -251,6 +251,8 @@ def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[C
         text, answer = trial.ask(plain)
     if answer.taken and not trial.creates and trial.family == "mysql":
         answer = creation_trial.whole_value_key(creation.info)
+    if answer.taken and trial.family == "tidb":
+        findings += creation_trial.null_counters(creation.subject, creation.target, creation.info)
     if not answer.taken:
         known = sorted(trial.collations.known)
         findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, known))

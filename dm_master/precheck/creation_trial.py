@@ -219,6 +219,21 @@ def changed(found: Iterable[tuple[TableId, TrialAnswer]]) -> list[CheckFinding]:
     ]
 
 
+def null_counters(subject: str, target: TableId, info: TableInfo | None) -> list[CheckFinding]:
+    """Failures for columns whose NULLs TiDB numbers without an error."""
+    columns = () if info is None else info.columns
+    return [
+        fail(
+            f"TiDB gives numbers to NULLs in AUTO_INCREMENT columns, and the column {column.name} for "
+            f"{qualified(*target)} may be NULL",
+            f"{BY_HAND} Leave out AUTO_INCREMENT there.",
+            subject=subject,
+        )
+        for column in columns
+        if column.auto_increment and column.nullable
+    ]
+
+
 def bytes_as_defaults(tables: Iterable[tuple[str, str]]) -> list[CheckFinding]:
     """A warning about defaults that TiDB does not keep. ``tables``: subject and definition."""
     found = [subject for subject, create in tables if _BYTES_AS_DEFAULT.search(create)]

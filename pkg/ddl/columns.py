@@ -235,7 +235,8 @@ def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
         default_value(cursor)
         return replace(column, on_update=True)
     if cursor.accept("AUTO_INCREMENT"):
-        return replace(column, auto_increment=True)
+        # Only a NULL behind it counts.
+        return replace(column, auto_increment=True, nullable=False)
     return None
 
 

@@ -18,6 +18,7 @@ class TargetValues:
     """``text_by_bytes``: a literal may be bytes in any charset (``_latin1 x'E4'``); otherwise text is sent in UTF-8.
     ``negative_zero``: FLOAT and DOUBLE columns keep it.
     ``compares_wide_sets``: a SET of 64 members may be compared with a number.
+    ``keeps_null_counters``: NULL in an AUTO_INCREMENT column stays NULL.
     ``folds_names``: names that differ in case alone are one table's.
     ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE takes the new value of a BIT column of more than 56 bits by VALUES().
     """
@@ -26,6 +27,7 @@ class TargetValues:
     negative_zero: bool = True
     compares_wide_sets: bool = True
     upserts_wide_bits: bool = True
+    keeps_null_counters: bool = True
     folds_names: bool = False
 
 
@@ -37,13 +39,14 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
     # TiDB keeps latin1 as UTF-8, and knows few charsets beside.
     ((converted,),) = query(conn, f"SELECT HEX(CONVERT(_latin1 x'{_LATIN1_CHARACTER}' USING utf8mb4))")
     # TiDB stores 0 for -0e0, which is another value in a condition; it compares a SET as a signed number, and fails
-    # with "overflows bigint"; VALUES() of a BIT has its bytes reversed.
+    # with "overflows bigint"; VALUES() of a BIT has its bytes reversed; NULL in an AUTO_INCREMENT column is numbered.
     exact = server_info(conn).flavor != "tidb"
     return TargetValues(
         str(converted) == _IN_UTF8,
         negative_zero=exact,
         compares_wide_sets=exact,
         upserts_wide_bits=exact,
+        keeps_null_counters=exact,
         folds_names=folds_names(conn),
     )
 

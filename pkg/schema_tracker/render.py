@@ -40,10 +40,12 @@ def _column(column: Column) -> str:
     if column.generated:
         words.append(f"GENERATED ALWAYS AS (NULL) {column.generated}")
         return " ".join(words if column.nullable else [*words, "NOT NULL"])
-    words.append("NULL" if column.nullable else "NOT NULL")
+    if not column.auto_increment:
+        words.append("NULL" if column.nullable else "NOT NULL")
     if column.default is not None:
         words.append(f"DEFAULT {_default(column.default)}")
-    words += ["AUTO_INCREMENT"] * column.auto_increment
+    if column.auto_increment:
+        words.append("AUTO_INCREMENT NULL" if column.nullable else "NOT NULL AUTO_INCREMENT")
     words += ["INVISIBLE"] * column.invisible
     return " ".join(words)
 

@@ -61,7 +61,7 @@ def resolve_column(definition: ColumnDef, inherited: Charset, server: ServerDefa
     if nullable is None:
         # Without explicit_defaults_for_timestamp the first meaning of TIMESTAMP is NOT NULL.
         nullable = resolved.type_name != "timestamp" or server.explicit_timestamp
-    if serial or definition.auto_increment or definition.primary:
+    if serial or definition.primary:
         nullable = False
     return Column(
         name=definition.name,

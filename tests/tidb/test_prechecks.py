@@ -23,6 +23,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "places": ("(id INT PRIMARY KEY, p POINT NOT NULL)", "`p` point"),
     "texts": ("(id INT PRIMARY KEY, t TEXT DEFAULT 'x')", "'t' can't have a default"),
     "functions": ("(id INT PRIMARY KEY, t VARCHAR(9) DEFAULT CONCAT('a','b'))", "column 't'"),
+    "counter": (
+        "(id INT PRIMARY KEY, n INT AUTO_INCREMENT NULL, KEY (n))",
+        "numbers to NULLs in AUTO_INCREMENT columns",
+    ),
     "hashes": ("(id INT PRIMARY KEY, t TEXT, UNIQUE KEY h (t) USING HASH)", "1170"),
 }
 #: The same, for what passes with a warning, or without one.

@@ -58,15 +58,15 @@ def build(
     family: Family | None = None,
     rules: TableRules = NO_RULES,
 ) -> TablePlan:
-    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, and as
-    :class:`RowShape`.
+    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream or numbers
+    its NULLs, and as :class:`RowShape`.
 
     ``incomparable`` are columns (lower-case names) that don't count for the placement, because for some upstream table
     of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
     keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules, options.values)
-    columns = _WrittenColumns.of(upstream, target, shape)
+    columns = _WrittenColumns.of(upstream, target, shape, options.values)
     key = common_key(upstream, target, shape)
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
@@ -112,8 +112,10 @@ class _WrittenColumns:
     compared: Sequence[tuple[Column, Column]]
 
     @classmethod
-    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape) -> _WrittenColumns:
-        """Raises 36027 when the target lacks a column of the upstream."""
+    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, values: TargetValues) -> _WrittenColumns:
+        """Raises 36027 when the target lacks a column of the upstream, or numbers its NULLs."""
+        if not values.keeps_null_counters:
+            _ensure_nulls_stay(upstream, target)
         there = _written(upstream, target, shape)
         numbers = tuple(shape.index_of(column.name) for column in there)
         pairs = [(shape.columns[i], column) for i, column in zip(numbers, there, strict=True)]
@@ -305,6 +307,23 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
             written.append(there)
     found = (target.column(name) for name in shape.extracted)
     return (*written, *(column for column in found if column is not None))
+
+
+def _ensure_nulls_stay(upstream: TableInfo, target: TableInfo) -> None:
+    """Raises 36027 for a column whose NULLs the target would number, without an error."""
+    for column in upstream.columns:
+        there = target.column(column.name)
+        if column.nullable and there is not None and there.auto_increment:
+            raise errors.new(
+                Code.SyncerUnitDMLColumnNotMatch,
+                f"the column {quote(column.name)} of {qualified(upstream.schema, upstream.name)} may be NULL, and the "
+                f"target gives numbers to NULLs in its AUTO_INCREMENT column of "
+                f"{qualified(target.schema, target.name)}",
+                scope="downstream",
+                workaround="Take AUTO_INCREMENT from the target's column, then resume the task. In TiDB: `SET SESSION "
+                f"tidb_allow_remove_auto_inc = ON; ALTER TABLE {qualified(target.schema, target.name)} MODIFY "
+                f"{quote(column.name)} {column.column_type} NULL;`.",
+            )
 
 
 def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index | None:

@@ -10,10 +10,10 @@ from pkg.mysql.shown_counters import with_nullable_counters
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("`n``m` int(11) AUTO_INCREMENT,", "`n``m` int(11) NULL AUTO_INCREMENT,"),
-        ("`n` bigint unsigned AUTO_INCREMENT COMMENT 'x'", "`n` bigint unsigned NULL AUTO_INCREMENT COMMENT 'x'"),
-        ("`n` int(3) unsigned zerofill AUTO_INCREMENT", "`n` int(3) unsigned zerofill NULL AUTO_INCREMENT"),
-        ("`n` int /*!80023 INVISIBLE */ AUTO_INCREMENT", "`n` int NULL /*!80023 INVISIBLE */ AUTO_INCREMENT"),
+        ("`n``m` int(11) AUTO_INCREMENT,", "`n``m` int(11) AUTO_INCREMENT NULL,"),
+        ("`n` bigint unsigned AUTO_INCREMENT COMMENT 'x'", "`n` bigint unsigned AUTO_INCREMENT NULL COMMENT 'x'"),
+        ("`n` int(3) unsigned zerofill AUTO_INCREMENT", "`n` int(3) unsigned zerofill AUTO_INCREMENT NULL"),
+        ("`n` int /*!80023 INVISIBLE */ AUTO_INCREMENT", "`n` int /*!80023 INVISIBLE */ AUTO_INCREMENT NULL"),
         ("`n` int(11) NOT NULL AUTO_INCREMENT", ""),
         ("`n` int(11) DEFAULT NULL COMMENT ' AUTO_INCREMENT'", ""),
         ("KEY `n` (`n`)\n) ENGINE=InnoDB AUTO_INCREMENT=4", ""),

@@ -22,6 +22,7 @@ from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
+from pkg.mysql.target_values import TargetValues
 
 ID = Column("id", "int", "int(11)", nullable=False)
 V = Column("v", "varchar", "varchar(9)", charset="latin1", collation="latin1_swedish_ci")
@@ -52,6 +53,21 @@ KEYED = table(ID, V, N, keys=(index("id"),))
 def test_integer_primary_key_spreads() -> None:
     made = plan(KEYED)
     assert (made.mode, made.spread, made.key, made.rewrite_existing) == (COMPACT, True, (0,), False)
+
+
+def test_a_target_that_numbers_nulls_is_refused() -> None:
+    counter = Column("n", "int", "int(11)", auto_increment=True)
+    numbers = PlanOptions(values=TargetValues(keeps_null_counters=False))
+    nullable = table(ID, counter)
+    with pytest.raises(DMError, match="36027") as caught:
+        build(1, 0, b"", table(ID, N), nullable, numbers)
+    assert "MODIFY `n` int(11) NULL" in caught.value.workaround
+    for upstream, target, options in (
+        (nullable, nullable, PlanOptions()),
+        (nullable, table(ID, N), numbers),
+        (table(ID, replace(counter, nullable=False)), nullable, numbers),
+    ):
+        assert build(1, 0, b"", upstream, target, options).write_names == ("id", "n")
 
 
 def test_a_text_key_is_not_spread_by_a_collation_that_the_target_does_not_tell() -> None:
