@@ -5,6 +5,7 @@ What a family cannot do at all stays in the text: its server refuses it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,6 +67,8 @@ _IN_MARIADB: _Instead = {
     "drop check": "CONSTRAINT",
     **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced"), ""),
 }
+#: The name that MariaDB finds for a check, in every table anew: MySQL takes a name once in a schema (3822).
+_FOUND_NAME = re.compile(r"CONSTRAINT\s+`?CONSTRAINT_\d+`?\s+(?=CHECK\b)", re.IGNORECASE)
 #: Before a text: its charset. MariaDB forgets to escape such a text when it keeps it in an expression.
 _INTRODUCERS = frozenset({"_utf8mb4", "_utf8mb3", "_utf8"})
 #: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
@@ -162,6 +165,9 @@ def in_target_words(
             continue  # it drops no index that may be missing
         elif mark.what == "current time" and family == "mysql":
             instead = sql[mark.start + 1 : mark.end - 1]  # without the parentheses
+        elif mark.what == "table check" and (dialect.flavor, family) == ("mariadb", "mysql"):
+            name = _FOUND_NAME.match(sql, mark.start)
+            edits += [(name.start(), name.end(), "")] if name else []
         elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
             instead = ""  # refused there, where one of a new column is passed over
         if instead != _AS_IT_IS:

@@ -15,7 +15,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MySQLServer, SQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -289,6 +289,25 @@ def test_a_check_that_the_target_calls_otherwise_stops_the_task(
         outcome = run.wait_ended()
     assert [error.code for error in outcome.errors] == [36068]
     assert "t_chk_1" in str(outcome.errors[0])
+
+
+def test_checks_that_a_mariadb_has_named_are_copied(
+    pair: Pair, mariadb_upstream: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    """It calls the first one of each table CONSTRAINT_1, and MySQL takes a name once in a schema."""
+    target = pair[1]
+    mariadb_upstream.execute(
+        _OLDER,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, CHECK (id > 0))",
+        "CREATE TABLE d.u (id INT PRIMARY KEY, CHECK (id > 1))",
+        "INSERT INTO d.t VALUES (1)",
+        "INSERT INTO d.u VALUES (2)",
+    )
+    cfg = config(mariadb_upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    assert set(target.execute(_CHECKS)) == {("t_chk_1",), ("u_chk_1",)}
+    assert_equal(mariadb_upstream, target, "d.t", "d.u")
 
 
 def test_texts_in_the_expressions_of_a_mysql_arrive(

@@ -121,6 +121,10 @@ def test_the_own_family_gets_the_text() -> None:
                 "NOW(6), c VARCHAR(30) DEFAULT (now()), e DATETIME(3) DEFAULT (now()))"
             ],
         ),
+        (
+            "CREATE TABLE d.t (a INT CHECK (a>0), CONSTRAINT `CONSTRAINT_1` CHECK (a < 9), CONSTRAINT c CHECK (a > 1))",
+            ["CREATE TABLE d.t (a INT CHECK (a>0), CHECK (a < 9), CONSTRAINT c CHECK (a > 1))"],
+        ),
         ("ALTER TABLE d.t ALTER a SET DEFAULT UUID()", ["ALTER TABLE d.t ALTER a SET DEFAULT (UUID())"]),
         ("ALTER TABLE d.t DROP CONSTRAINT IF EXISTS u", ["ALTER TABLE d.t DROP INDEX u"]),
         ("CREATE INDEX IF NOT EXISTS i ON d.t (a) WAIT 1", ["CREATE INDEX i ON d.t (a)"]),
