@@ -156,10 +156,6 @@ _HINTS = {
 }
 
 
-#: For what the server says by itself.
-_CORRECT = "Correct what the message names on the {scope} server (a privilege, a limit, a structure); then resume."
-
-
 class NameCursor(pymysql.cursors.Cursor):
     """In statements with arguments, a ``%`` in a quoted name is part of the name: tasks and schemas may have one."""
 
@@ -288,7 +284,7 @@ def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: st
         hint = "The connection is opened again automatically. If it keeps failing, check the server and the network."
     else:
         name, what = Code.DBExecuteFailed, f"the {scope} refused a statement{where}{shown}"
-        hint = _HINTS.get(error_number(exc), "" if is_retryable(exc) else _CORRECT.format(scope=scope))
+        hint = _HINTS.get(error_number(exc), "")
     return errors.new(
         name,
         f"{what}: {error_text(exc)}",
