@@ -33,8 +33,8 @@ _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
 #: The largest dummy event; a larger hole gets several.
 LARGEST_DUMMY = 16 << 20
 _ANEW = (
-    "The upstream was reset, or another server answers under its name. Check the source's host. If it is correct, "
-    f"{FETCH_RELAY_AGAIN[0].lower()}{FETCH_RELAY_AGAIN[1:]} Otherwise copy the tables again: {COPY_AGAIN}."
+    "The upstream was reset, or another server answers under its name. Check the source's host, and correct it if it "
+    f"is wrong. {FETCH_RELAY_AGAIN} Otherwise copy the tables again: {COPY_AGAIN}."
 )
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.cluster import ROOT
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.targets import TARGET
+from tests.integration.orm import application
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _COLLATIONS = {"mariadb": "utf8mb4_general_ci", "mysql": "utf8mb4_0900_ai_ci"}
@@ -20,12 +16,6 @@ _KEYS = (
     "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE"
     " WHERE TABLE_SCHEMA = 'shop'"
 )
-
-
-def _django(server: SQLServer, *arguments: str) -> None:
-    command = [sys.executable, "-m", "tests.integration.orm.shop", str(server.port), *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-5000:]
 
 
 @pytest.mark.parametrize("flavor", [pytest.param("mariadb", marks=pytest.mark.target_with("MariaDB's words")), "mysql"])
@@ -47,7 +37,7 @@ def test_django_migrates_forth_and_back_while_it_is_replicated(
             ("migrate", "shop", back),
             ("migrate", "admin", "zero"),
         ):
-            _django(upstream, *command)
+            application.run("shop", upstream, *command)
             run.wait_synced(upstream)
             tables = [name for (name,) in upstream.execute(_TABLES)]
             assert [name for (name,) in target.execute(_TABLES)] == tables, command

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.cluster import ROOT
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.orm import application
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _SCHEMA = "CREATE DATABASE shop CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
@@ -26,12 +23,6 @@ _KEYS = (
     "SELECT TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE, SUB_PART FROM information_schema.STATISTICS"
     " WHERE TABLE_SCHEMA = 'shop'"
 )
-
-
-def _store(server: SQLServer, *arguments: str) -> None:
-    command = [sys.executable, "-m", "tests.integration.orm.store", str(server.port), *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-5000:]
 
 
 def _assert_alike(upstream: SQLServer, target: SQLServer, after: object) -> None:
@@ -57,7 +48,7 @@ def test_alembic_migrates_forth_and_back_while_it_is_replicated(
         server.execute(_SCHEMA)
     with running(subtask(upstream, target), spark) as run:
         for command in (("1",), ("sell", "1"), ("2",), ("sell", "2"), ("1",)):
-            _store(upstream, *command)
+            application.run("store", upstream, *command)
             run.wait_synced(upstream)
             _assert_alike(upstream, target, command)
     target.wipe()
