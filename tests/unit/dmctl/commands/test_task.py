@@ -121,6 +121,7 @@ def test_operating_a_source_touches_each_of_its_tasks(dmctl: RunDmctl, fake: Can
     [
         ("name: [\n", "task.yaml:2:1: not valid YAML"),
         ("is-sharding: true\nshard-mode: optimistic\n", "please use `shard-mode` only."),
+        ("is-sharding: false\nshard-mode: pessimistic\n", "please use `shard-mode` only."),
     ],
 )
 def test_a_task_file_with_a_visible_mistake_is_not_sent(
