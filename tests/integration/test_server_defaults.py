@@ -43,7 +43,8 @@ def servers(request: pytest.FixtureRequest) -> Iterator[tuple[SQLServer, SQLServ
     with up(upstream, target):
         upstream.execute(
             "CREATE DATABASE shop",
-            r"CREATE TABLE shop.`order` (id INT PRIMARY KEY, c CHAR(10), `key` VARCHAR(20) DEFAULT 'a\'b', UNIQUE (`key`))",
+            "CREATE TABLE shop.`order` (id INT PRIMARY KEY, c CHAR(10),"
+            r" `key` VARCHAR(20) DEFAULT 'a\'b', UNIQUE (`key`))",
             "INSERT INTO shop.`order` VALUES " + ", ".join(rf"({i}, '{i}\\', 'k{i}')" for i in range(10)),
         )
         for server in (upstream, target):
