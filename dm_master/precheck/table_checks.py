@@ -18,6 +18,7 @@ from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column, TableInfo
+from pkg.rules import value_loss
 from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
 from pkg.rules.online_tables import OnlineTables, TableKind
@@ -97,7 +98,8 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
             if there is not None or subtask.task_mode != "incremental":
                 findings += check_merge_rules(shard, there, certain=certain)
             if there is not None:
-                findings += compare_with_target(shard, there, certain=certain)
+                lossy = subtask.lossy_conversions == value_loss.ALLOW
+                findings += compare_with_target(shard, there, certain=certain, lossy=lossy)
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
     return findings
@@ -157,8 +159,11 @@ def check_table(shard: RoutedTable) -> list[CheckFinding]:
     return findings
 
 
-def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[CheckFinding]:
-    """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. Pure."""
+def compare_with_target(
+    shard: RoutedTable, there: TableInfo, *, certain: bool = True, lossy: bool = False
+) -> list[CheckFinding]:
+    """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. ``lossy``: the
+    task lets the target change values. Pure."""
     findings: list[CheckFinding] = []
     problem = fail if certain else warn
     other = f"target `{there.schema}`.`{there.name}`"
@@ -188,7 +193,30 @@ def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool =
                 other=other,
             )
         )
+    findings += _check_losses(shard, there, other, certain=certain, lossy=lossy)
     findings += _compare_details(shard, there, other)
+    return findings
+
+
+def _check_losses(
+    shard: RoutedTable, there: TableInfo, other: str, *, certain: bool, lossy: bool
+) -> list[CheckFinding]:
+    """Columns whose values the target changes: where it may, the task stops at such a value."""
+    losses = [
+        loss
+        for loss in value_loss.table_losses(shard.info, there, allowed=lossy)
+        if loss.column.lower() not in shard.mapped_columns
+    ]
+    findings = []
+    for loss in losses:
+        if loss.every:
+            how, what = (fail if certain else warn), "the target does not keep the column's values"
+        elif loss.kind:
+            how, what = warn, "the task stops at a value that the target would change"
+        else:
+            how, what = warn, "the task stops at a NULL, which the target would fill in"
+        advice = value_loss.way_out((there.schema, there.name), loss)
+        findings.append(how(f"{what}: {value_loss.describe(loss)}", advice, subject=str(shard), other=other))
     return findings
 
 

@@ -64,6 +64,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         case_sensitive=task.case_sensitive or source.case_sensitive,
         collation_compatible=task.collation_compatible,
         target_collations=task.target_collations,
+        lossy_conversions=task.lossy_conversions,
         online_ddl=task.online_ddl,
         shadow_table_rules=task.shadow_table_rules,
         trash_table_rules=task.trash_table_rules,

@@ -54,6 +54,7 @@ from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.table_router import TableRouter
+from pkg.rules.value_loss import ALLOW
 
 log = get_logger("loader")
 
@@ -246,7 +247,9 @@ class LoadUnit:
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
         try:
             rules = self._rules.compile(self._dir, listing, functools.partial(fetch_table_info, conn))
-            files = [replace(file, rules=rules.get((file.schema, file.table))) for file in files]
+            structures = {(file.schema, file.table): file.name for file in listing.tables}
+            tables = [(file, (file.schema, file.table)) for file in files]
+            files = [replace(f, rules=rules.get(name), structure=structures.get(name, "")) for f, name in tables]
             sizes = {file.name: file.size for file in files}
             if not self._control.begin():
                 return None
@@ -305,6 +308,8 @@ class LoadUnit:
             str(self._dir.absolute()),
             self.transaction_bytes,
             self.retry_seconds,
+            self._cfg.flavor,
+            self._cfg.lossy_conversions == ALLOW,
         )
         reports = self._collect(spec, shares)
         failures = [report.error for report in reports if report.error is not None]

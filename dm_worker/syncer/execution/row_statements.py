@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.row_matching import around
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.wire import Command
 
@@ -241,14 +241,6 @@ def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
     return b",".join([literals[plan.write.index(i)] for i in plan.key if i in plan.write])
 
 
-_LITERAL = re.compile(rb"(?:'(?:[^'\\]|\\.)*'|\([^()']*\)|[^,'()])+", re.DOTALL)
-
-
-def split_tuple(row: bytes) -> list[bytes]:
-    """The literals of an SQL tuple such as ``(1,'a,b',NULL)``."""
-    return _LITERAL.findall(row[1:-1])
-
-
 def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, bytes]:
     """What stands before and after the rows."""
     if kind == DELETE_KEYS:
@@ -260,8 +252,8 @@ def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, byte
     head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
     if kind == INSERT_ROWS or replace:
         return head, b""
-    known = {name.lower() for name in plan.key_names}
-    changed = [name for name in plan.write_names if name.lower() not in known] or list(plan.write_names)
+    left_out = {name.lower() for name in plan.key_names} - set(plan.filled)
+    changed = [name for name in plan.write_names if name.lower() not in left_out] or list(plan.write_names)
     if form.alias:
         update = ",".join(f"{quote(name)}={_ALIAS}.{quote(name)}" for name in changed)
         return head, f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()

@@ -24,6 +24,8 @@ from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
+from pkg.rules import value_loss
+from pkg.rules.value_loss import ColumnLoss
 
 #: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
 _REFERABLE = frozenset(
@@ -39,11 +41,12 @@ _BITS = re.compile(r"[^0-9]")
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """``compact`` as the task asks. ``charsets``: what is known of the target's collations; ``values``: how it takes
-    values."""
+    values. ``lossy``: the target may change values that its columns do not keep."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
     values: TargetValues = EXACT_VALUES
+    lossy: bool = False
 
 
 def build(
@@ -58,8 +61,8 @@ def build(
     family: Family | None = None,
     rules: TableRules = NO_RULES,
 ) -> TablePlan:
-    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream or numbers
-    its NULLs, and as :class:`RowShape`.
+    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, numbers
+    its NULLs, or keeps no value of it, and as :class:`RowShape`.
 
     ``incomparable`` are columns (lower-case names) that don't count for the placement, because for some upstream table
     of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
@@ -93,6 +96,8 @@ def build(
         referenced=_referenced(target, family, shape),
         derived=shape.derived,
         filter=rules.filter,
+        filled=_filled_keys(target, key),
+        checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
     )
     plan = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
@@ -125,6 +130,35 @@ class _WrittenColumns:
     def upserts(self, values: TargetValues) -> bool:
         """Whether the target takes their values by VALUES()."""
         return values.upserts_wide_bits or not any(map(_is_wide_bits, self.there))
+
+
+def _filled_keys(target: TableInfo, key: Index | None) -> tuple[str, ...]:
+    """The key columns to which a server may give the current time when their row is updated: ON UPDATE, which older
+    servers also give to a TIMESTAMP that is declared without it."""
+    columns = [target.column(name) for name in key.columns] if key is not None else []
+    return tuple(c.name.lower() for c in columns if c is not None and c.type_name in ("timestamp", "datetime"))
+
+
+def _checks(
+    upstream: TableInfo, target: TableInfo, shape: RowShape, written: Sequence[int], *, lossy: bool
+) -> tuple[tuple[int, ColumnLoss], ...]:
+    """The literals that the target may store as other values. Raises 36027 for a column where none is safe."""
+    found = []
+    for loss in value_loss.table_losses(upstream, target, allowed=lossy):
+        number = shape.index_of(loss.column)
+        if number >= len(upstream.columns):
+            continue  # A mapped value is of the task's making, and its rule was compared with the target.
+        if loss.every:
+            raise errors.new(
+                Code.SyncerUnitDMLColumnNotMatch,
+                f"{qualified(target.schema, target.name)} does not keep values of "
+                f"{qualified(upstream.schema, upstream.name)}: {value_loss.describe(loss)}",
+                scope="downstream",
+                workaround=value_loss.way_out((target.schema, target.name), loss),
+            )
+        if number in written:
+            found.append((number, loss))
+    return tuple(found)
 
 
 def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo, values: TargetValues) -> TablePlan:

@@ -14,6 +14,7 @@ from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_matching import DigestForm, MatchExpression
 from pkg.binlog.derived_literals import Derived
 from pkg.mysql.schema import Column
+from pkg.rules.value_loss import ColumnLoss
 
 #: Rows are compacted to their last image per key and written many per statement.
 COMPACT = "compact"
@@ -48,6 +49,8 @@ class TablePlan:
     ``filter`` says which row changes are left out.
     ``computed`` names the target's generated columns. ``alike``: the written columns are the upstream's in type, so
     they can hold every value of it.
+    ``filled`` names (lower case) the key columns that the target may fill in (ON UPDATE): upserts assign these too.
+    ``checks``: numbers of literals, and how the target would change values of them without an error.
     """
 
     number: int
@@ -81,6 +84,8 @@ class TablePlan:
     computed: tuple[str, ...] = ()
     alike: bool = False
     upserts: bool = True
+    filled: tuple[str, ...] = ()
+    checks: tuple[tuple[int, ColumnLoss], ...] = ()
 
     @property
     def seed(self) -> int:

@@ -45,6 +45,7 @@ from pkg.mysql.introspect import list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
 from pkg.process.log import get_logger
+from pkg.rules.value_loss import ALLOW
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
@@ -239,7 +240,12 @@ class RunAssembly:
             rules=self._rules.of_table,
             source=source if sharding is None else sharding,
             target=target.table,
-            options=PlanOptions(compact, TargetCharsets(facts.collation_weights, facts.characters), facts.values()),
+            options=PlanOptions(
+                compact,
+                TargetCharsets(facts.collation_weights, facts.characters),
+                facts.values(),
+                lossy=self._cfg.lossy_conversions == ALLOW,
+            ),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,
             is_there=lambda name: source.tracker.table(*name) is not None,

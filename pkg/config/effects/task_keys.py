@@ -69,6 +69,13 @@ _TASK = (
         "Collations of the target in the place of the upstream's, in structures and statements.",
         "dm_worker/syncer/unit/connections.py",
     ),
+    KeyEffect(
+        "lossy-conversions",
+        "refuse",
+        "allow: the target's columns may round, cut or pad values (DATETIME(6) into DATETIME). refuse: such a value "
+        "stops the task.",
+        "dm_worker/syncer/unit/assembly.py",
+    ),
     *database(
         "target-database",
         KeyEffect(
