@@ -309,12 +309,27 @@ def for_ordered(
 def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: StatementForm) -> Iterator[RowStatement]:
     if not form.safe or not plan.key:
         yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row) for row in rows], form)
+    elif plan.period_keys:
+        for row in rows:
+            yield from _make_room(plan, row, form)
+            yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
     elif plan.upserts or replaces(plan, UPSERT_ROWS, form):
         yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, row) for row in rows], form)
     else:
         for row in rows:
             (insert,) = of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
             yield replace(insert, text=insert.text + b" ON DUPLICATE KEY UPDATE " + _assignments(plan, row))
+
+
+def _make_room(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
+    """Removes the row itself and those whose periods stand in its way, as REPLACE does for keys without periods."""
+    yield _delete_one(plan, image, 0, form)
+    for key in plan.period_keys:
+        parts = [quote(name).encode() + b"=" + image[i] for name, i in key.equal]
+        (start, first), (end, last) = key.start, key.end
+        parts += [quote(start).encode() + b"<" + image[last], quote(end).encode() + b">" + image[first]]
+        head = f"DELETE FROM {qualified(*plan.target)} WHERE ".encode()
+        yield _one_row(plan, head + b" AND ".join(parts), image, 0, form)
 
 
 def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:

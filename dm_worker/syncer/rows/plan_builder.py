@@ -15,6 +15,7 @@ from dm_worker.syncer.rows.key_normalization import (
     TargetCharsets,
     normalizer_of,
 )
+from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods
 from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
@@ -73,8 +74,10 @@ def build(
     key = common_key(upstream, target, shape)
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
-    # A row that may be missing must not be made up from its change. What a row has at the target only must stay.
+    # A row that may be missing must not be made up from its change. What a row has at the target only must stay. The
+    # server takes no REPLACE and no ON DUPLICATE KEY UPDATE for tables with periods in unique keys.
     one_by_one = rules.filter.leaves_gaps or (extra and (bool(further) or not columns.upserts(options.values)))
+    one_by_one = one_by_one or bool(periods(target))
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -98,6 +101,7 @@ def build(
         filter=rules.filter,
         filled=_filled_keys(target, key),
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
+        period_keys=period_keys(shape, target),
     )
     plan = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
@@ -208,7 +212,8 @@ def incomparable_columns(
     """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
     :class:`RowShape`."""
     shape = RowShape(upstream, target, rules, options.values)
-    incomparable = set()
+    # Of a key with a period, equal periods are not all that collide.
+    incomparable = set(periods(target))
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
     ]:
@@ -237,7 +242,9 @@ def _placed(
         if not comparable or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
             return None
         seed = zlib.crc32("\0".join(name).encode())
-        return ConflictKey(seed, tuple(shape.index_of(part.column) for part in comparable), tuple(normalizers))
+        columns = tuple(shape.index_of(part.column) for part in comparable)
+        watched = () if len(comparable) == len(parts) else deciding(shape, target, plan.write, parts)
+        return ConflictKey(seed, columns, tuple(normalizers), watched)
 
     def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
@@ -284,7 +291,7 @@ def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
     return tuple(
         index
         for index in target.unique_keys
-        if index is not key and not whole <= {part.column.lower() for part in index.parts if not part.length}
+        if index is not key and not whole <= {part.column.lower() for part in compared_parts(index) if not part.length}
     )
 
 
