@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pymysql
 
 from dm_worker.dumper import folder_owner
 from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
+from dm_worker.dumper.ddl_check import DDLCheck
 from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.file_names import database_file
 from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_manifest
+from dm_worker.dumper.logged_ddl import ReadTables
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
-from dm_worker.dumper.snapshot import SnapshotRendezvous
+from dm_worker.dumper.snapshot import SnapshotRendezvous, end_of_binlog
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
 from dm_worker.meta.foreign_copy import refuse_unfinished
@@ -27,11 +29,11 @@ from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
-from pkg.binlog.server_position import master_status
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import list_schemas, query, server_info, show_create
+from pkg.mysql.introspect import ServerInfo, list_schemas, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -50,13 +52,17 @@ _LOADING = ("all", "full")
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``."""
+    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``.
+
+    ``begin``: where the binlog ended before the plan; None when there is none, or nobody may ask.
+    """
 
     work: DumpWorkFolder
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     collations_of: ServerDefaults | None = None
     json_types: bool = False
+    begin: Location | None = None
     rate: Rate = field(default_factory=Rate)
     rows: int = 0
     size: int = 0
@@ -203,34 +209,66 @@ class DumpUnit:
                 raw=exc,
                 workaround="Check `dir` of loaders and the rights of the worker's user.",
             ) from exc
-        flavor, databases = self._plan(attempt, options, upstream)
+        info, databases = self._plan(attempt, options, upstream)
         self._received, self._attempt = self.received_bytes, attempt
         if not self._control.begin() or self._control.is_stopping():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))
-        needs_position = self._cfg.task_mode != "full"
-        rendezvous = SnapshotRendezvous(token, count, options.consistency, flavor, tables, needs_position)
+        rendezvous = SnapshotRendezvous(token, count, options.consistency, info.flavor, tables, self._needs_position)
         folder = str(attempt.work.path.absolute())
         spec = DumpSpec(upstream, options, rendezvous, tuple(attempt.chunks), folder, attempt.collations_of)
         spec = replace(spec, json_types=attempt.json_types)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
+        self._refuse_ddl(
+            attempt, reports, DDLCheck(self._cfg, upstream, info.version, self._control.is_stopping), options
+        )
+        if self._control.is_stopping():
+            return
         self._finish(attempt, reports, databases, started)
+
+    @property
+    def _needs_position(self) -> bool:
+        return self._cfg.task_mode != "full"
+
+    def _refuse_ddl(self, attempt: _Attempt, reports: list[TaskReport], check: DDLCheck, options: DumpOptions) -> None:
+        """Raises DMError when DDL mixed the tables of the dump, or when it can't be told and replication follows."""
+        snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
+        if attempt.begin is None or snapshot.location is None:
+            log.warning(
+                "nobody may read the upstream's binlog: make sure that no DDL ran on the tables while they were dumped",
+                task=self._cfg.name,
+                source=self._cfg.source_id,
+            )
+            return
+        read = [report.read_until for report in reports]
+        tables = ReadTables(snapshot.location.position, read, partial(_copies_schema, attempt, options))
+        try:
+            check.refuse_mixed(attempt.begin.position, tables)
+        except DMError as exc:
+            if self._needs_position or exc.kind is Code.DumpUnitRuntime:
+                raise
+            log.warning(
+                "cannot read the upstream's binlog: make sure that no DDL ran on the tables while they were dumped",
+                task=self._cfg.name,
+                source=self._cfg.source_id,
+                error=str(exc),
+            )
 
     def _may_replace(self, source_id: str) -> bool:
         """Whether nothing waits any more for a dump that another source left behind."""
         state = stored_state(replace(self._cfg, source_id=source_id))
         return state is None or state.finished
 
-    def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[str, dict[str, int]]:
-        """Lists tables and chunks, writes the databases' files; the upstream's flavor and those files' sizes."""
+    def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[ServerInfo, dict[str, int]]:
+        """Lists tables and chunks, writes the databases' files; what the upstream is and those files' sizes."""
         conn = open_session(upstream)
         try:
             info = server_info(conn)
-            flavor, attempt.json_types = info.flavor, info.tells_json_types
-            self._check_binlog(conn, flavor)
+            attempt.json_types = info.tells_json_types
+            attempt.begin = self._begin(conn, info.flavor)
             if self._cfg.collation_compatible == "strict":
                 attempt.collations_of = fetch_server_defaults(conn)
             attempt.stats = list_dump_tables(conn, options)
@@ -261,7 +299,7 @@ class DumpUnit:
             log.warning(
                 "tables of these engines have no snapshots: stop writes to them during the dump", engines=dict(engines)
             )
-        return flavor, databases
+        return info, databases
 
     @staticmethod
     def _empty_schemas(conn: pymysql.connections.Connection[pymysql.cursors.Cursor], options: DumpOptions) -> set[str]:
@@ -277,8 +315,8 @@ class DumpUnit:
         if not spec.chunks:
             log.warning("nothing to dump: the filter excludes every table of the upstream", task=self._cfg.name)
         tasks = spec.rendezvous.count
-        work = functools.partial(run_dump_task, spec)
-        with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
+        work = partial(run_dump_task, spec)
+        with Periodic(_WATCH_SECONDS, partial(self._watch, attempt)):
             try:
                 group = self._engine.job_group(self._group, f"dump of {self._cfg.source_id}", self._control.is_stopping)
                 with group as context:
@@ -363,11 +401,19 @@ class DumpUnit:
         if snapshot.consistency == "none":
             log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
 
-    def _check_binlog(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> None:
+    def _begin(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> Location | None:
         """Checked before the first row is read: otherwise it would show hours later that replication cannot follow."""
-        if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
+        begin = end_of_binlog(conn, flavor, needed=self._needs_position)
+        if begin is None and self._cfg.task_mode == "all":
             raise errors.new(
                 Code.NoMasterStatus,
                 f"the upstream of {self._cfg.source_id} writes no binlog, so replication has no position to start from",
                 workaround="Turn on log_bin on the upstream, or use task-mode full.",
             )
+        return begin
+
+
+def _copies_schema(attempt: _Attempt, options: DumpOptions, schema: str) -> bool:
+    """Whether a database is created at the target, by the dump or, since it is new, by none."""
+    rules = options.filter.rules
+    return any(stat.schema == schema for stat in attempt.stats) or (rules is not None and rules.allows(schema))

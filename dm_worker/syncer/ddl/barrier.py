@@ -17,7 +17,7 @@ from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
 from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
-from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
+from dm_worker.syncer.ddl.variables import in_plain_words
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -38,6 +38,7 @@ from pkg import ddl
 from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.position import Position, location_range
 from pkg.config.model import SubTaskConfig
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
 from pkg.errors.workarounds import (
     CONTINUE_AFTER_EVENT,

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dm_worker.syncer.ddl.ghost_replay import check_agree, on_real_table
-from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.variables import defaults_of
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo

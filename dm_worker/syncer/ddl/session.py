@@ -21,12 +21,12 @@ from dm_worker.syncer.ddl.variables import (
     TargetSession,
     UpstreamSession,
     settings,
-    sql_mode_text,
 )
 from pkg import errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, by_copying, parse_dialect
 from pkg.ddl.engines import in_innodb
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
