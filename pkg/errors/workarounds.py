@@ -47,6 +47,24 @@ BINLOG_REPLACED = (
     "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied again: "
     f"{COPY_AGAIN}. Otherwise `dmctl resume-task TASK` reads it again."
 )
+
+
+def other_binlog(task: str) -> str:
+    """What to do when the upstream has another binlog than the one that was read before."""
+    return (
+        "If the source points to the wrong server: make its address lead to the former one, then `dmctl resume-task "
+        f"{task}`. If the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may "
+        f"be missing at the target. To copy the tables again: `dmctl stop-task {task}`, empty the target tables, "
+        "`dmctl start-task --remove-meta` with the task file. If the target has every change from before the reset, and the "
+        f"source's enable-gtid is false: `dmctl stop-task {task}`; in the task file, set task-mode: incremental and "
+        "this source's meta to the beginning of the new binlog (the name of its first file, and binlog-pos: 4); `dmctl "
+        "start-task --remove-meta` with the file."
+    )
+
+
+#: The same where the task's name is not known; the syncer puts it in.
+OTHER_BINLOG = other_binlog("TASK")
+
 #: For relay files that cannot be continued.
 FETCH_RELAY_AGAIN = (
     "To fetch the relay log again: `dmctl stop-relay -s SOURCE` (with the workers' names if start-relay had them), "
