@@ -55,10 +55,10 @@ def other_binlog(task: str) -> str:
         "If the source points to the wrong server: make its address lead to the former one, then `dmctl resume-task "
         f"{task}`. If the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may "
         f"be missing at the target. To copy the tables again: `dmctl stop-task {task}`, empty the target tables, "
-        "`dmctl start-task --remove-meta` with the task file. If the target has every change from before the reset, and the "
-        f"source's enable-gtid is false: `dmctl stop-task {task}`; in the task file, set task-mode: incremental and "
-        "this source's meta to the beginning of the new binlog (the name of its first file, and binlog-pos: 4); `dmctl "
-        "start-task --remove-meta` with the file."
+        "`dmctl start-task --remove-meta` with the task file. If the target has every change from before the reset, "
+        f"and the source's enable-gtid is false: `dmctl stop-task {task}`; in the task file, set task-mode: "
+        "incremental and this source's meta to the beginning of the new binlog (the name of its first file, and "
+        "binlog-pos: 4); `dmctl start-task --remove-meta` with the file."
     )
 
 

@@ -370,7 +370,9 @@ class SyncRun:
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
+            self.needed,
             oldest,
+            planning.planner.newest,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,
