@@ -35,6 +35,13 @@ CONTINUE_AFTER_EVENT = (
     "--remove-meta; it continues in safe mode. docs/operations.md, 'Getting past an event by hand', shows the steps."
 )
 
+#: For a batch that the target refuses though its tables are as they should be.
+BATCH_IN_SAFE_MODE = (
+    "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
+    "`dmctl stop-task TASK`; in the task file, set safe-mode: true under syncers; `dmctl start-task` with the file. "
+    "Set it back when the task is past this position."
+)
+
 #: For an exception that nothing of this program handles.
 DEFECT = (
     "This is a defect of dm-worker. `dmctl resume-task TASK` (of a relay: `dmctl resume-relay -s SOURCE`) tries again; "

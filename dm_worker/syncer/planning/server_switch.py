@@ -101,7 +101,7 @@ def ensure_same_history(location: Location, found: UpstreamBinlog, flavor: str) 
             raise _other_binlog(
                 location,
                 f"was read from server_id {known.server_id}; the upstream is now server_id {found.server_id}, which "
-                f"has not executed {lacks}: it is behind, or numbers its transactions anew",
+                f"has not executed {lacks}: it is behind, or its numbers began again",
                 retryable=True,
             )
         return
