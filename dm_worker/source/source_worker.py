@@ -430,3 +430,6 @@ def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bo
         sync.synced = sync.masterBinlogGtid == sync.syncerBinlogGtid
     else:
         sync.synced = sync.masterBinlog == sync.syncerBinlog
+    if sync.synced:
+        # It is known now, also of a task that does not run.
+        sync.secondsBehindMaster, sync.bytesBehind, sync.eta = 0, 0, "0s"

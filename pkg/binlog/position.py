@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pkg import errors
+from pkg.binlog.file_identity import FileIdentity
 from pkg.errors import Code
 
 _PARENTHESISED = re.compile(r"^\(([^,()]+),\s*(\d+)\)$")
@@ -84,13 +85,15 @@ class Location:
     ``gtid_set`` is the executed set as the server's text ('' when unknown). ``rows_events`` counts the rows events
     of the transaction starting here that are already applied: a cut inside a large transaction is part of the
     location, and reading again from ``position`` skips that many. ``cut`` says whose they are: the server that wrote
-    them and the transaction's GTID; '' where it was not recorded.
+    them and the transaction's GTID; '' where it was not recorded. ``file`` is the identity of the position's file, None
+    where it is not known; it does not make two locations different.
     """
 
     position: Position
     gtid_set: str = ""
     rows_events: int = 0
     cut: str = ""
+    file: FileIdentity | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"[position: {self.position}, gtid-set: {self.gtid_set}]"

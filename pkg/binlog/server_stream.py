@@ -8,17 +8,19 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from pkg import errors
+from pkg.binlog import constants as c
 from pkg.binlog.events import Event
+from pkg.binlog.file_identity import FileIdentity
 from pkg.binlog.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
@@ -69,6 +71,17 @@ def open_upstream(
     stream = ServerStream(conn, framer, heartbeat=heartbeat, received=received)
     # Only MySQL compresses whole transactions; MariaDB compresses single events.
     return ExpandingStream(stream) if flavor == "mysql" else stream
+
+
+def identity_of(cfg: DBConfig, file: str, *, flavor: str, server_id: int) -> FileIdentity:
+    """Which file of that name the server has; asked as replica ``server_id``. Raises DMError as a stream does."""
+    place = Location(Position(file, 4))
+    with closing(open_upstream(cfg, place, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:
+        # A server that sends nothing is noticed by its missing heartbeats.
+        while True:
+            for event in stream.read(1, 1.0):
+                if event.type == c.FORMAT_DESCRIPTION_EVENT:
+                    return FileIdentity(file, event.server_id, event.timestamp)
 
 
 def open_raw(

@@ -35,6 +35,13 @@ CONTINUE_AFTER_EVENT = (
     "--remove-meta; it continues in safe mode. docs/operations.md, 'Getting past an event by hand', shows the steps."
 )
 
+#: For a batch that the target refuses though its tables are as they should be.
+BATCH_IN_SAFE_MODE = (
+    "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
+    "`dmctl stop-task TASK`; in the task file, set safe-mode: true under syncers; `dmctl start-task` with the file. "
+    "Set it back when the task is past this position."
+)
+
 #: For an exception that nothing of this program handles.
 DEFECT = (
     "This is a defect of dm-worker. `dmctl resume-task TASK` (of a relay: `dmctl resume-relay -s SOURCE`) tries again; "
@@ -47,6 +54,24 @@ BINLOG_REPLACED = (
     "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied again: "
     f"{COPY_AGAIN}. Otherwise `dmctl resume-task TASK` reads it again."
 )
+
+
+def other_binlog(task: str) -> str:
+    """What to do when the upstream has another binlog than the one that was read before."""
+    return (
+        "If the source points to the wrong server: make its address lead to the former one, then `dmctl resume-task "
+        f"{task}`. If the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may "
+        f"be missing at the target. To copy the tables again: `dmctl stop-task {task}`, empty the target tables, "
+        "`dmctl start-task --remove-meta` with the task file. If the target has every change from before the reset, "
+        f"and the source's enable-gtid is false: `dmctl stop-task {task}`; in the task file, set task-mode: "
+        "incremental and this source's meta to the beginning of the new binlog (the name of its first file, and "
+        "binlog-pos: 4); `dmctl start-task --remove-meta` with the file."
+    )
+
+
+#: The same where the task's name is not known; the syncer puts it in.
+OTHER_BINLOG = other_binlog("TASK")
+
 #: For relay files that cannot be continued.
 FETCH_RELAY_AGAIN = (
     "To fetch the relay log again: `dmctl stop-relay -s SOURCE` (with the workers' names if start-relay had them), "

@@ -306,4 +306,7 @@ class RunAssembly:
         """What of the configuration decides how a range is planned. A digest of it is stored."""
         syncer = self._cfg.syncer
         rules = (self._rules.settings, syncer.compact, bool(self._cfg.to.foreign_key_checks))
+        if syncer.safe_mode:
+            # A batch that stopped in another mode gets a new number, and is applied again in this one.
+            return blake2b(stored_text((*rules, "safe mode")).encode(), digest_size=16).digest()
         return blake2b(stored_text(rules).encode(), digest_size=16).digest()

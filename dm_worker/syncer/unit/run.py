@@ -35,7 +35,14 @@ from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import CORRECT_STRUCTURE, SUPPLY_STRUCTURE, correct_structure, supply_structure
+from pkg.errors.workarounds import (
+    CORRECT_STRUCTURE,
+    OTHER_BINLOG,
+    SUPPLY_STRUCTURE,
+    correct_structure,
+    other_binlog,
+    supply_structure,
+)
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
@@ -202,6 +209,7 @@ class SyncRun:
         self._applying = 0 if error.retryable else planner.newest
         names = (self._cfg.name, self._cfg.source_id)
         advice = error.workaround.replace(CORRECT_STRUCTURE, correct_structure(*names))
+        advice = advice.replace(OTHER_BINLOG, other_binlog(self._cfg.name))
         where = location_range(flushed, planner.read_to)
         return error.at(where).with_workaround(advice.replace(SUPPLY_STRUCTURE, supply_structure(*names)))
 
@@ -362,7 +370,9 @@ class SyncRun:
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
+            self.needed,
             oldest,
+            planning.planner.newest,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,

@@ -10,6 +10,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
@@ -202,7 +203,9 @@ class SyncUnit:
     def status(self) -> pb.SyncStatus:
         with self._lock:
             run = self._run
-        return run.monitor.status() if run is not None else pb.SyncStatus(binlogType="unknown")
+        if run is not None:
+            return run.monitor.status()
+        return pb.SyncStatus(binlogType="unknown", secondsBehindMaster=UNKNOWN, bytesBehind=UNKNOWN, eta="unknown")
 
     def remove_meta(self) -> None:
         """Deletes this source's rows from the syncer's meta tables. Raises DMError."""

@@ -16,7 +16,7 @@ from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
-from pkg.binlog.position import Location, parse_position
+from pkg.binlog.position import Location
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
@@ -80,12 +80,12 @@ class Running:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             assert self.outcome is None, self.outcome
-            status = self.unit.status()
+            # The status shows an earlier position while a DDL of merged shards waits.
+            here = self.unit.flushed
             if self.cfg.enable_gtid:
-                synced = status.syncerBinlogGtid == want.gtid_set
+                synced = here is not None and here.gtid_set == want.gtid_set
             else:
-                here = status.syncerBinlog
-                synced = "." in here and want.position <= parse_position(here)
+                synced = here is not None and bool(here.position.name) and want.position <= here.position
             if synced:
                 return
             time.sleep(0.02)
