@@ -189,7 +189,8 @@ class QueryEvent:
     default_collation_for_utf8mb4, ``charset_collations`` pairs (charset's default, chosen one) of MariaDB's
     character_set_collations. ``auto_increment`` is the increment and the offset. ``microseconds`` of the statement's
     time, when it used them. ``flags`` and ``sql_mode`` differ between the families in some bits. ``statement`` are the
-    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes.
+    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes. ``server_id`` and
+    ``thread_id`` tell the session, ``file`` the binlog's; ``thread_specific``: see FLAG_THREAD_SPECIFIC.
     """
 
     thread_id: int
@@ -208,6 +209,9 @@ class QueryEvent:
     lc_time_names: int | None = None
     charset_collations: tuple[tuple[int, int], ...] = ()
     unknown_variable: int | None = None
+    server_id: int = 0
+    file: str = ""
+    thread_specific: bool = False
 
     @property
     def client_charset(self) -> str:
@@ -230,10 +234,10 @@ class QueryEvent:
 
 def parse_query(event: Event, file: str = "") -> QueryEvent:
     """QUERY, also in MariaDB's compressed form."""
-    return parsing(event, file, lambda: _query(event))
+    return parsing(event, file, lambda: _query(event, file))
 
 
-def _query(event: Event) -> QueryEvent:
+def _query(event: Event, file: str) -> QueryEvent:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     thread_id, execution_time = cursor.uint(4), cursor.uint(4)
     schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
@@ -243,7 +247,11 @@ def _query(event: Event) -> QueryEvent:
     statement = cursor.rest()
     if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
         statement = inflate(statement)
-    return QueryEvent(thread_id, execution_time, error_code, schema, statement, **status)
+    session = {"server_id": event.server_id, "file": file}
+    specific = bool(event.flags & c.FLAG_THREAD_SPECIFIC)
+    return QueryEvent(
+        thread_id, execution_time, error_code, schema, statement, **status, **session, thread_specific=specific
+    )
 
 
 def inflate(data: bytes) -> bytes:

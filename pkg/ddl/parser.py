@@ -10,6 +10,7 @@ from pkg.ddl.failure import dml_found, shorten, unsupported
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, AlterSpec, DDLStatement, DropIndex, IndexDef, TableOptions, TableRef
 from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
+from pkg.ddl.temporary import temporary_tables
 from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 from pkg.errors import Code
@@ -58,7 +59,15 @@ def read_statement(cursor: TokenCursor) -> DDLStatement:
     if statement_class == "dml":
         raise dml_found(cursor.sql)
     if statement_class != "ddl":
-        return DDLStatement(cursor.sql, "skip", default_schema=cursor.default_schema, dialect=cursor.dialect)
+        effect = temporary_tables(cursor)
+        return DDLStatement(
+            cursor.sql,
+            "skip",
+            refs=tuple(cursor.refs),
+            temporary=effect,
+            default_schema=cursor.default_schema,
+            dialect=cursor.dialect,
+        )
     statement = _statement(cursor)
     cursor.finish()
     return replace(

@@ -17,6 +17,7 @@ from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
 from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.variables import in_plain_words
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
@@ -79,13 +80,16 @@ class DDLBarrier:
         upstream_tables: Callable[[], Mapping[str, Sequence[str]]] = dict,
         orders: OperatorSource = tuple,
         sharding: Sharding | None = None,
+        temporary: TemporaryTables | None = None,
     ) -> None:
         self._cfg = cfg
         self._rules = rules
         self._route = rules.route
         self._source = source
         self._online = online
-        self._statements = OrderedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
+        self._temporary = temporary or TemporaryTables(cfg.flavor)
+        parts = StatementParts(rules, source, online, self._temporary, cfg.flavor)
+        self._statements = OrderedStatements(parts, store, orders)
         self._store = store
         self._executor = executor
         self._system_zone = system_zone
@@ -137,7 +141,7 @@ class DDLBarrier:
                     )
                 for table in self._swapped_in(ordered):
                     sharding.restructured(statement, table)
-            self._store.remember(self._online.take_changes())
+            self._store.remember(self._online.take_changes(), self._temporary.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
         return bool(ordered.target or ordered.followed)

@@ -15,6 +15,7 @@ from dm_worker.syncer.checkpoint.start_location import dump_schema_files, dumped
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.foreign_key_watch import ForeignKeyWatch
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
@@ -133,7 +134,8 @@ class RunAssembly:
         registry = self._registry(source, sharding)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         runner = self._batch_runner(sequencer, source, sharding)
-        barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts), sharding)
+        online = OnlineDDL(self._rules.online, durable.ghosts)
+        barrier = self._barrier(source, online, TemporaryTables(self._cfg.flavor, durable.temporary), sharding)
         keys = ForeignKeyWatch(self._connections.servers_keys.problems, self._connections.servers_keys.end)
         return RunParts(runner, barrier, registry, keys, sharding, self._lock_client, recovery.redo, takeover)
 
@@ -253,7 +255,9 @@ class RunAssembly:
 
     # -- what the main loop calls -------------------------------------------------------------------------------
 
-    def _barrier(self, source: SchemaSource, online: OnlineDDL, sharding: Sharding | None) -> DDLBarrier:
+    def _barrier(
+        self, source: SchemaSource, online: OnlineDDL, temporary: TemporaryTables, sharding: Sharding | None
+    ) -> DDLBarrier:
         session, server = self._connections.ddl_session, source.tracker.server
         flavor = self._connections.target.ask(server_info).flavor
         executor = DDLExecutor(
@@ -276,6 +280,7 @@ class RunAssembly:
             upstream_tables=lambda: self._connections.upstream.ask(list_all_tables),
             orders=self._orders,
             sharding=sharding,
+            temporary=temporary,
         )
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: Sharding | None) -> BatchRunner:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS
+from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS, names_in
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
@@ -194,11 +194,11 @@ class SyncRun:
             runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
         # Structures may have changed.
-        text = parse_query(statement.event, statement.position.name).statement
-        about_keys = ABOUT_KEYS.search(text) is not None
+        query = parse_query(statement.event, statement.position.name)
+        about_keys = ABOUT_KEYS.search(query.statement) is not None
         parts.registry.forget(keys=about_keys)
         if about_keys:
-            parts.keys.look(runner.applied)
+            parts.keys.changed(runner.applied, names_in(query))
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
         if sharding is None or not sharding.needs_new_pass:
             planning.resume()

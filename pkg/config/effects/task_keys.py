@@ -161,7 +161,7 @@ _RULES = (
         )
     ),
     KeyEffect("filters.*.schema-pattern", "required", "Schemas that the filter is for.", _FILTER),
-    KeyEffect("filters.*.table-pattern", "", "Tables that the filter is for; empty: the schema.", _FILTER),
+    KeyEffect("filters.*.table-pattern", "", "Tables that it is for; empty: the schema; `*`: both.", _FILTER),
     KeyEffect("filters.*.events", "[]", "Event types: docs/merge-rules.md.", _FILTER),
     KeyEffect("filters.*.sql-pattern", "[]", "Regular expressions, one of which the statement must match.", _FILTER),
     KeyEffect("filters.*.action", "Do", "Do, Ignore or Error.", _FILTER),

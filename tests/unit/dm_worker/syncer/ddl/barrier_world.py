@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
+from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.session import StatementFailed
@@ -91,8 +92,8 @@ class Store:
         self._chance.step(lambda: self.records.update({ddl.index: ddl}))
 
     @staticmethod
-    def remember(ghosts: dict[tuple[str, str], GhostRecord | None]) -> None:
-        """No test here restarts in the middle of an online change."""
+    def remember(ghosts: dict[tuple[str, str], GhostRecord | None], temporary: TemporaryChanges) -> None:
+        """No test here restarts in the middle of an online change, or of a session with temporary tables."""
 
 
 class Session:
