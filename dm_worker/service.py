@@ -10,6 +10,7 @@ import grpc
 
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.operate_schema import operate_schema
+from dm_worker.operator_commands.replicating_unit import paused_unit
 from dm_worker.source.binder import Binder, RelayedSource, not_started
 from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
@@ -102,6 +103,12 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     ) -> pb.CommonWorkerResponse:
         return self._answer(
             lambda current: operate_schema(_subtask(current, request.task), request), self._binder.current
+        )
+
+    def HandBack(self, request: pb.HandBackWorkerRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._answer(
+            lambda current: paused_unit(_subtask(current, request.task)).hand_back(execute=request.execute),
+            self._binder.current,
         )
 
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:

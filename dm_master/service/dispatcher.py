@@ -78,6 +78,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "ListMember": member.list_member,
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
+        "HandBack": operator_actions.hand_back,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

@@ -145,6 +145,14 @@ IgnoreErrOp: ValidationErrOp
 ResolveErrOp: ValidationErrOp
 ClearErrOp: ValidationErrOp
 
+class HandBackWorkerRequest(_message.Message):
+    __slots__ = ("task", "execute")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    execute: bool
+    def __init__(self, task: _Optional[str] = ..., execute: _Optional[bool] = ...) -> None: ...
+
 class QueryStatusRequest(_message.Message):
     __slots__ = ("name", "profile", "relayWorker")
     NAME_FIELD_NUMBER: _ClassVar[int]

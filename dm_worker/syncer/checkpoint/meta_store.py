@@ -151,13 +151,36 @@ class MetaStore:
             names = (*own, self._temporary.name)
             deletions = [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in names]
             for sql, values in (*deletions, self._shards.deletion()):
-                try:
-                    query(conn, sql, values)
-                except pymysql.Error as exc:
-                    if error_number(exc) not in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
-                        raise
+                _if_there(conn, sql, values)
 
         self._transactions.run(delete)
+
+    def hand_back(self, place: Location, structures: Mapping[TableId, str], gone: Iterable[TableId]) -> None:
+        """Leaves the rows that DM goes on from, and nothing that it does not understand: in one transaction, behind
+        which no run of this program may write. ``structures`` are in DM's form; ``gone``: rows that DM must not read.
+        """
+        own = (self.batches, self.markers, self._protocol.prepared, self._ddls.name, self._foreign.name)
+        loaded = qualified(self._cfg.meta_schema, f"{self._cfg.name}_loader_progress")
+
+        def write(conn: MetaConnection) -> None:
+            statements = [self._checkpoints.removed_table(*name) for name in gone]
+            statements += [self._checkpoints.described_table(name, text, place) for name, text in structures.items()]
+            statements += [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in own]
+            moved = [name for name, record in self._ghosts.read(conn).items() if record.moved]
+            statements += self._ghosts.changes(dict.fromkeys(moved))
+            for sql, values in statements:
+                query(conn, sql, values)
+            for sql, values in (self._shards.deletion(), (f"DELETE FROM {loaded} WHERE id = %s", (self.source_id,))):
+                _if_there(conn, sql, values)
+
+        def drop(conn: MetaConnection) -> None:
+            for table in (*own, self._shards.table, loaded):
+                # Another source of the task may not be handed back yet.
+                if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
+                    query(conn, f"DROP TABLE {table}")
+
+        self._transactions.run(write)
+        self._transactions.run(drop)
 
     # -- the protocol -------------------------------------------------------------------------------------------
 
@@ -315,3 +338,13 @@ class MetaStore:
     def ensure_epoch(self, epoch: int, conn: MetaConnection) -> None:
         """Raises DMError when the epoch has moved; and what the driver raises."""
         self._protocol.ensure_epoch(epoch, conn)
+
+
+def _if_there(conn: MetaConnection, sql: str, values: tuple[object, ...] = ()) -> tuple[tuple[object, ...], ...] | None:
+    """The statement's rows; None where its table was never made."""
+    try:
+        return tuple(query(conn, sql, values))
+    except pymysql.Error as exc:
+        if error_number(exc) in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
+            return None
+        raise

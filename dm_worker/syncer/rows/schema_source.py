@@ -289,16 +289,20 @@ class SchemaSource:
     def _dumped(self, schema: str, table: str) -> TableInfo | None:
         if not self._given_up.isdisjoint({(schema, table), (schema, "")}):
             return None
-        path = self._dump_files(schema, table)
-        if path is None:
-            return None
-        sql = _create_statement(path.read_text(encoding="utf-8"))
-        return parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table)
+        return dumped_structure(self._dump_files(schema, table), schema, table, self._server)
 
     def _set(self, info: TableInfo) -> TableInfo:
         self.tracker.set_table(info)
         self._note((info.schema, info.name), info)
         return info
+
+
+def dumped_structure(path: Path | None, schema: str, table: str, server: ServerDefaults) -> TableInfo | None:
+    """The structure in a schema file of the dump; None for no file."""
+    if path is None:
+        return None
+    sql = _create_statement(path.read_text(encoding="utf-8"))
+    return parse_create_table(sql, schema, server, inherited=None).renamed(schema, table)
 
 
 def _nothing_fits(name: tuple[str, str]) -> DMError:

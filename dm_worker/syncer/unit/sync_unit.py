@@ -15,6 +15,7 @@ from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.hand_back import hand_back
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from dm_worker.syncer.unit.run import SyncRun
 from pkg import errors
@@ -185,8 +186,8 @@ class SyncUnit:
             store.close()
 
     @contextmanager
-    def structures(self) -> Iterator[KnownStructures]:
-        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+    def _alone(self) -> Iterator[None]:
+        """No run begins meanwhile. Raises 40051 during one."""
         if not self._busy.acquire(blocking=False):
             raise errors.new(
                 Code.WorkerNotPausedStage,
@@ -195,10 +196,20 @@ class SyncUnit:
                 "start this may take a few seconds.",
             )
         try:
-            with closing(KnownStructures(self._cfg)) as structures:
-                yield structures
+            yield
         finally:
             self._busy.release()
+
+    @contextmanager
+    def structures(self) -> Iterator[KnownStructures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        with self._alone(), closing(KnownStructures(self._cfg)) as structures:
+            yield structures
+
+    def hand_back(self, *, execute: bool) -> str:
+        """What is left for DM, as text; without ``execute`` it only would be. Raises DMError; 40051 during a run."""
+        with self._alone():
+            return hand_back(self._cfg, execute=execute)
 
     def status(self) -> pb.SyncStatus:
         with self._lock:
