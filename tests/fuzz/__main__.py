@@ -1,0 +1,50 @@
+"""``python -m tests.fuzz``: searches for silent differences. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair
+from tests.fuzz.runner import Runner
+from tests.fuzz.search import Finding, Search
+from tests.fuzz.servers import running_servers
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 60 * 1000)
+    parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
+    parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    def say(finding: Finding) -> None:
+        verdict = finding.verdict
+        print(
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {finding.hole or 'NEW'}\n"
+            f"{verdict.text[:700]}\n{finding.history.script()}\n",
+            flush=True,
+        )
+        name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
+        (options.out / name).write_text(finding.history.to_json())
+
+    with running_servers(options.pair) as servers:
+        search = Search(Runner(servers, LocalEngine()), options.pair, options.seed)
+        tally = search.run(options.seconds, say)
+    print(
+        f"seed {options.seed}, pair {options.pair}: {tally.histories} histories, {tally.statements} statements"
+        f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"
+        f" pairs {search.coverage.share:.1%} of {search.coverage.total}"
+    )
+    for (code, why), count in tally.refusals.most_common():
+        print(f"  {code} × {count}: {why}")
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
