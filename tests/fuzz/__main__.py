@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
+from tests.fuzz.report import page
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import Finding, Search
 from tests.fuzz.servers import running_servers
+
+_MEMORY = Path("/dev/shm")
 
 
 def main() -> int:
@@ -20,7 +24,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) // 60 * 1000)
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
+    parser.add_argument("--report", type=Path)
     options = parser.parse_args()
+    if _MEMORY.is_dir():
+        # The servers' files are small, and mostly waited for where they are on a disk.
+        tempfile.tempdir = str(_MEMORY)
     options.out.mkdir(parents=True, exist_ok=True)
 
     def say(finding: Finding) -> None:
@@ -43,6 +51,8 @@ def main() -> int:
     )
     for (code, why), count in tally.refusals.most_common():
         print(f"  {code} × {count}: {why}")
+    if options.report is not None:
+        options.report.write_text(page(tally, search.coverage))
     return 1 if tally.findings else 0
 
 

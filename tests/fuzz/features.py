@@ -168,7 +168,7 @@ CATALOGUE: tuple[Parameter, ...] = (
         },
         several=True,
     ),
-    Parameter("moment", ("before", "snapshot", "chunk", "dumped", "live"), several=True),
+    Parameter("moment", ("snapshot", "chunk", "dumped", "live"), several=True),
 )
 PARAMETERS: Mapping[str, Parameter] = {parameter.name: parameter for parameter in CATALOGUE}
 
@@ -184,6 +184,12 @@ def feature(parameter: str, value: str) -> str:
 
 
 @cache
+def exclusions(one: str) -> frozenset[str]:
+    """The features of other parameters that no history has together with this one."""
+    every = (feature(parameter.name, value) for parameter in CATALOGUE for value in parameter.values)
+    return frozenset(other for other in every if excluded(one, other))
+
+
 def excluded(a: str, b: str) -> bool:
     """Whether no history has both features."""
     return _excluded(a, b) or _excluded(b, a)
@@ -261,5 +267,5 @@ def possible_pairs(pair: Pair) -> Iterator[tuple[str, str]]:
         left = a.split("=", 1)[0]
         if left == b.split("=", 1)[0] and not PARAMETERS[left].several:
             continue
-        if not excluded(a, b):
+        if b not in exclusions(a):
             yield a, b

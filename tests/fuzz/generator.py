@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import PARAMETERS, Pair, excluded, feature
+from tests.fuzz.features import PARAMETERS, Pair, exclusions, feature
 from tests.fuzz.history import History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.statements import Statements
@@ -24,7 +24,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "rule": ("none", 0.85),
     "event": ("none", 0.45),
     "relay": ("off", 0.9),
-    "target": ("same", 0.7),
+    "target": ("same", 0.5),
     "server sql_mode": ("default", 0.6),
     "server zone": ("+00:00", 0.4),
     "binlog_format": ("ROW", 0.8),
@@ -41,11 +41,18 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "foreign key": ("none", 0.75),
     "further key": ("none", 0.2),
 }
-_TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "relay", "target",
-         "server zone", "server sql_mode")  # fmt: skip
+_TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "relay", "server zone",
+         "server sql_mode")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
-_TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key")
+_TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")
+
+
+def usable(pair: Pair, name: str, chosen: Mapping[str, str]) -> list[str]:
+    """The values of a parameter that go together with what is chosen."""
+    taken = frozenset(feature(other, value) for other, value in chosen.items())
+    values = PARAMETERS[name].of(pair)
+    return [value for value in values if taken.isdisjoint(exclusions(feature(name, value)))]
 
 
 @dataclass(frozen=True)
@@ -56,12 +63,7 @@ class Choice:
     rng: random.Random
 
     def draw(self, name: str, chosen: Mapping[str, str]) -> str:
-        taken = [feature(other, value) for other, value in chosen.items()]
-        values = [
-            value
-            for value in PARAMETERS[name].of(self.pair)
-            if not any(excluded(feature(name, value), one) for one in taken)
-        ]
+        values = usable(self.pair, name, chosen)
         usual, share = _USUAL.get(name, ("", 0.0))
         if usual in values and self.rng.random() < share:
             return usual
@@ -85,7 +87,7 @@ def generate(seed: int, pair: Pair) -> History:
     settings = settings_of(seed, pair)
     choice = Choice(pair, rng)
     table = choice.all_of(_TABLE, settings)
-    made = make_table(rng, pair, table, settings)
+    made = make_table(rng, pair, table, settings["event"] == "reset")
     sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
     steps, target = _steps(rng, pair, settings, table, made, sessions), made.target
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
@@ -116,10 +118,7 @@ def _steps(
     phases: list[Phase] = ["live"] * rng.randint(4, 12)
     if not live and rng.random() < 0.6:
         phases = [*rng.choice([["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]), *phases]  # type: ignore[list-item]
-    usable: Callable[[str], bool] = lambda value: not any(  # noqa: E731
-        excluded(feature("statement", value), feature(name, chosen)) for name, chosen in {**settings, **table}.items()
-    )
-    values = [value for value in PARAMETERS["statement"].of(pair) if usable(value)]
+    values = usable(pair, "statement", {**settings, **table})
     steps_of_phase: list[Step] = []
     for phase in phases:
         session = rng.randrange(len(sessions))

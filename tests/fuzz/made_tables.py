@@ -34,7 +34,7 @@ class MadeTable:
     auto: bool
 
 
-def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], settings: Mapping[str, str]) -> MadeTable:
+def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], reset: bool) -> MadeTable:
     kind, primary, further = chosen["type"], chosen["primary key"], chosen["further key"]
     attribute = chosen["attribute"]
     literals: dict[str, Sequence[str]] = {"id": [str(number) for number in range(1, 10)]}
@@ -64,11 +64,11 @@ def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], settin
     foreign = _foreign(chosen["foreign key"]) if parent else []
     tables = [Table("t", tuple(columns), (*keys, *foreign), _partition(chosen["partition"]))]
     tables.append(Table("u", tuple(columns), tuple(keys)))
-    if settings["event"] == "reset":
+    if reset:
         tables.append(Table("z", (Column("id", "INT", ("NOT NULL", "PRIMARY KEY")),)))
     if parent:
         tables.insert(0, Table("p", (Column("id", "INT", ("NOT NULL", "PRIMARY KEY")), Column("v", "INT", ("NULL",)))))
-    target = _target(settings["target"], kind, focus, unique, primary)
+    target = _target(chosen["target"], kind, focus, unique, primary)
     return MadeTable(
         tuple(tables), kind, literals, moved, primary, further, tuple(unique), tuple(target), parent, partitioned,
         primary == "auto",

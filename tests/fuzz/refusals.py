@@ -29,6 +29,7 @@ TABLE: tuple[Refusal, ...] = (
     _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
+    _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     *(
         _one(20070, "a tool's new table lacks the foreign key, which the target keeps", f"statement={tool}", f"foreign key={way}")
         for tool in ("pt-osc", "gh-ost")

@@ -101,12 +101,23 @@ class Runner:
             verdicts = attempt.run()
         except (Stopped, Hang) as exc:
             if len(histories) > 1:
-                return [verdict for one in histories for verdict in self.run([one])]
+                attempt.close()
+                return self._without(attempt.blamed(exc), histories)
             verdicts = [attempt.verdict_of(exc, attempt.played[0])]
         finally:
             attempt.close()
         if len(histories) > 1:
             return [self.run([one])[0] if found.is_finding else found for one, found in zip(histories, verdicts, strict=True)]
+        return verdicts
+
+
+    def _without(self, number: int | None, histories: Sequence[History]) -> list[Verdict]:
+        """The verdicts, with the history that the error names run alone; all alone where it names none."""
+        if number is None:
+            return [verdict for one in histories for verdict in self.run([one])]
+        others = [*histories[:number], *histories[number + 1 :]]
+        verdicts = self.run(others)
+        verdicts[number:number] = self.run([histories[number]])
         return verdicts
 
 
@@ -167,6 +178,12 @@ class _Attempt:
                     self._upstream.execute(f"DROP DATABASE IF EXISTS `{schema}`")
                 for schema in (*one.schemas, f"{one.schema}r"):
                     self._target.execute(f"DROP DATABASE IF EXISTS `{schema}`")
+
+    def blamed(self, exc: Exception) -> int | None:
+        """The history whose schema the error names first."""
+        named = re.search(r"\bh\d+(?=_b\b|r\b|\b)", str(exc).split("Workaround")[0])
+        schemas = [one.schema for one in self.played]
+        return schemas.index(named[0]) if named and named[0] in schemas else None
 
     def verdict_of(self, exc: Exception, one: Played) -> Verdict:
         features = self._features(one)

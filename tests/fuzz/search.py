@@ -12,13 +12,15 @@ from tests.fuzz.generator import GROUP, generate
 from tests.fuzz.history import History
 from tests.fuzz.pairs import Coverage
 from tests.fuzz.refusals import reason
-from tests.fuzz.known import hole_of
+from tests.fuzz.known import certain_hole_of, hole_of
 from tests.fuzz.runner import Runner
 from tests.fuzz.shrink import shrink
 from tests.fuzz.verdict import Verdict
 
 #: Of so many groups the one with the most new pairs is run.
 _CANDIDATES = 4
+#: So many findings of one hole are shrunk where it is plain without.
+_SAME = 2
 #: How long one finding may be shrunk.
 _SHRINK_SECONDS = 60.0
 
@@ -33,6 +35,8 @@ class Finding:
     original: History
     #: The known hole that it is, or empty.
     hole: str = ""
+    #: Why nothing can be done about it; empty where something can.
+    inherent: str = ""
 
 
 @dataclass
@@ -97,7 +101,11 @@ class Search:
         if verdict.kind in ("equal", "refused"):
             self.coverage.add(verdict.executed)
             return None
-        found = self._shrunk(history, verdict, seconds)
+        hole = certain_hole_of(history, verdict)
+        if hole and sum(one.hole == hole for one in tally.findings) >= _SAME:
+            found = Finding(history, verdict, seconds, history, hole)
+        else:
+            found = self._shrunk(history, verdict, seconds)
         tally.findings.append(found)
         return found
 
