@@ -33,8 +33,9 @@ def main() -> int:
 
     def say(finding: Finding) -> None:
         verdict = finding.verdict
+        what = finding.hole or finding.inherent or "NEW"
         print(
-            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {finding.hole or 'NEW'}\n"
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}\n"
             f"{verdict.text[:700]}\n{finding.history.script()}\n",
             flush=True,
         )
@@ -42,8 +43,10 @@ def main() -> int:
         (options.out / name).write_text(finding.history.to_json())
 
     with running_servers(options.pair) as servers:
-        search = Search(Runner(servers, LocalEngine()), options.pair, options.seed)
+        runner = Runner(servers, LocalEngine())
+        search = Search(runner, options.pair, options.seed)
         tally = search.run(options.seconds, say)
+        runner.close()
     print(
         f"seed {options.seed}, pair {options.pair}: {tally.histories} histories, {tally.statements} statements"
         f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"

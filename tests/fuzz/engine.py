@@ -1,6 +1,6 @@
 """Spark's place is taken by threads of this process: the units' own task functions run, without a JVM.
 
-A job starts in under a millisecond instead of 100, so that a whole migration of a few rows takes a fraction of a second.
+A job starts in under a millisecond instead of 100, so that a whole migration of a few rows takes half a second.
 What Spark itself does (serializing closures, processes, executors) is the business of other tests.
 """
 
@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,7 +33,7 @@ class TaskContext:
         return TaskContext
 
     @staticmethod
-    def partitionId() -> int:  # noqa: N802 - Spark's name
+    def partitionId() -> int:
         return int(_here.partition)
 
 
@@ -56,10 +57,10 @@ class LocalData:
     def barrier(self) -> LocalData:
         return self
 
-    def mapPartitions(self, work: Work) -> LocalData:  # noqa: N802
+    def mapPartitions(self, work: Work) -> LocalData:
         return LocalData(self._context, lambda: self._context.in_threads(work, self.partitions()))
 
-    def partitionBy(self, count: int, place: Callable[[Any], int]) -> LocalData:  # noqa: N802
+    def partitionBy(self, count: int, place: Callable[[Any], int]) -> LocalData:
         def shuffled() -> list[list[Any]]:
             found: list[list[Any]] = [[] for _ in range(count)]
             for part in self.partitions():
@@ -97,9 +98,9 @@ class LocalContext:
     def parallelize(self, items: Iterable[Any], count: int) -> LocalData:
         entries = list(items)
         cuts = [len(entries) * i // count for i in range(count + 1)]
-        return LocalData(self, lambda: [entries[a:b] for a, b in zip(cuts, cuts[1:], strict=False)])
+        return LocalData(self, lambda: [entries[a:b] for a, b in pairwise(cuts)])
 
-    def runJob(self, data: LocalData, work: Work, _partitions: Sequence[int] | None = None) -> list[Any]:  # noqa: N802
+    def runJob(self, data: LocalData, work: Work, _partitions: Sequence[int] | None = None) -> list[Any]:
         return data.mapPartitions(work).collect()
 
     def broadcast(self, value: Any) -> LocalBroadcast:
@@ -130,7 +131,7 @@ class LocalEngine(SparkEngine):
         self._crash = ""
         self._guard = threading.Lock()
         self._local = LocalContext(slots, self._take_crash)
-        dump_task.BarrierTaskContext = TaskContext
+        dump_task.BarrierTaskContext = TaskContext  # type: ignore[assignment, attr-defined]
 
     def crash(self, moment: str) -> None:
         """The next task that begins dies: ``before`` it works, or ``after`` it has committed."""

@@ -98,7 +98,8 @@ STATEMENTS = (
     "rename to other schema", "exchange partition", "add partition", "drop partition", "truncate partition",
     "create like", "create select", "drop and create", "create or replace", "drop table", "drop database", "analyze",
     "analyze update", "optimize", "temporary create", "temporary shadow", "temporary truncate", "temporary alter",
-    "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment", "convert charset",
+    "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment",
+    "convert charset",
 )  # fmt: skip
 
 CATALOGUE: tuple[Parameter, ...] = (
@@ -151,11 +152,18 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter(
         "further key",
         (
-            "none", "unique", "unique pair", "unique prefix", "two unique", "soft delete", "functional", "index",
+            "none",
+            "unique",
+            "unique pair",
+            "unique prefix",
+            "two unique",
+            "soft delete",
+            "functional",
+            "index",
             "without overlaps",
         ),
         {"functional": "functional key", "without overlaps": "period"},
-    ),  # fmt: skip
+    ),
     Parameter("partition", ("none", "hash", "range")),
     Parameter("foreign key", ("none", "restrict", "cascade", "set null")),
     Parameter(

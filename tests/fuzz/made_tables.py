@@ -1,4 +1,4 @@
-"""The tables of a history: one that everything is about (``t``), one of its form (``u``), and a parent (``p``). Pure."""
+"""The tables of a history: one it is about (``t``), one of its form (``u``), and a parent (``p``). Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class MadeTable:
 
 def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], reset: bool) -> MadeTable:
     kind, primary, further = chosen["type"], chosen["primary key"], chosen["further key"]
-    attribute = chosen["attribute"]
     literals: dict[str, Sequence[str]] = {"id": [str(number) for number in range(1, 10)]}
     columns = [Column("id", "INT", ("NOT NULL", *(["AUTO_INCREMENT"] if primary == "auto" else [])))]
     base, focus, pool = _focus(rng, chosen, primary in ("value", "id and value"), pair)
@@ -86,8 +85,8 @@ def _focus(
     stored = "STORED" if attribute.startswith("stored") else "VIRTUAL"
     match attribute:
         case "stored" | "virtual":
-            base, expression = GENERATED[kind]
-            return Column("b", base, ("NULL",)), Column("c", sql, (f"AS {expression} {stored}",)), ()
+            of, expression = GENERATED[kind]
+            return Column("b", of, ("NULL",)), Column("c", sql, (f"AS {expression} {stored}",)), ()
         case "stored with zone" | "virtual with zone":
             shown, expression = rng.choice(ZONED)
             base = Column("b", SQL_TYPES[kind], ("NULL", "DEFAULT NULL"))
@@ -148,7 +147,10 @@ def _keys(
         case "two unique":
             unique += [f"(`c`{also})", f"(`n`, `c`{also})"]
         case "soft delete":
-            columns += [Column("d", "DATETIME", ("NULL",)), Column("live", "TINYINT", ("AS (IF(`d` IS NULL, 1, NULL)) VIRTUAL",))]
+            columns += [
+                Column("d", "DATETIME", ("NULL",)),
+                Column("live", "TINYINT", ("AS (IF(`d` IS NULL, 1, NULL)) VIRTUAL",)),
+            ]
             literals["d"] = ("NULL", "NULL", "'2024-01-01 00:00:00'")
             unique.append(f"(`c`, `live`{also})")
         case "functional":

@@ -45,7 +45,9 @@ def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
     return [(_text(schema), _text(table)) for schema, table in found]
 
 
-def contents(server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None]) -> dict[Table, Content | None]:
+def contents(
+    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None]
+) -> dict[Table, Content | None]:
     """Each table's content; None where there is no such table. ``tables`` may give the columns to read, and by what
     type, as another server names them."""
     found: dict[Table, Content | None] = {}

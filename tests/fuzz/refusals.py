@@ -31,12 +31,22 @@ TABLE: tuple[Refusal, ...] = (
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     *(
-        _one(20070, "a tool's new table lacks the foreign key, which the target keeps", f"statement={tool}", f"foreign key={way}")
+        _one(
+            20070,
+            "a tool's new table lacks the foreign key, which the target keeps",
+            f"statement={tool}",
+            f"foreign key={way}",
+        )
         for tool in ("pt-osc", "gh-ost")
         for way in ("cascade", "set null")
     ),
     *(
-        _one(44019, "the target's structure differs, so the upstream's past one is not certain", "mode=incremental", f"target={way}")
+        _one(
+            44019,
+            "the target's structure differs, so the upstream's past one is not certain",
+            "mode=incremental",
+            f"target={way}",
+        )
         for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
     ),
 )
@@ -45,6 +55,4 @@ TABLE: tuple[Refusal, ...] = (
 def reason(code: int, text: str, features: Collection[str]) -> str | None:
     """Why stopping with the code is right for a history with these features; None where it is a finding."""
     have = frozenset(features)
-    return next(
-        (one.why for one in TABLE if one.code == code and one.features <= have and one.words in text), None
-    )
+    return next((one.why for one in TABLE if one.code == code and one.features <= have and one.words in text), None)

@@ -19,14 +19,16 @@ from dm_worker.dumper import DumpUnit, dump_task
 from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
 from pkg.binlog.position import parse_position
-from pkg.binlog.server_position import master_status
 from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES, BinlogFilterRule, BlockAllowList, RouteRule
 from tests.fuzz import oracle
 from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair
 from tests.fuzz.history import History, Phase, Step
+from tests.fuzz.oracle import Content
 from tests.fuzz.refusals import reason
+from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
 from tests.fuzz.verdict import Kind, Verdict
 from tests.integration.syncer.support import Running, location
@@ -88,28 +90,54 @@ class Runner:
     def __init__(self, servers: Servers, engine: LocalEngine) -> None:
         self._servers = servers
         self._engine = engine
+        self._replica: Replica | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
         self._file = self._folder / "rows.txt"
         self._file.write_text(_LOADED)
+
+    @property
+    def pair(self) -> Pair:
+        return self._servers.pair
+
+    def close(self) -> None:
+        if self._replica is not None:
+            self._replica.close()
+
+    def inherent(self, history: History) -> str:
+        """What a native replica makes of a history that failed, if it fares no better; empty if it does, or if the
+        history takes the binlog away."""
+        if history.settings.get("event") == "reset" or any(step.text == "reset" for step in history.steps):
+            return ""
+        if self._replica is None:
+            self._replica = Replica(self._servers)
+        attempt = _Attempt(self._servers, self._engine, self._folder, self._file, [history])
+        try:
+            return attempt.as_replica(self._replica)
+        finally:
+            attempt.close()
 
     def run(self, histories: Sequence[History]) -> list[Verdict]:
         """The verdict on each. What stops the task of several is found by running them one by one."""
         if histories[0].settings.get("event") == "reset" and len(histories) > 1:
             return [verdict for one in histories for verdict in self.run([one])]
         attempt = _Attempt(self._servers, self._engine, self._folder, self._file, histories)
+        several = len(histories) > 1
         try:
             verdicts = attempt.run()
         except (Stopped, Hang) as exc:
-            if len(histories) > 1:
-                attempt.close()
-                return self._without(attempt.blamed(exc), histories)
-            verdicts = [attempt.verdict_of(exc, attempt.played[0])]
+            if several:
+                blamed = attempt.blamed(exc)
+            else:
+                verdicts = [attempt.verdict_of(exc, attempt.played[0])]
+        else:
+            # What was not alone may be another's fault.
+            return [
+                self.run([one])[0] if several and found.is_finding else found
+                for one, found in zip(histories, verdicts, strict=True)
+            ]
         finally:
             attempt.close()
-        if len(histories) > 1:
-            return [self.run([one])[0] if found.is_finding else found for one, found in zip(histories, verdicts, strict=True)]
-        return verdicts
-
+        return self._without(blamed, histories) if several else verdicts
 
     def _without(self, number: int | None, histories: Sequence[History]) -> list[Verdict]:
         """The verdicts, with the history that the error names run alone; all alone where it names none."""
@@ -166,6 +194,25 @@ class _Attempt:
         self._wait()
         self._stop()
         return [self._compare(one) for one in self.played]
+
+    def as_replica(self, replica: Replica) -> str:
+        """See :meth:`Runner.inherent`."""
+        self._servers.set_globals(self._settings)
+        replica.follow()
+        try:
+            self.run()
+        except (Stopped, Hang) as exc:
+            stopped = replica.catch_up()
+            return f"a native replica stops too: {stopped}" if stopped and isinstance(exc, Stopped) else ""
+        one = self.played[0]
+        if replica.catch_up():
+            return ""
+        want, got = self._contents(one)
+        there = oracle.contents(replica.server, dict.fromkeys(self._sources(one)))
+        theirs = {one.target_of(table): found for table, found in there.items()}
+        if oracle.differences(want, theirs) and not oracle.differences(theirs, got):
+            return "a native replica has the same rows as the target"
+        return ""
 
     def close(self) -> None:
         try:
@@ -304,7 +351,7 @@ class _Attempt:
                 seen += 1
             original(task, conn, chunk, progress)
 
-        dump_task.DumpTask._dump_chunk = dump_chunk  # type: ignore[method-assign]
+        dump_task.DumpTask._dump_chunk = dump_chunk  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:
@@ -419,17 +466,25 @@ class _Attempt:
     # -- the comparison -------------------------------------------------------------------------------------------
 
     def _compare(self, one: Played) -> Verdict:
-        tables = [table for table in oracle.tables_of(self._upstream, one.schemas) if not _SHADOW.match(table[1])]
-        content = {**oracle.contents(self._upstream, dict.fromkeys(tables)), **one.frozen}
-        want = {one.target_of(table): found for table, found in content.items()}
-        columns = {table: found.columns if found is not None else None for table, found in want.items()}
-        got = oracle.contents(self._target, columns)
+        want, got = self._contents(one)
         found = oracle.differences(want, got)
         if not found and self._settings["mode"] == "all":
-            found = self._structures(one, list(content))
+            found = self._structures(one, self._sources(one))
         features = self._features(one)
         kind: Kind = "different" if found else "equal"
         return Verdict(kind, features, 0, "\n".join(found), one.statements, one.failed)
+
+    def _sources(self, one: Played) -> list[oracle.Table]:
+        """The upstream's tables that the target should have."""
+        there = oracle.tables_of(self._upstream, one.schemas)
+        return [table for table in there if not _SHADOW.match(table[1])]
+
+    def _contents(self, one: Played) -> tuple[dict[oracle.Table, Content | None], dict[oracle.Table, Content | None]]:
+        """What the target should hold, and what it holds, by its own tables."""
+        content = {**oracle.contents(self._upstream, dict.fromkeys(self._sources(one))), **one.frozen}
+        want = {one.target_of(table): found for table, found in content.items()}
+        columns = {table: found.columns if found is not None else None for table, found in want.items()}
+        return want, oracle.contents(self._target, columns)
 
     def _structures(self, one: Played, tables: Sequence[oracle.Table]) -> list[str]:
         if self._servers.pair.upstream != self._servers.pair.target:

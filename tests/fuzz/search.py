@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from tests.fuzz.features import Pair
 from tests.fuzz.generator import GROUP, generate
 from tests.fuzz.history import History
+from tests.fuzz.known import certain_hole_of, hole_of
 from tests.fuzz.pairs import Coverage
 from tests.fuzz.refusals import reason
-from tests.fuzz.known import certain_hole_of, hole_of
 from tests.fuzz.runner import Runner
 from tests.fuzz.shrink import shrink
 from tests.fuzz.verdict import Verdict
@@ -64,7 +64,9 @@ class Search:
         self.tally = Tally(pair, seed)
         self._pair = pair
 
-    def run(self, seconds: float, say: Callable[[Finding], None], enough: Callable[[Tally], bool] = lambda _: False) -> Tally:
+    def run(
+        self, seconds: float, say: Callable[[Finding], None], enough: Callable[[Tally], bool] = lambda _: False
+    ) -> Tally:
         """Until the time is over; ``say`` hears each finding at once."""
         began = time.monotonic()
         for group in self._groups():
@@ -125,7 +127,9 @@ class Search:
             return True
 
         smallest = shrink(history, fails)
-        return Finding(smallest, last, seconds, history, hole_of(smallest, last))
+        hole = hole_of(smallest, last)
+        inherent = "" if hole or last.kind == "hang" else self._runner.inherent(smallest)
+        return Finding(smallest, last, seconds, history, hole, inherent)
 
 
 def planned(group: list[History]) -> frozenset[str]:

@@ -74,7 +74,9 @@ def _settings(history: History) -> Iterator[History]:
     for name, plain in _PLAIN.items():
         value = history.settings.get(name, plain)
         if value != plain and not (name == "target" and history.target):
-            yield replace(history, settings={**history.settings, name: plain}, features=_without(history.features, name))
+            yield replace(
+                history, settings={**history.settings, name: plain}, features=_without(history.features, name)
+            )
 
 
 def _without(features: Sequence[str], name: str) -> tuple[str, ...]:

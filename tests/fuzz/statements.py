@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tests.fuzz.features import Pair, feature
 from tests.fuzz.history import Phase, Step
@@ -124,7 +124,12 @@ class Statements:
         return self._step("update", table="t", how=how, values=values, text=where)
 
     def _where(self) -> str:
-        ways = [f"WHERE `id` = {self._known()}", f"WHERE `id` > {self._known()}", "WHERE `n` = 1", "ORDER BY `id` LIMIT 1"]
+        ways = [
+            f"WHERE `id` = {self._known()}",
+            f"WHERE `id` > {self._known()}",
+            "WHERE `n` = 1",
+            "ORDER BY `id` LIMIT 1",
+        ]
         return self._rng.choice(ways)
 
     def _insert_(self) -> list[Step]:
@@ -132,7 +137,15 @@ class Statements:
 
     def _insert_many(self) -> list[Step]:
         row = self._row()
-        return [self._insert("INSERT", *({column: self._row(str(n + 20))[column] for column in ("id", *row) if column in {**row, "id": ""}} for n in range(self._rng.choice((3, 20)))))]
+        return [
+            self._insert(
+                "INSERT",
+                *(
+                    {column: self._row(str(n + 20))[column] for column in ("id", *row) if column in {**row, "id": ""}}
+                    for n in range(self._rng.choice((3, 20)))
+                ),
+            )
+        ]
 
     def _insert_ignore(self) -> list[Step]:
         return [self._insert("INSERT IGNORE")]
@@ -140,7 +153,8 @@ class Statements:
     def _insert_select(self) -> list[Step]:
         columns = ", ".join(f"`{column}`" for column in self._made.literals)
         rest = ", ".join(f"`{column}`" for column in self._made.literals if column != "id")
-        return self._ddl(f"INSERT IGNORE INTO {_T} ({columns}) SELECT `id` + {self._rng.choice((0, 20, 40))}, {rest} FROM {self._rng.choice((_T, _U))}")
+        shift, source = self._rng.choice((0, 20, 40)), self._rng.choice((_T, _U))
+        return self._ddl(f"INSERT IGNORE INTO {_T} ({columns}) SELECT `id` + {shift}, {rest} FROM {source}")
 
     def _replace(self) -> list[Step]:
         return [self._insert("REPLACE")]
@@ -200,7 +214,10 @@ class Statements:
             return []
         column = self._made.moved
         gone: dict[str, str] = {"d": "NOW()"} if "d" in row else {column: self._literal(column)}
-        return [self._update(gone, f"WHERE `id` = {row['id']}"), self._insert("INSERT", {**self._row(), **_key(row, column)})]
+        return [
+            self._update(gone, f"WHERE `id` = {row['id']}"),
+            self._insert("INSERT", {**self._row(), **_key(row, column)}),
+        ]
 
     def _restore_value(self) -> list[Step]:
         """A row is deleted, its value goes to another, and comes back."""
@@ -221,7 +238,9 @@ class Statements:
         return [self._sql(f"DELETE FROM {_T} WHERE `id` = {row['id']}"), self._insert("INSERT", row)]
 
     def _load_data(self) -> list[Step]:
-        return self._ddl(f"LOAD DATA LOCAL INFILE '{{file}}' {self._rng.choice(['REPLACE', 'IGNORE'])} INTO TABLE {_T} (`id`, `n`)")
+        return self._ddl(
+            f"LOAD DATA LOCAL INFILE '{{file}}' {self._rng.choice(['REPLACE', 'IGNORE'])} INTO TABLE {_T} (`id`, `n`)"
+        )
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -243,7 +262,11 @@ class Statements:
         return self._ddl(f"ALTER TABLE {_T} MODIFY `c` {kind}")
 
     def _rename_column(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} CHANGE `n` `n2` BIGINT NULL", f"UPDATE {_T} SET `n2` = 5", f"ALTER TABLE {_T} CHANGE `n2` `n` INT NULL")
+        return self._ddl(
+            f"ALTER TABLE {_T} CHANGE `n` `n2` BIGINT NULL",
+            f"UPDATE {_T} SET `n2` = 5",
+            f"ALTER TABLE {_T} CHANGE `n2` `n` INT NULL",
+        )
 
     def _change_default(self) -> list[Step]:
         return self._ddl(f"ALTER TABLE {_T} ALTER `n` SET DEFAULT 9")
@@ -261,7 +284,9 @@ class Statements:
         return self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept` (`{self._rng.choice(['c', 'n', 'id'])}`)")
 
     def _add_primary_key(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} {'' if self._made.primary == 'none' else 'DROP PRIMARY KEY, '}ADD PRIMARY KEY (`id`)")
+        return self._ddl(
+            f"ALTER TABLE {_T} {'' if self._made.primary == 'none' else 'DROP PRIMARY KEY, '}ADD PRIMARY KEY (`id`)"
+        )
 
     def _add_auto_increment(self) -> list[Step]:
         return self._ddl(f"ALTER TABLE {_T} ADD COLUMN `auto` INT AUTO_INCREMENT UNIQUE")
@@ -283,7 +308,8 @@ class Statements:
         return self._ddl(f"ALTER TABLE {_T} EXCHANGE PARTITION p1 WITH TABLE {_U}{check}")
 
     def _add_partition(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION p2 INTO (PARTITION p2 VALUES LESS THAN (30), PARTITION p3 VALUES LESS THAN MAXVALUE)")
+        parts = "PARTITION p2 VALUES LESS THAN (30), PARTITION p3 VALUES LESS THAN MAXVALUE"
+        return self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION p2 INTO ({parts})")
 
     def _drop_partition(self) -> list[Step]:
         return self._ddl(f"ALTER TABLE {_T} DROP PARTITION p0")
@@ -292,14 +318,20 @@ class Statements:
         return self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION p0")
 
     def _create_like(self) -> list[Step]:
-        return self._ddl(f"CREATE TABLE {{s}}.`like1` LIKE {_T}", f"INSERT IGNORE INTO {{s}}.`like1` (`id`) SELECT `id` FROM {_T}")
+        return self._ddl(
+            f"CREATE TABLE {{s}}.`like1` LIKE {_T}", f"INSERT IGNORE INTO {{s}}.`like1` (`id`) SELECT `id` FROM {_T}"
+        )
 
     def _create_select(self) -> list[Step]:
         return self._ddl(f"CREATE TABLE {{s}}.`made{self._rng.randrange(9)}` AS SELECT * FROM {_T}")
 
     def _drop_and_create(self) -> list[Step]:
         table = next(one for one in self._made.tables if one.name == "u")
-        return [self._sql(f"DROP TABLE IF EXISTS {_U}"), self._sql(table.sql()), self._step("insert", table="u", how="INSERT", rows=(self._row("55"),))]
+        return [
+            self._sql(f"DROP TABLE IF EXISTS {_U}"),
+            self._sql(table.sql()),
+            self._step("insert", table="u", how="INSERT", rows=(self._row("55"),)),
+        ]
 
     def _create_or_replace(self) -> list[Step]:
         table = next(one for one in self._made.tables if one.name == "u")
@@ -326,11 +358,17 @@ class Statements:
 
     def _temporary_create(self) -> list[Step]:
         rows = ["INSERT IGNORE INTO {s}.`tmp` VALUES (1)"] if self._rng.random() < 0.5 else []
-        return self._ddl("CREATE TEMPORARY TABLE IF NOT EXISTS {s}.`tmp` (`id` INT PRIMARY KEY)", *rows, "DROP TEMPORARY TABLE {s}.`tmp`")
+        return self._ddl(
+            "CREATE TEMPORARY TABLE IF NOT EXISTS {s}.`tmp` (`id` INT PRIMARY KEY)",
+            *rows,
+            "DROP TEMPORARY TABLE {s}.`tmp`",
+        )
 
     def _shadow(self, *then: str) -> list[Step]:
         rows = ["INSERT INTO {s}.`t` VALUES (1, 1)"] if self._rng.random() < 0.3 else []
-        return self._ddl("CREATE TEMPORARY TABLE {s}.`t` (`id` INT, `n` INT)", *rows, *then, "DROP TEMPORARY TABLE IF EXISTS {s}.`t`")
+        return self._ddl(
+            "CREATE TEMPORARY TABLE {s}.`t` (`id` INT, `n` INT)", *rows, *then, "DROP TEMPORARY TABLE IF EXISTS {s}.`t`"
+        )
 
     def _temporary_shadow(self) -> list[Step]:
         return self._shadow("UPDATE {s}.`t` SET `n` = 7")
@@ -342,7 +380,10 @@ class Statements:
         return self._shadow("ALTER TABLE {s}.`t` ADD COLUMN `q` INT")
 
     def _temporary_rename(self) -> list[Step]:
-        return [*self._shadow("ALTER TABLE {s}.`t` RENAME TO {s}.`tmp2`"), *self._ddl("DROP TEMPORARY TABLE IF EXISTS {s}.`tmp2`")]
+        return [
+            *self._shadow("ALTER TABLE {s}.`t` RENAME TO {s}.`tmp2`"),
+            *self._ddl("DROP TEMPORARY TABLE IF EXISTS {s}.`tmp2`"),
+        ]
 
     def _temporary_drop(self) -> list[Step]:
         return self._shadow("DROP TABLE {s}.`t`")
@@ -362,7 +403,7 @@ class Statements:
     def _gh_ost(self) -> list[Step]:
         columns = ", ".join(f"`{column}`" for column in self._made.literals)
         return self._ddl(
-            "CREATE TABLE {s}.`_t_ghc` (`id` BIGINT AUTO_INCREMENT PRIMARY KEY, `hint` VARCHAR(64), `value` VARCHAR(255))",
+            "CREATE TABLE {s}.`_t_ghc` (`id` BIGINT AUTO_INCREMENT PRIMARY KEY, `hint` VARCHAR(64), `value` TEXT)",
             f"CREATE TABLE {{s}}.`_t_gho` LIKE {_T}",
             "ALTER TABLE {s}.`_t_gho` ADD COLUMN `ghost` INT",
             f"INSERT IGNORE INTO {{s}}.`_t_gho` ({columns}) SELECT {columns} FROM {_T}",
@@ -375,10 +416,24 @@ class Statements:
 
     def _xa(self) -> list[Step]:
         """Prepared in one place, committed after other changes of the same session."""
-        return self._ddl("XA START 'long'", f"UPDATE {_T} SET `n` = 3 WHERE `id` = 2", "XA END 'long'", "XA PREPARE 'long'", "XA COMMIT 'long'")
+        return self._ddl(
+            "XA START 'long'",
+            f"UPDATE {_T} SET `n` = 3 WHERE `id` = 2",
+            "XA END 'long'",
+            "XA PREPARE 'long'",
+            "XA COMMIT 'long'",
+        )
 
     def _savepoint(self) -> list[Step]:
-        return [self._sql("BEGIN"), self._insert("INSERT", self._row()), self._sql("SAVEPOINT b"), *self._update_(), self._sql("ROLLBACK TO b"), *self._update_same(), self._sql("COMMIT")]
+        return [
+            self._sql("BEGIN"),
+            self._insert("INSERT", self._row()),
+            self._sql("SAVEPOINT b"),
+            *self._update_(),
+            self._sql("ROLLBACK TO b"),
+            *self._update_same(),
+            self._sql("COMMIT"),
+        ]
 
 
 #: Kinds whose statements are of rows though they are texts.

@@ -111,7 +111,11 @@ def test_shrinking_keeps_what_is_needed_and_nothing_else() -> None:
     def fails(history: History) -> bool:
         rows = [row for step in history.steps for row in step.rows]
         columns = {column.name for table in history.tables for column in table.columns}
-        return history.settings["safe"] == "on" and "a" in columns and sum(row.get("a") in ("3", "17") for row in rows) == 2
+        return (
+            history.settings["safe"] == "on"
+            and "a" in columns
+            and sum(row.get("a") in ("3", "17") for row in rows) == 2
+        )
 
     small = shrink(_history(), fails)
     assert [step.rows for step in small.steps] == [({"a": "3"},), ({"a": "17"},)]
