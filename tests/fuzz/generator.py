@@ -153,7 +153,8 @@ _ROWS = frozenset(
 _LOGGED_AS_STATEMENTS = frozenset(
     {
         "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
-        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition", "truncate partition",
+        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
+        "truncate partition",
         "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
         "temporary truncate", "temporary alter", "temporary rename", "temporary drop", "convert charset",
     }

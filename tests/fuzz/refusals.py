@@ -30,6 +30,12 @@ TABLE: tuple[Refusal, ...] = (
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
+    _one(
+        36068,
+        "rows get numbers in an order that a keyless table does not keep",
+        "statement=add auto increment",
+        "primary key=none",
+    ),
     *(
         _one(
             20070,

@@ -101,10 +101,20 @@ def _tables(history: History) -> Iterator[History]:
         yield replace(history, tables=fewer)
     for number, table in enumerate(history.tables):
         for smaller in _smaller_table(table):
-            yield replace(history, tables=_with(history.tables, number, smaller))
+            yield _renamed_features(replace(history, tables=_with(history.tables, number, smaller)))
     names = sorted({column.name for table in history.tables for column in table.columns})
     for name in names:
         yield _without_column(history, name)
+
+
+def _renamed_features(history: History) -> History:
+    """Without a key the history no longer has its feature, which might make an error right or wrong."""
+    keys = " ".join(key for table in history.tables if table.name == "t" for key in table.keys)
+    features = history.features
+    for word, name in (("PRIMARY KEY", "primary key"), ("KEY `", "further key")):
+        if word not in keys and any(one.startswith(f"{name}=") for one in features):
+            features = tuple(sorted((*_without(features, name), f"{name}=none")))
+    return replace(history, features=features)
 
 
 def _smaller_table(table: Table) -> Iterator[Table]:
