@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
-.PHONY: help setup kernel demo test test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo test test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,15 @@ lint: setup ## style, types, and the layers of packages
 
 wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")
 	@deploy/wheel.sh
+
+fuzz: ## search combinations for silent differences (SECONDS, SEED, PAIR=mariadb:mysql-8.0, REPORT=page.md)
+	@deploy/setup.sh test
+	$(VENV)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(PAIR),--pair $(PAIR)) $(if $(REPORT),--report $(REPORT))
+
+fuzz-proof: ## put each known hole back and show that the search finds it (HOLES="name name", SECONDS for each)
+	@deploy/setup.sh test
+	$(VENV)/python -m tests.fuzz.proof $(if $(SECONDS),--seconds $(SECONDS)) $(HOLES)
 
 bench: ## measure each performance target beside native tools (BENCH="--only oltp,copy --runs 1")
 	@deploy/setup.sh bench

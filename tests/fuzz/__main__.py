@@ -1,0 +1,63 @@
+"""``python -m tests.fuzz``: searches for silent differences. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair
+from tests.fuzz.report import page
+from tests.fuzz.runner import Runner
+from tests.fuzz.search import Finding, Search
+from tests.fuzz.servers import running_servers
+
+_MEMORY = Path("/dev/shm")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 60 * 1000)
+    parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
+    parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
+    parser.add_argument("--report", type=Path)
+    options = parser.parse_args()
+    if _MEMORY.is_dir():
+        # The servers' files are small, and mostly waited for where they are on a disk.
+        tempfile.tempdir = str(_MEMORY)
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    def say(finding: Finding) -> None:
+        verdict = finding.verdict
+        what = finding.hole or finding.inherent or "NEW"
+        print(
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}\n"
+            f"{verdict.text[:700]}\n{finding.history.script()}\n",
+            flush=True,
+        )
+        name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
+        (options.out / name).write_text(finding.history.to_json())
+
+    with running_servers(options.pair) as servers:
+        runner = Runner(servers, LocalEngine())
+        search = Search(runner, options.pair, options.seed)
+        tally = search.run(options.seconds, say)
+        runner.close()
+    print(
+        f"seed {options.seed}, pair {options.pair}: {tally.histories} histories, {tally.statements} statements"
+        f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"
+        f" pairs {search.coverage.share:.1%} of {search.coverage.total}"
+    )
+    for (code, why), count in tally.refusals.most_common():
+        print(f"  {code} × {count}: {why}")
+    if options.report is not None:
+        options.report.write_text(page(tally, search.coverage))
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""The catalogue of features: parameters and their values, and which server has which. Pure.
+
+A feature is written ``parameter=value``. A history has one value of some parameters (its primary key) and several of
+others (its statements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations
+
+_MARIADB = frozenset(
+    {
+        "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
+        "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
+    }
+)  # fmt: skip
+_MYSQL_8 = frozenset({"mysql", "default expression", "functional key", "statement format", "mysql 8", "json"})
+#: What kinds of servers can do. Names of kinds are those of PAIR=.
+ABILITIES: Mapping[str, frozenset[str]] = {
+    "mariadb": _MARIADB | {"uuid"},
+    "mariadb-11.8": _MARIADB | {"uuid", "uca1400"},
+    "mysql-5.7": frozenset({"mysql", "json", "statement format"}),
+    "mysql-8.0": _MYSQL_8 - {"default expression", "functional key"},
+    "mysql-8.0-newest": _MYSQL_8 | {"check", "invisible"},
+    "mysql-8.4": _MYSQL_8 | {"check", "invisible"},
+    "mysql-9.7": _MYSQL_8 | {"check", "invisible"},
+    "tidb": frozenset({"mysql", "json", "tidb"}),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two servers: ``upstream:target``."""
+
+    upstream: str
+    target: str
+
+    @staticmethod
+    def parse(text: str) -> Pair:
+        upstream, colon, target = text.partition(":")
+        target = target if colon else upstream
+        for kind in (upstream, target):
+            if kind not in ABILITIES:
+                raise ValueError(f"PAIR={text}: no server {kind!r}; there are {', '.join(ABILITIES)}")
+        if upstream == "tidb":
+            raise ValueError(f"PAIR={text}: TiDB has no binlog, so it can only be a target")
+        return Pair(upstream, target)
+
+    def __str__(self) -> str:
+        return f"{self.upstream}:{self.target}"
+
+    def has(self, ability: str) -> bool:
+        """Whether the upstream has it, and the target too where structures must be equal."""
+        both = ability in ABILITIES[self.target] or ability in _UPSTREAM_ALONE
+        return ability in ABILITIES[self.upstream] and both
+
+
+#: Abilities of statements and sessions: the target never sees them.
+_UPSTREAM_ALONE = frozenset({"analyze update", "alter ignore", "statement format", "limit in delete"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """``needs``: value → the ability without which a pair lacks it. ``several``: a history may have more than one."""
+
+    name: str
+    values: Sequence[str]
+    needs: Mapping[str, str] = field(default_factory=dict)
+    several: bool = False
+
+    def of(self, pair: Pair) -> list[str]:
+        """The values that a pair of servers has."""
+        return [value for value in self.values if value not in self.needs or pair.has(self.needs[value])]
+
+
+TYPES = (
+    "tinyint", "smallint unsigned", "int", "bigint unsigned", "decimal", "float", "double", "bit", "year", "date",
+    "datetime", "datetime(6)", "timestamp", "timestamp(3)", "time", "time(6)", "char", "varchar", "text", "binary",
+    "varbinary", "blob", "enum", "set", "json", "inet6", "uuid",
+)  # fmt: skip
+COLLATIONS = (
+    "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_czech_ci", "utf8mb4_danish_ci",
+    "latin1_swedish_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_0900_ai_ci", "gbk_chinese_ci", "utf8mb4_nopad_bin",
+)  # fmt: skip
+ATTRIBUTES = (
+    "none", "not null", "default", "default expression", "on update", "stored", "virtual", "virtual with zone",
+    "stored with zone", "invisible", "check",
+)  # fmt: skip
+STATEMENTS = (
+    "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update", "update same",
+    "update key", "update ignore", "update all", "update joined", "delete", "delete joined", "delete all",
+    "swap values", "reuse value", "restore value", "delete and insert", "load data",
+    "truncate", "add column", "drop column", "modify column", "rename column", "change default", "add index",
+    "drop index", "add unique", "alter ignore add unique", "add primary key", "rename table", "rename swap",
+    "rename to other schema", "exchange partition", "add partition", "drop partition", "truncate partition",
+    "create like", "create select", "drop and create", "create or replace", "drop table", "drop database", "analyze",
+    "analyze update", "optimize", "temporary create", "temporary shadow", "temporary truncate", "temporary alter",
+    "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment",
+    "convert charset",
+)  # fmt: skip
+
+CATALOGUE: tuple[Parameter, ...] = (
+    # The task.
+    Parameter("mode", ("all", "incremental")),
+    Parameter("gtid", ("off", "on")),
+    Parameter("safe", ("off", "on")),
+    Parameter("compact", ("default", "off")),
+    Parameter("multiple", ("default", "off")),
+    Parameter("workers", ("16", "1")),
+    Parameter("route", ("none", "schema", "table")),
+    Parameter("rule", ("none", "drop database", "drop table")),
+    Parameter("event", ("none", "pause", "crash before", "crash after", "cut target", "cut upstream", "reset")),
+    Parameter("relay", ("off", "on")),
+    Parameter(
+        "target",
+        ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
+        {"on update": "mariadb"},
+    ),
+    # The upstream as a whole.
+    Parameter("server zone", ("+00:00", "+08:00", "-05:00")),
+    Parameter("server sql_mode", ("default", "none", "ansi quotes", "no zero date off")),
+    # Its sessions.
+    Parameter("session zone", ("default", "+00:00", "+05:30", "-11:00"), several=True),
+    Parameter("session sql_mode", ("default", "none", "no_auto_value_on_zero", "ansi"), several=True),
+    Parameter("binlog_format", ("ROW", "MIXED", "STATEMENT"), {"MIXED": "statement format"}, several=True),
+    Parameter("row image", ("FULL", "MINIMAL", "NOBLOB"), several=True),
+    Parameter("connection", ("utf8mb4", "latin1", "gbk"), several=True),
+    Parameter("increment", ("1", "7"), several=True),
+    Parameter("foreign checks", ("1", "0"), several=True),
+    Parameter("unique checks", ("1", "0"), several=True),
+    Parameter("transaction", ("autocommit", "begin", "savepoint", "xa", "rollback"), several=True),
+    # The table.
+    Parameter("type", TYPES, {"inet6": "inet6", "uuid": "uuid"}),
+    Parameter(
+        "collation",
+        ("none", *COLLATIONS),
+        {
+            "utf8mb4_uca1400_ai_ci": "uca1400",
+            "utf8mb4_0900_ai_ci": "mysql 8",
+            "utf8mb4_nopad_bin": "mariadb",
+        },
+    ),
+    Parameter(
+        "attribute",
+        ATTRIBUTES,
+        {"default expression": "default expression", "invisible": "invisible", "check": "check"},
+    ),
+    Parameter("primary key", ("id", "value", "id and value", "none", "auto")),
+    Parameter(
+        "further key",
+        (
+            "none",
+            "unique",
+            "unique pair",
+            "unique prefix",
+            "two unique",
+            "soft delete",
+            "functional",
+            "index",
+            "without overlaps",
+        ),
+        {"functional": "functional key", "without overlaps": "period"},
+    ),
+    Parameter("partition", ("none", "hash", "range")),
+    Parameter("foreign key", ("none", "restrict", "cascade", "set null")),
+    Parameter(
+        "statement",
+        STATEMENTS,
+        {
+            "alter ignore add unique": "alter ignore",
+            "analyze update": "analyze update",
+            "create or replace": "mariadb",
+        },
+        several=True,
+    ),
+    Parameter("moment", ("snapshot", "chunk", "dumped", "live"), several=True),
+)
+PARAMETERS: Mapping[str, Parameter] = {parameter.name: parameter for parameter in CATALOGUE}
+
+#: Pairs that no history can have, each with one feature and all that exclude it.
+_TEXT = frozenset({"char", "varchar", "text", "enum", "set"})
+_TIMES = frozenset({"datetime", "datetime(6)", "timestamp", "timestamp(3)"})
+_ZONED = frozenset({"timestamp", "timestamp(3)"})
+_WITHOUT_KEY = frozenset({"text", "blob", "json"})
+
+
+def feature(parameter: str, value: str) -> str:
+    return f"{parameter}={value}"
+
+
+@cache
+def exclusions(one: str) -> frozenset[str]:
+    """The features of other parameters that no history has together with this one."""
+    every = (feature(parameter.name, value) for parameter in CATALOGUE for value in parameter.values)
+    return frozenset(other for other in every if excluded(one, other))
+
+
+def excluded(a: str, b: str) -> bool:
+    """Whether no history has both features."""
+    return _excluded(a, b) or _excluded(b, a)
+
+
+def _excluded(a: str, b: str) -> bool:
+    (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
+    match left, right:
+        case "type", "collation":
+            return (value in _TEXT) == (other == "none")
+        case "type", "attribute":
+            return not fits(other, value)
+        case "type", "primary key":
+            return value in _WITHOUT_KEY and other in ("value", "id and value")
+        case "type", "further key":
+            return not key_fits(other, value)
+        case "mode", "target":
+            return value == "all" and other != "same"
+        case "mode", "moment":
+            return value == "incremental" and other in ("snapshot", "chunk", "dumped")
+        case "partition", "foreign key":
+            return value != "none" and other != "none"
+        case "statement", "partition":
+            return value.endswith("partition") and other != "range"
+        case "statement", "rule":
+            return other == "drop table" and value in ("drop and create", "create or replace")
+        case "statement", "moment":
+            return value == "drop database" and other != "live"
+        case "event", "relay":
+            return value in ("reset", "cut upstream") and other == "on"
+        case "attribute", "primary key":
+            return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
+    return False
+
+
+def fits(attribute: str, kind: str) -> bool:
+    """Whether a column of this type can have the attribute."""
+    match attribute:
+        case "on update":
+            return kind in _TIMES
+        case "stored with zone" | "virtual with zone":
+            return kind in _ZONED
+        case "default":
+            return kind not in ("text", "blob", "json")
+        case "default expression":
+            return kind in (*_TIMES, "int", "bigint unsigned", "varchar", "double")
+        case "stored" | "virtual":
+            return kind in ("int", "bigint unsigned", "varchar", "char", "datetime", "decimal", "date")
+        case "check":
+            return kind in ("int", "varchar", "datetime", "decimal")
+    return True
+
+
+def key_fits(key: str, kind: str) -> bool:
+    """Whether a further key of this form can have a column of this type."""
+    match key:
+        case "unique prefix":
+            return kind in ("char", "varchar", "text", "binary", "varbinary", "blob")
+        case "unique" | "unique pair" | "two unique" | "soft delete" | "index":
+            return kind not in _WITHOUT_KEY
+        case "functional":
+            return kind in ("int", "varchar", "char")
+    return True
+
+
+@cache
+def features_of(pair: Pair) -> tuple[str, ...]:
+    """Every feature that histories of these servers may have."""
+    return tuple(feature(one.name, value) for one in CATALOGUE for value in one.of(pair))
+
+
+def possible_pairs(pair: Pair) -> Iterator[tuple[str, str]]:
+    """Every pair of features that a history may have, each in alphabetical order."""
+    for a, b in combinations(sorted(features_of(pair)), 2):
+        left = a.split("=", 1)[0]
+        if left == b.split("=", 1)[0] and not PARAMETERS[left].several:
+            continue
+        if b not in exclusions(a):
+            yield a, b

@@ -1,0 +1,208 @@
+"""A seed becomes a history. Everything comes from one ``random.Random``, so that a seed is a history for ever. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.fuzz.features import PARAMETERS, Pair, exclusions, feature
+from tests.fuzz.history import History, Phase, Step
+from tests.fuzz.made_tables import MadeTable, make_table
+from tests.fuzz.statements import Statements
+
+#: Histories with neighbouring seeds share task and server settings, so that one task can run them side by side.
+GROUP = 8
+#: Values that come more often than the others, by their share.
+_USUAL: Mapping[str, tuple[str, float]] = {
+    "mode": ("all", 0.5),
+    "safe": ("off", 0.75),
+    "compact": ("default", 0.7),
+    "multiple": ("default", 0.7),
+    "workers": ("16", 0.75),
+    "route": ("none", 0.6),
+    "rule": ("none", 0.85),
+    "event": ("none", 0.45),
+    "relay": ("off", 0.9),
+    "target": ("same", 0.5),
+    "server sql_mode": ("default", 0.6),
+    "server zone": ("+00:00", 0.4),
+    "binlog_format": ("ROW", 0.8),
+    "row image": ("FULL", 0.95),
+    "session zone": ("default", 0.5),
+    "session sql_mode": ("default", 0.6),
+    "connection": ("utf8mb4", 0.7),
+    "increment": ("1", 0.7),
+    "foreign checks": ("1", 0.7),
+    "unique checks": ("1", 0.7),
+    "transaction": ("autocommit", 0.4),
+    "attribute": ("none", 0.2),
+    "partition": ("none", 0.7),
+    "foreign key": ("none", 0.75),
+    "further key": ("none", 0.2),
+}
+_TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "relay", "server zone",
+         "server sql_mode")  # fmt: skip
+_SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
+            "foreign checks", "unique checks")  # fmt: skip
+_TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")
+
+
+def usable(pair: Pair, name: str, chosen: Mapping[str, str]) -> list[str]:
+    """The values of a parameter that go together with what is chosen."""
+    taken = frozenset(feature(other, value) for other, value in chosen.items())
+    values = PARAMETERS[name].of(pair)
+    return [value for value in values if taken.isdisjoint(exclusions(feature(name, value)))]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Draws the values of parameters, of those that go together."""
+
+    pair: Pair
+    rng: random.Random
+
+    def draw(self, name: str, chosen: Mapping[str, str]) -> str:
+        values = usable(self.pair, name, chosen)
+        usual, share = _USUAL.get(name, ("", 0.0))
+        if usual in values and self.rng.random() < share:
+            return usual
+        return self.rng.choice(values)
+
+    def all_of(self, names: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
+        made = dict(chosen)
+        for name in names:
+            made[name] = self.draw(name, made)
+        return {name: made[name] for name in names}
+
+
+def settings_of(seed: int, pair: Pair) -> dict[str, str]:
+    """The settings of the task and its servers, which all histories of a group share."""
+    rng = random.Random(f"{pair} group {seed // GROUP}")
+    return Choice(pair, rng).all_of(_TASK, {})
+
+
+def generate(seed: int, pair: Pair) -> History:
+    rng = random.Random(f"{pair} {seed}")
+    settings = settings_of(seed, pair)
+    choice = Choice(pair, rng)
+    table = choice.all_of(_TABLE, settings)
+    made = make_table(rng, pair, table, settings["event"] == "reset")
+    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
+    steps, target = _steps(rng, pair, settings, table, made, sessions), made.target
+    features = [feature(name, value) for name, value in {**settings, **table}.items()]
+    features += [feature(name, value) for session in sessions for name, value in session.items()]
+    return History(
+        seed=seed,
+        pair=str(pair),
+        settings=settings,
+        tables=made.tables,
+        sessions=tuple(session_sql(one, pair) for one in sessions),
+        steps=tuple(steps),
+        target=target,
+        features=tuple(sorted(set(features))),
+    )
+
+
+def _steps(
+    rng: random.Random,
+    pair: Pair,
+    settings: Mapping[str, str],
+    table: Mapping[str, str],
+    made: MadeTable,
+    sessions: Sequence[Mapping[str, str]],
+) -> list[Step]:
+    statements = Statements(rng, pair, made)
+    live = settings["mode"] == "incremental"
+    steps: list[Step] = list(statements.first_rows("live" if live and rng.random() < 0.5 else "before"))
+    phases: list[Phase] = ["live"] * rng.randint(4, 12)
+    if not live and rng.random() < 0.6:
+        phases = [*rng.choice([["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]), *phases]  # type: ignore[list-item]
+    values = usable(pair, "statement", {**settings, **table})
+    steps_of_phase: list[Step] = []
+    for phase in phases:
+        session = rng.randrange(len(sessions))
+        kind = _drawn(rng, values, phase, rows=sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02)
+        way = rng.choice(["autocommit", "autocommit", "begin", "savepoint", "xa", "rollback"])
+        steps_of_phase += statements.make(kind, phase, session, way)
+        if rng.random() < 0.15 and phase == "live":
+            steps_of_phase.append(Step("event", "wait"))
+    steps += steps_of_phase
+    if settings["event"] == "reset":
+        first = next((number for number, step in enumerate(steps) if step.phase == "live"), len(steps))
+        steps[first:first] = statements.around_reset()
+    elif settings["event"] != "none":
+        steps.insert(_middle(rng, steps), Step("event", settings["event"]))
+    if settings["rule"] in ("drop database", "drop table"):
+        steps += statements.make(settings["rule"], "live", 0, "autocommit")
+    return steps
+
+
+#: Statements that change rows come three times as often as DDL, those that move tables while a dump runs.
+_DDL_WHILE_DUMPING = (
+    "rename swap", "exchange partition", "truncate", "drop and create", "add column", "rename table", "drop partition",
+    "alter ignore add unique", "create select", "pt-osc", "truncate partition", "drop column", "modify column",
+)  # fmt: skip
+_ROWS = frozenset(
+    {
+        "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update",
+        "update same", "update key", "update ignore", "update all", "update joined", "delete", "delete joined",
+        "delete all", "swap values", "reuse value", "restore value", "delete and insert", "load data",
+    }
+)  # fmt: skip
+_LOGGED_AS_STATEMENTS = frozenset(
+    {
+        "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
+        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
+        "truncate partition",
+        "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
+        "temporary truncate", "temporary alter", "temporary rename", "temporary drop", "convert charset",
+    }
+)  # fmt: skip
+_SELDOM = frozenset({"drop database", "drop table"})
+
+
+def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:
+    """``rows``: whether the session's binlog shows rows; statements in their place stop each task."""
+    if not rows:
+        return rng.choice([kind for kind in values if kind in _LOGGED_AS_STATEMENTS])
+    if phase in ("snapshot", "chunk") and rng.random() < 0.7:
+        kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values]
+    elif rng.random() < 0.65:
+        kinds = [kind for kind in values if kind in _ROWS]
+    else:
+        kinds = [kind for kind in values if kind not in _ROWS and (kind not in _SELDOM or rng.random() < 0.1)]
+    return rng.choice(kinds)
+
+
+def _middle(rng: random.Random, steps: Sequence[Step]) -> int:
+    """A place among the live steps."""
+    places = [number for number, step in enumerate(steps) if step.phase == "live"]
+    return rng.choice(places) if places else len(steps)
+
+
+_MODES = {
+    "default": "",
+    "none": "SET sql_mode = ''",
+    "no_auto_value_on_zero": "SET sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')",
+    "ansi": "SET sql_mode = 'ANSI'",
+}
+
+
+def session_sql(chosen: Mapping[str, str], pair: Pair) -> tuple[str, ...]:
+    """The statements that make a session what was chosen."""
+    found = [f"SET NAMES {chosen['connection']}"] if chosen["connection"] != "utf8mb4" else []
+    if chosen["session zone"] != "default":
+        found.append(f"SET time_zone = '{chosen['session zone']}'")
+    if mode := _MODES[chosen["session sql_mode"]]:
+        found.append(mode)
+    for name, value, usual in (
+        ("binlog_format", chosen["binlog_format"], "ROW"),
+        ("binlog_row_image", chosen["row image"], "FULL"),
+        ("auto_increment_increment", chosen["increment"], "1"),
+        ("foreign_key_checks", chosen["foreign checks"], "1"),
+        ("unique_checks", chosen["unique checks"], "1"),
+    ):
+        if value != usual:
+            found.append(f"SET SESSION {name} = {value}")
+    return tuple(found)

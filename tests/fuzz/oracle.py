@@ -1,0 +1,151 @@
+"""What both sides hold, value for value, and how it differs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from pkg.mysql.introspect import fetch_table_info
+from tests.harness.mysql import SQLServer
+from tests.integration.ddl.structures import comparable
+
+Table = tuple[str, str]
+Rows = Counter[tuple[Any, ...]]
+#: Both sides are read in the same session.
+_SESSION = "SET time_zone = '+00:00', sql_mode = ''"
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point"})
+_COLUMNS = (
+    "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    " ORDER BY ORDINAL_POSITION"
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """The rows of a table. ``columns``: names and types, in order."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: Rows
+
+
+def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
+    """The base tables of these schemas."""
+    names = ", ".join(f"'{schema}'" for schema in schemas)
+    found = server.execute(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+        f" WHERE TABLE_SCHEMA IN ({names}) AND TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
+    )
+    return [(_text(schema), _text(table)) for schema, table in found]
+
+
+def contents(
+    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None]
+) -> dict[Table, Content | None]:
+    """Each table's content; None where there is no such table. ``tables`` may give the columns to read, and by what
+    type, as another server names them."""
+    found: dict[Table, Content | None] = {}
+    with closing(server.connect()) as conn:
+        _query(conn, _SESSION)
+        for table, columns in tables.items():
+            found[table] = _content(conn, table, columns)
+    return found
+
+
+def _content(conn: Connection[Any], table: Table, columns: Sequence[tuple[str, str]] | None) -> Content | None:
+    own = [(_text(name), _text(kind)) for name, kind in _query(conn, _COLUMNS, table)]
+    if not own:
+        return None
+    here = dict(own)
+    wanted = tuple(own if columns is None else ((name, kind) for name, kind in columns if name in here))
+    documents = [kind == "json" for _, kind in wanted]
+    fields = ", ".join(_field(name, "json" if kind == "json" else here[name]) for name, kind in wanted)
+    rows = _query(conn, f"SELECT {fields} FROM `{table[0]}`.`{table[1]}`")
+    return Content(wanted, Counter(tuple(map(_value, row, documents)) for row in rows))
+
+
+def _field(name: str, kind: str) -> str:
+    """An expression that shows a value whole."""
+    column = f"`{name}`"
+    if kind in _TEXTS or kind in _BYTES:
+        return f"HEX({column})"
+    match kind:
+        case "float":
+            return f"{column} * 1e0"
+        case "bit":
+            return f"{column} + 0"
+        case "json":
+            return f"CONVERT({column} USING utf8mb4)"
+    return f"CAST({column} AS CHAR)"
+
+
+def _value(value: Any, document: bool) -> Any:
+    if document and value is not None:
+        return json.dumps(json.loads(value), sort_keys=True)
+    return _text(value) if isinstance(value, bytes) else value
+
+
+def differences(upstream: Mapping[Table, Content | None], target: Mapping[Table, Content | None]) -> list[str]:
+    """One line per table that differs; keys are the target's tables."""
+    found = []
+    for table, want in upstream.items():
+        got = target.get(table)
+        if want is None or got is None:
+            if want is not got:
+                found.append(f"{'.'.join(table)}: {'not upstream' if want is None else 'not at the target'}")
+            continue
+        missing = [name for name, _ in want.columns if name not in dict(got.columns)]
+        if missing:
+            found.append(f"{'.'.join(table)}: the target lacks {', '.join(missing)}")
+        elif want.rows != got.rows:
+            lost, more = want.rows - got.rows, got.rows - want.rows
+            found.append(
+                f"{'.'.join(table)}: only upstream {_some(lost)}; only at the target {_some(more)}"
+                f" ({', '.join(name for name, _ in want.columns)})"
+            )
+    return found
+
+
+def _some(rows: Rows) -> str:
+    shown = list(rows.elements())
+    return f"{len(shown)} rows {shown[:3]}" if shown else "nothing"
+
+
+def structures(server: SQLServer, tables: Sequence[Table]) -> dict[Table, dict[str, Any] | None]:
+    """The structures by meaning."""
+    with closing(server.connect()) as conn:
+        _query(conn, "SET sql_mode = ''")
+        found = {table: fetch_table_info(conn, *table) for table in tables}
+    return {table: None if info is None else comparable(info) for table, info in found.items()}
+
+
+def structure_differences(
+    upstream: Mapping[Table, dict[str, Any] | None], target: Mapping[Table, dict[str, Any] | None]
+) -> list[str]:
+    found = []
+    for table, want in upstream.items():
+        got = target.get(table)
+        if want is None or got is None:
+            continue
+        found += [
+            f"{'.'.join(table)}: {part}: {want[part]} upstream, {got[part]} at the target"
+            for part in want
+            if part != "foreign keys" and want[part] != got[part]
+        ]
+    return found
+
+
+def _query(conn: Connection[Any], sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    with conn.cursor() as cursor:
+        cursor.execute(sql, args or None)
+        return list(cursor.fetchall())
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,64 @@
+"""Which errors of a task are right, for what. Pure.
+
+A task that stops with code X is right only if a line here gives X to a feature that the history has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """``code`` is right for histories with all of ``features``; ``why`` is for readers of the report."""
+
+    code: int
+    features: frozenset[str]
+    why: str
+    #: Words that the error must have.
+    words: str = ""
+
+
+def _one(code: int, why: str, *features: str, words: str = "") -> Refusal:
+    return Refusal(code, frozenset(features), why, words)
+
+
+TABLE: tuple[Refusal, ...] = (
+    _one(36014, "rows are in the binlog as statements", "binlog_format=MIXED"),
+    _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
+    _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
+    _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
+    _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
+    _one(
+        36068,
+        "rows get numbers in an order that a keyless table does not keep",
+        "statement=add auto increment",
+        "primary key=none",
+    ),
+    *(
+        _one(
+            20070,
+            "a tool's new table lacks the foreign key, which the target keeps",
+            f"statement={tool}",
+            f"foreign key={way}",
+        )
+        for tool in ("pt-osc", "gh-ost")
+        for way in ("cascade", "set null")
+    ),
+    *(
+        _one(
+            44019,
+            "the target's structure differs, so the upstream's past one is not certain",
+            "mode=incremental",
+            f"target={way}",
+        )
+        for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
+    ),
+)
+
+
+def reason(code: int, text: str, features: Collection[str]) -> str | None:
+    """Why stopping with the code is right for a history with these features; None where it is a finding."""
+    have = frozenset(features)
+    return next((one.why for one in TABLE if one.code == code and one.features <= have and one.words in text), None)

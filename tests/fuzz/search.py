@@ -1,0 +1,142 @@
+"""The search: chooses histories, runs them, shrinks what is wrong, and keeps count."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tests.fuzz.features import Pair
+from tests.fuzz.generator import GROUP, generate
+from tests.fuzz.history import History
+from tests.fuzz.known import certain_hole_of, hole_of
+from tests.fuzz.pairs import Coverage
+from tests.fuzz.refusals import reason
+from tests.fuzz.runner import Runner
+from tests.fuzz.shrink import shrink
+from tests.fuzz.verdict import Verdict
+
+#: Of so many groups the one with the most new pairs is run.
+_CANDIDATES = 4
+#: So many findings of one hole are shrunk where it is plain without.
+_SAME = 2
+#: How long one finding may be shrunk.
+_SHRINK_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    history: History
+    verdict: Verdict
+    #: Seconds since the start of the search.
+    seconds: float
+    #: The seed's history before it was shrunk.
+    original: History
+    #: The known hole that it is, or empty.
+    hole: str = ""
+    #: Why nothing can be done about it; empty where something can.
+    inherent: str = ""
+
+
+@dataclass
+class Tally:
+    """What a search did."""
+
+    pair: Pair
+    seed: int
+    seconds: float = 0.0
+    histories: int = 0
+    statements: int = 0
+    failed: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Search:
+    """Groups of histories from ``seed`` on."""
+
+    def __init__(self, runner: Runner, pair: Pair, seed: int) -> None:
+        self._runner = runner
+        self._next = seed // GROUP
+        self.coverage = Coverage(pair)
+        self.tally = Tally(pair, seed)
+        self._pair = pair
+
+    def run(
+        self, seconds: float, say: Callable[[Finding], None], enough: Callable[[Tally], bool] = lambda _: False
+    ) -> Tally:
+        """Until the time is over; ``say`` hears each finding at once."""
+        began = time.monotonic()
+        for group in self._groups():
+            passed = time.monotonic() - began
+            self.tally.seconds = passed
+            if passed > seconds or enough(self.tally):
+                break
+            for history, verdict in zip(group, self._runner.run(group), strict=True):
+                found = self._count(history, verdict, time.monotonic() - began)
+                if found is not None:
+                    say(found)
+        return self.tally
+
+    def _groups(self) -> Iterator[list[History]]:
+        """Of the next few groups always the one that brings the most; the others wait their turn."""
+        waiting: list[list[History]] = []
+        while True:
+            while len(waiting) < _CANDIDATES:
+                first = self._next * GROUP
+                waiting.append([generate(seed, self._pair) for seed in range(first, first + GROUP)])
+                self._next += 1
+            best = self.coverage.best(waiting, lambda group: planned(group))
+            waiting.remove(best)
+            yield best
+
+    def _count(self, history: History, verdict: Verdict, seconds: float) -> Finding | None:
+        tally = self.tally
+        tally.histories += 1
+        tally.statements += verdict.statements
+        tally.failed += verdict.failed
+        tally.kinds[verdict.kind] += 1
+        if verdict.kind == "refused":
+            tally.refusals[verdict.code, reason(verdict.code, verdict.text, verdict.executed) or ""] += 1
+        if verdict.kind in ("equal", "refused"):
+            self.coverage.add(verdict.executed)
+            return None
+        hole = certain_hole_of(history, verdict)
+        if hole and sum(one.hole == hole for one in tally.findings) >= _SAME:
+            found = Finding(history, verdict, seconds, history, hole)
+        else:
+            found = self._shrunk(history, verdict, seconds)
+        tally.findings.append(found)
+        return found
+
+    def _shrunk(self, history: History, verdict: Verdict, seconds: float) -> Finding:
+        """The finding with its history as small as it goes."""
+        last = verdict
+        end = time.monotonic() + _SHRINK_SECONDS
+
+        def fails(smaller: History) -> bool:
+            nonlocal last
+            if time.monotonic() > end:
+                return False
+            (found,) = self._runner.run([smaller])
+            if found.signature != verdict.signature:
+                return False
+            last = found
+            return True
+
+        smallest = shrink(history, fails)
+        hole = hole_of(smallest, last)
+        inherent = "" if hole or last.kind == "hang" else self._runner.inherent(smallest)
+        return Finding(smallest, last, seconds, history, hole, inherent)
+
+
+def planned(group: list[History]) -> frozenset[str]:
+    """The features that a group's histories mean to have (of all of them together: an estimate)."""
+    return frozenset(one for history in group for one in (*history.features, *_tags(history)))
+
+
+def _tags(history: History) -> Iterator[str]:
+    for step in history.steps:
+        yield from step.tags

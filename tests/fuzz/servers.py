@@ -1,0 +1,60 @@
+"""The two long-lived servers of a search, and what is set for all of a server's sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tests.fuzz.features import Pair
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import up
+from tests.harness.tidb import TiDBServer
+
+_ZONES = "server zone"
+_MODES = {
+    "none": "''",
+    "ansi quotes": "CONCAT(@@GLOBAL.sql_mode, ',ANSI_QUOTES')",
+    "no zero date off": "REPLACE(REPLACE(@@GLOBAL.sql_mode, 'NO_ZERO_IN_DATE', ''), 'NO_ZERO_DATE', '')",
+}
+
+
+def new_server(kind: str, *, upstream: bool) -> SQLServer:
+    """A server of the kind that PAIR names, not started."""
+    if kind == "tidb":
+        return TiDBServer()
+    family, _, version = kind.partition("-")
+    extra = ["--local-infile=1"] if upstream else []
+    if family == "mariadb":
+        return MariaDBServer(version=version, gtid=upstream, extra=extra)
+    return MySQLServer(version=version, gtid=upstream, extra=extra)
+
+
+class Servers:
+    """A running pair. ``default_mode`` is what the upstream started with."""
+
+    def __init__(self, pair: Pair, upstream: SQLServer, target: SQLServer) -> None:
+        self.pair = pair
+        self.upstream = upstream
+        self.target = target
+        ((self.default_mode,),) = upstream.execute("SELECT @@GLOBAL.sql_mode")
+
+    def set_globals(self, settings: Mapping[str, str]) -> None:
+        """What sessions of the upstream begin with, the task's own included."""
+        mode = _MODES.get(settings.get("server sql_mode", "default"))
+        statements = [
+            f"SET GLOBAL time_zone = '{settings.get(_ZONES, '+00:00')}'",
+            f"SET GLOBAL sql_mode = '{self.default_mode}'",
+            *([f"SET GLOBAL sql_mode = {mode}"] if mode else []),
+        ]
+        self.upstream.execute(*statements)
+
+    def reset_binlog(self) -> None:
+        words = "BINARY LOGS AND GTIDS" if self.upstream.binlog_words == "BINARY LOG" else "MASTER"
+        self.upstream.execute(f"RESET {words}")
+
+
+@contextmanager
+def running_servers(pair: Pair) -> Iterator[Servers]:
+    upstream, target = new_server(pair.upstream, upstream=True), new_server(pair.target, upstream=False)
+    with up(upstream, target):
+        yield Servers(pair, upstream, target)

@@ -1,0 +1,143 @@
+"""Hazards: a seed that is another history tomorrow, pairs that never count, a shrinker that loses the fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, excluded, features_of, possible_pairs
+from tests.fuzz.generator import GROUP, generate, settings_of
+from tests.fuzz.history import Column, History, Step, Table
+from tests.fuzz.pairs import Coverage, pairs_of
+from tests.fuzz.refusals import TABLE, reason
+from tests.fuzz.shrink import shrink
+
+PAIRS = ("mariadb", "mysql-8.0", "mariadb:mysql-8.4", "mysql-5.7:tidb", "mariadb-11.8")
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_seed_is_always_the_same_history(name: str) -> None:
+    pair = Pair.parse(name)
+    for seed in range(40):
+        assert generate(seed, pair) == generate(seed, pair)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_file_holds_a_whole_history(name: str) -> None:
+    pair = Pair.parse(name)
+    for seed in range(40):
+        history = generate(seed, pair)
+        assert History.from_json(history.to_json()) == history
+
+
+def test_histories_of_a_group_share_the_settings_of_their_task() -> None:
+    pair = Pair.parse("mariadb")
+    for group in range(10):
+        settings = settings_of(group * GROUP, pair)
+        assert all(generate(group * GROUP + n, pair).settings == settings for n in range(GROUP))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_no_history_has_features_that_exclude_each_other_or_that_its_servers_lack(name: str) -> None:
+    pair = Pair.parse(name)
+    have = set(features_of(pair))
+    for seed in range(60):
+        features = generate(seed, pair).features
+        assert have.issuperset(features)
+        once = [one for one in features if not _several(one)]
+        assert not [(a, b) for a, b in pairs_of(once) if excluded(a, b)]
+
+
+def _several(feature: str) -> bool:
+    return next(one.several for one in CATALOGUE if one.name == feature.split("=", 1)[0])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_generator_reaches_every_feature(name: str) -> None:
+    pair = Pair.parse(name)
+    seen: set[str] = set()
+    for seed in range(1500):
+        history = generate(seed, pair)
+        seen.update(history.features, *(step.tags for step in history.steps))
+    missing = {one for one in features_of(pair) if not one.startswith("event=")} - seen
+    assert not missing
+
+
+def test_pairs_are_counted_once_and_only_possible_ones() -> None:
+    coverage = Coverage(Pair.parse("mariadb"))
+    assert coverage.add(["type=int", "primary key=id", "type=int"]) == 1
+    assert coverage.add(["primary key=id", "type=int"]) == 0
+    # A table has one type in focus, and a BLOB is no key.
+    assert coverage.add(["type=int", "type=blob"]) == 0
+    assert coverage.add(["type=blob", "primary key=value"]) == 0
+    assert coverage.covered == 1
+    assert coverage.best([["type=int", "primary key=id"], ["type=int", "primary key=none"]], lambda one: one) == [
+        "type=int",
+        "primary key=none",
+    ]
+
+
+def test_no_possible_pair_is_excluded() -> None:
+    for name in ABILITIES:
+        if name != "tidb":
+            assert not [pair for pair in possible_pairs(Pair.parse(name)) if excluded(*pair)]
+
+
+def test_a_pair_of_servers_is_named_with_one_name_or_two() -> None:
+    assert Pair.parse("mariadb") == Pair("mariadb", "mariadb")
+    assert str(Pair.parse("mysql-5.7:tidb")) == "mysql-5.7:tidb"
+    for wrong in ("mariadb:oracle", "tidb", ""):
+        with pytest.raises(ValueError, match="PAIR"):
+            Pair.parse(wrong)
+
+
+def test_an_error_is_right_only_for_what_the_table_names() -> None:
+    assert reason(36014, "", ["binlog_format=MIXED", "mode=all"])
+    assert reason(36014, "", ["binlog_format=ROW"]) is None
+    assert reason(36013, "", ["binlog_format=MIXED"]) is None
+    for line in TABLE:
+        assert reason(line.code, line.words, line.features) is not None
+
+
+def _history() -> History:
+    columns = tuple(Column(name, "INT") for name in "abcd")
+    steps = tuple(Step("insert", table="t", how="INSERT", rows=({"a": str(n), "b": "0", "c": "1"},)) for n in range(20))
+    settings = {"mode": "all", "safe": "on", "target": "same"}
+    return History(1, "mariadb", settings, (Table("t", columns, ("KEY (`a`)",)),), (("SET x = 1",), ()), steps)
+
+
+def test_shrinking_keeps_what_is_needed_and_nothing_else() -> None:
+    def fails(history: History) -> bool:
+        rows = [row for step in history.steps for row in step.rows]
+        columns = {column.name for table in history.tables for column in table.columns}
+        return (
+            history.settings["safe"] == "on"
+            and "a" in columns
+            and sum(row.get("a") in ("3", "17") for row in rows) == 2
+        )
+
+    small = shrink(_history(), fails)
+    assert [step.rows for step in small.steps] == [({"a": "3"},), ({"a": "17"},)]
+    assert [column.name for column in small.tables[0].columns] == ["a"]
+    assert not small.tables[0].keys
+    assert small.sessions == ((),)
+    assert small.settings == {"mode": "incremental", "safe": "on", "target": "same"}
+
+
+def test_shrinking_ends_when_its_tries_are_used_up() -> None:
+    tries = 0
+
+    def fails(_: History) -> bool:
+        nonlocal tries
+        tries += 1
+        return True
+
+    shrink(_history(), fails, most=7)
+    assert tries == 7
+
+
+def test_a_history_that_fails_only_as_it_is_stays_as_it_is() -> None:
+    history = _history()
+    assert shrink(history, lambda one: one == history) == history
+    assert shrink(replace(history, steps=()), lambda _: False).steps == ()

@@ -1,0 +1,50 @@
+"""Hazards: a combination that was right becomes wrong. A bounded search with fixed seeds; ``make fuzz`` searches on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair
+from tests.fuzz.history import History
+from tests.fuzz.runner import Runner
+from tests.fuzz.search import Finding, Search
+from tests.fuzz.servers import running_servers
+
+_FOUND = {file.stem: History.read(file) for file in (Path(__file__).parent / "found").glob("*.json")}
+#: Groups of histories, by seed: a few seconds each.
+_SEEDS = {"mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
+_HISTORIES = 48
+
+
+@pytest.fixture(scope="module")
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    with running_servers(Pair.parse(request.param)) as servers:
+        runner = Runner(servers, LocalEngine())
+        yield runner
+        runner.close()
+
+
+@pytest.mark.parametrize("runner", _SEEDS, indirect=True)
+def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner) -> None:
+    pair = runner.pair
+    search = Search(runner, pair, _SEEDS[str(pair)])
+    findings: list[Finding] = []
+    tally = search.run(3600, findings.append, enough=lambda so_far: so_far.histories >= _HISTORIES)
+    assert not findings, "\n\n".join(f"{one.verdict.text}\n{one.history.script()}" for one in findings)
+    # A search whose histories are all refused, upstream or by the task, would find nothing.
+    assert tally.kinds["equal"] > tally.histories * 0.6, tally
+    assert tally.failed < tally.statements * 0.3, tally
+
+
+@pytest.mark.parametrize(
+    ("runner", "history"),
+    [pytest.param(one.pair, one, id=name) for name, one in sorted(_FOUND.items(), key=lambda found: found[1].pair)],
+    indirect=["runner"],
+)
+def test_what_was_found_stays_mended(runner: Runner, history: History) -> None:
+    (verdict,) = runner.run([history])
+    assert not verdict.is_finding, f"{verdict.text}\n{history.script()}"
