@@ -173,6 +173,15 @@ def _without_arguments(name: re.Match[str]) -> str:
     return name[0].replace("%", "%%")
 
 
+#: What a server may have set for all new sessions, and that would leave out rows, or change what a statement means.
+_OWN = {
+    "sql_select_limit": "18446744073709551615",
+    "sql_auto_is_null": "0",
+    "completion_type": "0",
+    "unique_checks": "1",
+}
+
+
 def connect(
     cfg: DBConfig,
     *,
@@ -218,7 +227,7 @@ def connect(
     except pymysql.Error as exc:
         raise _refused(exc, cfg, scope) from exc
     try:
-        set_session(conn, {**dict(cfg.session), **(session or {})})
+        set_session(conn, {**_OWN, **dict(cfg.session), **(session or {})})
     except pymysql.Error as exc:
         conn.close()
         raise classify(exc, scope=scope, statement="SET SESSION …") from exc
