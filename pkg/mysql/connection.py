@@ -172,6 +172,7 @@ NEUTRAL_SESSION: Mapping[str, str] = {
     "sql_mode": "",
     "sql_quote_show_create": "ON",
     "sql_select_limit": "18446744073709551615",
+    "sql_auto_is_null": "0",
     "completion_type": "0",
     "unique_checks": "ON",
 }

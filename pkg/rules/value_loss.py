@@ -44,12 +44,12 @@ _ARGUMENTS = re.compile(r"\(([0-9, ]+)\)")
 _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
 _FRACTION = re.compile(r"\.(\d+)$")
 _FORMS = {
-    "date": re.compile(r"\d{4}-\d\d-\d\d"),
-    "datetime": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?"),
+    "date": re.compile(r"\d{4}-\d\d-\d\d|\d{8}"),
+    "datetime": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?|\d{14}"),
     "time": re.compile(r"-?\d{2,3}:\d\d:\d\d(\.\d{1,6})?"),
     "uuid": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     "year": re.compile(r"\d{4}"),
-    "number": re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?"),
+    "number": re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE),
 }
 
 
@@ -262,9 +262,12 @@ def _scaled(loss: ColumnLoss, value: LiteralText) -> bool:
 
 
 def _number_text(loss: ColumnLoss, value: LiteralText) -> bool:
-    if _FORMS["number"].fullmatch(_text(value)) is None:
-        return True
+    """A text that is no number is refused by the server."""
+    number = _text(value).strip()
+    if _FORMS["number"].fullmatch(number) is None:
+        return False
     (kind,) = loss.members
+    value = LiteralText(number.encode())
     if kind == "year":
         return _short_year(loss, value)
     return _scaled(loss, value) or (kind in ("float", "double") and _CHANGES[f"{kind} digits"](loss, value))

@@ -198,10 +198,11 @@ class TableRegistry:
                 raise errors.new(
                     Code.SyncerDownstreamTableNotFound,
                     f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
-                    "exist",
+                    "exist, or is no plain table (but system-versioned, a view or a sequence)",
                     scope="downstream",
                     workaround="Create the target table, or exclude the upstream table with block-allow-list, then "
-                    "resume the task.",
+                    f"resume the task. For a system-versioned one: `ALTER TABLE {qualified(*name)} DROP SYSTEM "
+                    "VERSIONING;`.",
                 )
             if info.engine and info.engine.lower() in self._unsafe_engines():
                 raise errors.new(

@@ -11,6 +11,8 @@ from dm_worker.loader import LoadUnit
 from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MySQLServer, SQLServer
 
+pytestmark = pytest.mark.target_with("MariaDB's tables")
+
 #: Upstream's column, the target's, a value that stays, and one that would change.
 LOSSES = {
     "fraction": ("DATETIME(6)", "DATETIME", "'2020-01-01'", "'2020-01-01 00:00:00.6'"),
@@ -64,3 +66,31 @@ def test_values_that_stay_are_loaded_into_another_type(
     (want,), (got,) = contents(mysql_upstream, "l.t"), contents(target, "l.t")
     assert len(want) == len(got)
     assert target.execute("SELECT COUNT(*) FROM l.t WHERE c0 = '2020-01-01' AND c1 = 1.5 AND c3 = 'a)'' b'") == [(1,)]
+
+
+def test_session_defaults_of_the_servers_leave_out_no_row(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE l",
+        "CREATE TABLE l.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+        "INSERT INTO l.t (v) VALUES (1), (2), (3), (4)",
+        "CREATE TABLE l.u (v INT)",
+        "INSERT INTO l.u VALUES (NULL), (1), (1)",
+    )
+    for server in (mariadb_upstream, target):
+        server.execute(
+            "SET GLOBAL sql_select_limit = 1, GLOBAL sql_auto_is_null = 1, GLOBAL completion_type = 1,"
+            " GLOBAL unique_checks = 0, GLOBAL sql_mode = 'ANSI_QUOTES'"
+        )
+    try:
+        cfg = config(mariadb_upstream, target, tmp_path, mode="full")
+        dump(cfg, spark)
+        load(cfg, spark)
+    finally:
+        for server in (mariadb_upstream, target):
+            server.execute(
+                "SET GLOBAL sql_select_limit = DEFAULT, GLOBAL sql_auto_is_null = DEFAULT, GLOBAL completion_type ="
+                " DEFAULT, GLOBAL unique_checks = DEFAULT, GLOBAL sql_mode = DEFAULT"
+            )
+    assert [target.execute(f"SELECT COUNT(*) FROM l.{name}") for name in ("t", "u")] == [[(4,)], [(3,)]]
