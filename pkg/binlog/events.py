@@ -247,10 +247,16 @@ def _query(event: Event, file: str) -> QueryEvent:
     statement = cursor.rest()
     if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
         statement = inflate(statement)
-    session = {"server_id": event.server_id, "file": file}
-    specific = bool(event.flags & c.FLAG_THREAD_SPECIFIC)
     return QueryEvent(
-        thread_id, execution_time, error_code, schema, statement, **status, **session, thread_specific=specific
+        thread_id,
+        execution_time,
+        error_code,
+        schema,
+        statement,
+        server_id=event.server_id,
+        file=file,
+        thread_specific=bool(event.flags & c.FLAG_THREAD_SPECIFIC),
+        **status,
     )
 
 

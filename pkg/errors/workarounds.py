@@ -18,12 +18,13 @@ def skip_or_replace(task: str, source: str, position: str = "") -> str:
 SKIP_OR_REPLACE = skip_or_replace("TASK", "SOURCE")
 
 
-def skip_resolved_ddl(task: str, source: str, position: str) -> str:
-    """How to skip a DDL that all shards have run and the target refuses; ``position`` is before the first one."""
+def skip_or_replace_resolved(task: str, source: str, position: str) -> str:
+    """The way past a DDL that all shards have run and the target refuses; ``position`` is before the first one."""
     return (
-        "All shards have run it, so it can't be replaced. To continue without it: give the target table the "
-        f"structure that the following rows need by hand, then `dmctl binlog skip {task} -s {source} -b "
-        f"{position}`."
+        "All shards have run it: the target table needs the structure that the following rows have. To execute other "
+        f'DDL in place of it: `dmctl binlog replace {task} -s {source} -b {position} "STATEMENT; …"`, with the name of '
+        "an upstream table. To continue without it: give the target table that structure by hand, then "
+        f"`dmctl binlog skip {task} -s {source} -b {position}`."
     )
 
 

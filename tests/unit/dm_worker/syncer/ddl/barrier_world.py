@@ -27,6 +27,7 @@ from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
 from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
@@ -263,6 +264,11 @@ class World:
         """Ends at this durable step, or behind it."""
         self.chance.left, self.chance.behind = steps, behind
         self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
+
+    def settle(self, settle: SettleDDL) -> DDLRecord | None:
+        """Executes what the lock service has decided on."""
+        self.chance.left, self.chance.behind = 1000, False
+        return self._on_statement.settle(settle, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 
     def stopped(self) -> DMError:
         with pytest.raises(DMError) as caught:
