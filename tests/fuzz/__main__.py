@@ -12,10 +12,16 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.report import page
 from tests.fuzz.runner import Runner
-from tests.fuzz.search import Finding, Search
+from tests.fuzz.search import SHRINK_SECONDS, Finding, Search
 from tests.fuzz.servers import running_servers
 
 _MEMORY = Path("/dev/shm")
+
+
+def in_memory() -> None:
+    """The servers' files go to memory, where there is such a place: DDL mostly waits for the disk."""
+    if _MEMORY.is_dir():
+        tempfile.tempdir = str(_MEMORY)
 
 
 def main() -> int:
@@ -24,11 +30,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) // 60 * 1000)
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
+    parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each finding")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    if _MEMORY.is_dir():
-        # The servers' files are small, and mostly waited for where they are on a disk.
-        tempfile.tempdir = str(_MEMORY)
+    in_memory()
     options.out.mkdir(parents=True, exist_ok=True)
 
     def say(finding: Finding) -> None:
@@ -36,7 +41,7 @@ def main() -> int:
         what = finding.hole or finding.inherent or "NEW"
         print(
             f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}\n"
-            f"{verdict.text[:700]}\n{finding.history.script()}\n",
+            f"{verdict.text[:700]}\n{finding.history.script() if options.shrink else ''}\n",
             flush=True,
         )
         name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
@@ -44,7 +49,7 @@ def main() -> int:
 
     with running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
-        search = Search(runner, options.pair, options.seed)
+        search = Search(runner, options.pair, options.seed, options.shrink)
         tally = search.run(options.seconds, say)
         runner.close()
     print(

@@ -21,7 +21,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "multiple": ("default", 0.7),
     "workers": ("16", 0.75),
     "route": ("none", 0.6),
-    "rule": ("none", 0.85),
+    "rule": ("none", 0.92),
     "event": ("none", 0.45),
     "relay": ("off", 0.9),
     "target": ("same", 0.5),

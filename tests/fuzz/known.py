@@ -52,7 +52,7 @@ HOLES: tuple[Hole, ...] = (
     Hole(
         "DDL while a dump runs",
         "a table is exchanged or replaced between snapshot and chunk",
-        lambda history, verdict, _: _during_dump(history) and verdict.kind == "different",
+        lambda history, verdict, _: _during_dump(history) and verdict.kind != "refused",
     ),
     Hole(
         "ANALYZE UPDATE",

@@ -22,7 +22,7 @@ _CANDIDATES = 4
 #: So many findings of one hole are shrunk where it is plain without.
 _SAME = 2
 #: How long one finding may be shrunk.
-_SHRINK_SECONDS = 60.0
+SHRINK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ class Tally:
 class Search:
     """Groups of histories from ``seed`` on."""
 
-    def __init__(self, runner: Runner, pair: Pair, seed: int) -> None:
+    def __init__(self, runner: Runner, pair: Pair, seed: int, shrink_seconds: float = SHRINK_SECONDS) -> None:
         self._runner = runner
         self._next = seed // GROUP
+        self._shrink_seconds = shrink_seconds
         self.coverage = Coverage(pair)
         self.tally = Tally(pair, seed)
         self._pair = pair
@@ -114,7 +115,7 @@ class Search:
     def _shrunk(self, history: History, verdict: Verdict, seconds: float) -> Finding:
         """The finding with its history as small as it goes."""
         last = verdict
-        end = time.monotonic() + _SHRINK_SECONDS
+        end = time.monotonic() + self._shrink_seconds
 
         def fails(smaller: History) -> bool:
             nonlocal last
@@ -128,7 +129,7 @@ class Search:
 
         smallest = shrink(history, fails)
         hole = hole_of(smallest, last)
-        inherent = "" if hole or last.kind == "hang" else self._runner.inherent(smallest)
+        inherent = "" if not self._shrink_seconds or hole or last.kind == "hang" else self._runner.inherent(smallest)
         return Finding(smallest, last, seconds, history, hole, inherent)
 
 

@@ -1,0 +1,104 @@
+"""``python -m tests.fuzz.proof [NAME …]``: puts known holes back one by one, and lets the search find each.
+
+Prints the table of docs/fuzzing.md: hole, pair, seed, seconds, shrunk history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fuzz.__main__ import in_memory
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair
+from tests.fuzz.history import History
+from tests.fuzz.holes import open_hole
+from tests.fuzz.known import HOLES
+from tests.fuzz.runner import Runner
+from tests.fuzz.search import Finding, Search, Tally
+from tests.fuzz.servers import running_servers
+
+#: Each search may take an hour.
+_SECONDS = 3600.0
+_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; ``finding`` None: not found."""
+
+    hole: str
+    pair: Pair
+    seconds: float
+    histories: int
+    finding: Finding | None
+
+    def markdown(self) -> str:
+        if self.finding is None:
+            return f"| {self.hole} | {self.pair} | not found | {self.seconds:.0f} | {self.histories} | |"
+        seed = self.finding.original.seed
+        return (
+            f"| {self.hole} | {self.pair} | {seed} | {self.finding.seconds:.0f} | {self.histories} |"
+            f" {self.finding.verdict.signature}: {_short(self.finding.history)} |"
+        )
+
+
+def _short(history: History) -> str:
+    """The shrunk history in a cell of a table."""
+    task = ", ".join(f"{name}={value}" for name, value in history.settings.items() if value not in _USUAL)
+    lines = [line for line in history.script().splitlines() if not line.startswith("-- task")]
+    text = " ".join(f"`` {line} ``" if not line.startswith("--") else f"*{line[3:]}*" for line in lines)
+    return (f"({task}) " if task else "") + text.replace("|", "\\|")
+
+
+_USUAL = frozenset({"none", "off", "default", "16", "+00:00", "incremental"})
+
+
+def find(hole: str, runner: Runner, seed: int, seconds: float) -> Row:
+    """Searches until the hole is found."""
+    search = Search(runner, runner.pair, seed)
+
+    def found(tally: Tally) -> Finding | None:
+        return next((one for one in tally.findings if one.hole == hole), None)
+
+    with open_hole(hole):
+        tally = search.run(seconds, _ignored, enough=lambda so_far: found(so_far) is not None)
+    return Row(hole, runner.pair, tally.seconds, tally.histories, found(tally))
+
+
+def _ignored(_: Finding) -> None: ...
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.proof")
+    parser.add_argument("--seconds", type=float, default=_SECONDS)
+    parser.add_argument("--seed", type=int, default=_SEED)
+    parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
+    parser.add_argument("--out", type=Path, help="a folder for the shrunk histories")
+    parser.add_argument("names", nargs="*", metavar="HOLE", default=[hole.name for hole in HOLES])
+    options = parser.parse_args()
+    unknown = set(options.names) - {hole.name for hole in HOLES}
+    if unknown:
+        parser.error(
+            f"no hole is called {', '.join(sorted(unknown))}; there are {', '.join(hole.name for hole in HOLES)}"
+        )
+    in_memory()
+    print("| hole | pair | seed | seconds | histories | shrunk history |\n|---|---|---|---|---|---|", flush=True)
+    missed = 0
+    with running_servers(options.pair) as servers:
+        runner = Runner(servers, LocalEngine())
+        for name in options.names:
+            row = find(name, runner, options.seed, options.seconds)
+            print(row.markdown(), flush=True)
+            missed += row.finding is None
+            if row.finding is not None and options.out is not None:
+                options.out.mkdir(parents=True, exist_ok=True)
+                (options.out / f"{name.replace(' ', '-')}.json").write_text(row.finding.history.to_json())
+        runner.close()
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
