@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
-_HEAD = ("TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "ROWS/S", "ERROR")
+_HEAD = ("TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S", "ERROR")
 _GAP = "  "
 _RED, _YELLOW, _GREEN, _BOLD, _PLAIN = "\033[31m", "\033[33m", "\033[32m", "\033[1m", "\033[0m"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -49,7 +49,7 @@ def _rows(source: worker.QueryStatusResponse) -> Iterator[_Row]:
     for subtask in subtasks:
         yield _row(status.source, subtask, problem)
     if not subtasks:
-        yield _Row(("-", status.source, "", "", "no task", "", problem), _RED if problem else "")
+        yield _Row(("-", status.source, "", "", "no task", "", "", problem), _RED if problem else "")
 
 
 def _row(source: str, subtask: worker.SubTaskStatus, problem: str) -> _Row:
@@ -57,8 +57,7 @@ def _row(source: str, subtask: worker.SubTaskStatus, problem: str) -> _Row:
     error = errors[0] if errors else problem
     stage, unit = worker.Stage.Name(subtask.stage), worker.UnitType.Name(subtask.unit)
     colour = _RED if error else _YELLOW if subtask.stage == worker.Paused else _GREEN
-    progress, rate = _progress(subtask)
-    return _Row((subtask.name, source, stage, unit, progress, rate, error), colour)
+    return _Row((subtask.name, source, stage, unit, *_progress(subtask), error), colour)
 
 
 def error_line(error: worker.ProcessError) -> str:
@@ -66,18 +65,18 @@ def error_line(error: worker.ProcessError) -> str:
     return f"{error.ErrCode}: {' '.join((error.Message or error.RawCause).split())}"
 
 
-def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str]:
-    """How far the unit is, and its rows per second where it knows them."""
+def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str, str]:
+    """How far the unit is, the bytes behind the upstream, and rows per second, where it knows them."""
     kind = subtask.WhichOneof("status")
     if kind == "dump":
         dump = subtask.dump
-        return f"{dump.progress or '0.00 %'}, {dump.completedTables:,.0f} of {dump.totalTables:,} tables", ""
+        return f"{dump.progress or '0.00 %'}, {dump.completedTables:,.0f} of {dump.totalTables:,} tables", "", ""
     if kind == "load":
         load = subtask.load
-        return f"{load.progress or '0.00 %'} of {in_bytes(load.totalBytes)}, {in_bytes(load.bps)}/s", ""
+        return f"{load.progress or '0.00 %'} of {in_bytes(load.totalBytes)}, {in_bytes(load.bps)}/s", "", ""
     if kind == "sync":
-        return _sync_progress(subtask.sync), f"{subtask.sync.recentRps:,}"
-    return subtask.msg if kind == "msg" else "", ""
+        return _sync_progress(subtask.sync), _behind(subtask.sync), f"{subtask.sync.recentRps:,}"
+    return subtask.msg if kind == "msg" else "", "", ""
 
 
 def _sync_progress(sync: worker.SyncStatus) -> str:
@@ -88,6 +87,15 @@ def _sync_progress(sync: worker.SyncStatus) -> str:
         return "synced"
     lag = "lag unknown" if sync.secondsBehindMaster < 0 else f"{duration(sync.secondsBehindMaster)} behind"
     return f"{lag} ({sync.lagReason})" if sync.lagReason else lag
+
+
+def _behind(sync: worker.SyncStatus) -> str:
+    """The bytes of binlog that are not applied, and how long they take."""
+    if sync.bytesBehind < 0:
+        return "unknown"
+    if not sync.bytesBehind:
+        return ""
+    return f"{in_bytes(sync.bytesBehind)}, {sync.eta} left" if sync.eta else in_bytes(sync.bytesBehind)
 
 
 def in_bytes(count: float) -> str:

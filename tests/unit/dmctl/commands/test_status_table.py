@@ -16,6 +16,9 @@ from tests.unit.dmctl.support import RunDmctl
 ERROR = worker.ProcessError(ErrCode=36027, Message="a value\n does not fit " + "x" * 300)
 
 
+_LATE = worker.SyncStatus(secondsBehindMaster=200, recentRps=41000, lagReason="ddl", bytesBehind=69 << 20, eta="2m5s")
+
+
 def _answer(*subtasks: worker.SubTaskStatus, source: str = "s1", **changes: object) -> worker.QueryStatusResponse:
     fields = {"result": True, **changes}
     return worker.QueryStatusResponse(
@@ -40,17 +43,17 @@ def test_each_unit_says_how_far_it_is() -> None:
         _answer(_subtask("a", dump=worker.DumpStatus(progress="40.00 %", completedTables=2, totalTables=5))),
         _answer(_subtask("b", load=worker.LoadStatus(progress="7.00 %", totalBytes=3 << 30, bps=5 << 20))),
         _answer(_subtask("c", sync=worker.SyncStatus(synced=True, recentRps=12))),
-        _answer(_subtask("d", sync=worker.SyncStatus(secondsBehindMaster=200, recentRps=41000, lagReason="ddl"))),
-        _answer(_subtask("e", sync=worker.SyncStatus(secondsBehindMaster=-1))),
+        _answer(_subtask("d", sync=_LATE)),
+        _answer(_subtask("e", sync=worker.SyncStatus(secondsBehindMaster=-1, bytesBehind=-1))),
     )
     lines = [re.split(r"  +", line) for line in text.splitlines()]
     assert lines == [
-        ["TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "ROWS/S"],
+        ["TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S"],
         ["a", "s1", "Running", "Dump", "40.00 %, 2 of 5 tables"],
         ["b", "s1", "Running", "Load", "7.00 % of 3.0 GiB, 5.0 MiB/s"],
         ["c", "s1", "Running", "Sync", "synced", "12"],
-        ["d", "s1", "Running", "Sync", "3 min 20 s behind (ddl)", "41,000"],
-        ["e", "s1", "Running", "Sync", "lag unknown", "0"],
+        ["d", "s1", "Running", "Sync", "3 min 20 s behind (ddl)", "69.0 MiB, 2m5s left", "41,000"],
+        ["e", "s1", "Running", "Sync", "lag unknown", "unknown", "0"],
     ]
 
 
