@@ -239,7 +239,12 @@ class RunAssembly:
             rules=self._rules.of_table,
             source=source if sharding is None else sharding,
             target=target.table,
-            options=PlanOptions(compact, TargetCharsets(facts.collation_weights, facts.characters), facts.values()),
+            options=PlanOptions(
+                compact,
+                TargetCharsets(facts.collation_weights, facts.characters),
+                facts.values(),
+                partial(facts.differing_variables, self._connections.upstream),
+            ),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,
             is_there=lambda name: source.tracker.table(*name) is not None,
