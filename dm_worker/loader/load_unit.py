@@ -21,6 +21,7 @@ from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
+from dm_worker.loader.computed_check import check_computed
 from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
@@ -262,7 +263,9 @@ class LoadUnit:
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
             create_schema(conn, creations, self._control.is_stopping, self._cfg.flavor, self._cfg.target_collations)
-            self._check_engines(conn, {self._route(file.schema, file.table) for file in files})
+            targets = {self._route(file.schema, file.table) for file in files}
+            self._check_engines(conn, targets)
+            check_computed(self._cfg, conn, targets)
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc

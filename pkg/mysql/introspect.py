@@ -231,6 +231,21 @@ def fetch_table_info(conn: Connection[Any], schema: str, table: str) -> TableInf
     return None if info is None else replace(info, schema=schema, name=table)
 
 
+def tables_with_generated_columns(conn: Connection[Any], tables: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the tables (schema, name) that have generated columns, by one question per schema."""
+    found = []
+    for schema in sorted({schema for schema, _ in tables}):
+        rows = query(
+            conn,
+            "SELECT DISTINCT TABLE_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND"
+            " (EXTRA LIKE '%%VIRTUAL%%' OR EXTRA LIKE '%%STORED%%' OR EXTRA LIKE '%%PERSISTENT%%')",
+            (schema,),
+        )
+        names = {str(row[0]).lower() for row in rows}
+        found += sorted(table for table in tables if table[0] == schema and table[1].lower() in names)
+    return found
+
+
 def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str]) -> dict[str, TableInfo]:
     """The structures of those of ``tables`` that exist, by the names asked for.
 

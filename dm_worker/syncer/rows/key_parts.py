@@ -4,11 +4,25 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dm_worker.syncer.rows.row_shape import RowShape
 from dm_worker.syncer.rows.table_plan import PeriodKey
 from pkg.mysql.generated import base_columns
 from pkg.mysql.schema import Index, IndexPart, TableInfo
+from pkg.mysql.session_expressions import dependent_columns
+
+
+def trusted_row_key(target: TableInfo) -> Index | None:
+    """The index that identifies a row of the target by values that the upstream's image has as well.
+
+    What the target computes in a writer's session may not be what the upstream's session has computed.
+    """
+    dependent = {name.lower() for name in dependent_columns(target)}
+    if not dependent:
+        return target.row_key()
+    trusted = (index for index in target.indexes if dependent.isdisjoint(map(str.lower, index.columns)))
+    return replace(target, indexes=tuple(trusted)).row_key()
 
 
 def compared_parts(index: Index) -> tuple[IndexPart, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.rows.conflict_sets import ConflictKey, Family, lower_case
@@ -15,12 +15,13 @@ from dm_worker.syncer.rows.key_normalization import (
     TargetCharsets,
     normalizer_of,
 )
-from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods
+from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
 from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code
+from pkg.mysql import session_expressions
 from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
@@ -42,12 +43,14 @@ _BITS = re.compile(r"[^0-9]")
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """``compact`` as the task asks. ``charsets``: what is known of the target's collations; ``values``: how it takes
-    values. ``lossy``: the target may change values that its columns do not keep."""
+    values. ``lossy``: the target may change values that its columns do not keep. ``differing``: the session variables
+    by which the upstream's sessions compute generated columns otherwise than the writers."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
     values: TargetValues = EXACT_VALUES
     lossy: bool = False
+    differing: Callable[[], Collection[str]] = tuple
 
 
 def build(
@@ -70,6 +73,7 @@ def build(
     keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules, options.values)
+    _ensure_computed_alike(upstream, target, options)
     columns = _WrittenColumns.of(upstream, target, shape, options.values)
     key = common_key(upstream, target, shape)
     further = _further_keys(target, key) if key else ()
@@ -350,6 +354,19 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
     return (*written, *(column for column in found if column is not None))
 
 
+def _ensure_computed_alike(upstream: TableInfo, target: TableInfo, options: PlanOptions) -> None:
+    """Raises 36027 for generated columns in which the target would keep other values than the upstream has."""
+    name = (target.schema, target.name)
+    columns = session_expressions.kept_otherwise(target, options.differing)
+    if columns:
+        raise errors.new(
+            Code.SyncerUnitDMLColumnNotMatch,
+            f"{session_expressions.problem(name, columns)} in {qualified(upstream.schema, upstream.name)}",
+            scope="downstream",
+            workaround=session_expressions.remedy(name, columns),
+        )
+
+
 def _ensure_nulls_stay(upstream: TableInfo, target: TableInfo) -> None:
     """Raises 36027 for a column whose NULLs the target would number, without an error."""
     for column in upstream.columns:
@@ -372,7 +389,7 @@ def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index
 
     Constants of the upstream table may be part of it: they distinguish its rows from those of other tables.
     """
-    key = target.row_key()
+    key = trusted_row_key(target)
     if key is None or any(not name or shape.index_of(name) < 0 for name in key.columns):
         return None
     wanted = {origin for name in key.columns if (origin := shape.origin_of(name))}

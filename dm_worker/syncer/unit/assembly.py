@@ -247,6 +247,7 @@ class RunAssembly:
                 TargetCharsets(facts.collation_weights, facts.characters),
                 facts.values(),
                 lossy=self._cfg.lossy_conversions == ALLOW,
+                differing=partial(facts.differing_variables, self._connections.upstream),
             ),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,

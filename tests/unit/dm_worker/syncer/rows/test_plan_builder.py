@@ -155,6 +155,23 @@ def test_all_parts_of_a_key_decide_whether_it_is_unchanged(
     )
 
 
+STAMP = Column("ts", "timestamp", "timestamp")
+DAY = Column("day", "date", "date", nullable=False, generated="STORED")
+
+
+def test_what_sessions_compute_identifies_no_row_and_is_refused_where_they_differ() -> None:
+    computed = table(ID, STAMP, DAY, keys=(index("id", "day"),))
+    computed = replace(computed, expressions=(("day", "cast(`ts` as date)"),))
+    made = plan(computed)
+    assert (made.key, made.mode, made.write_names) == ((), ORDERED, ("id", "ts"))
+    assert plan(replace(computed, indexes=(index("id", "day"), index("id", name="other")))).key == (0,)
+    with pytest.raises(DMError) as raised:
+        build(1, 0, b"", computed, computed, PlanOptions(differing=lambda: ("time_zone",)))
+    assert raised.value.kind is Code.SyncerUnitDMLColumnNotMatch
+    assert "`day` (time_zone)" in str(raised.value)
+    assert "ALTER TABLE `d`.`t` DROP COLUMN `day`;" in str(raised.value)
+
+
 def test_periods_that_may_overlap_are_not_compared() -> None:
     start, end = (Column(name, "date", "date", nullable=False) for name in "se")
     u = replace(index("n", "e", "s", name="u"), without_overlaps=True)
