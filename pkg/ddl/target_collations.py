@@ -18,7 +18,8 @@ _ALIKE = MappingProxyType({"utf8mb4_0900_bin": "utf8mb4_nopad_bin", "utf8mb4_nop
 #: MariaDB's collations for any charset, named without one.
 _CONTEXTUAL = "uca1400_"
 _USUAL_CHARSET = "utf8mb4"
-_LACKS = re.compile(r"Unknown collation: '(\w+)'", re.IGNORECASE)
+#: "Unknown collation: 'x'"; TiDB also "Unsupported collation when new collation is enabled: 'x'".
+_LACKS = re.compile(r"(?:unknown|unsupported) collation[^']*'(\w+_\w+)'", re.IGNORECASE)
 _COLLATE = re.compile("collate", re.IGNORECASE)
 #: MySQL's languages → MariaDB's.
 _LANGUAGES = {
