@@ -172,6 +172,8 @@ def run_prechecks(
         copied = fresh and task.task_mode in _DUMP
         present, failed = _present(target, upstreams)
         results += failed
+        if target is not None and (fresh or remove_meta) and task.task_mode in _LOAD:
+            results += _check_empty(target, task, present)
         results += _check_groups(task, upstreams, present, copied)
         if len(upstreams) == len(subtasks):
             uses = _uses(upstreams, names)
@@ -334,6 +336,18 @@ def _check_target(
             "loader conn number checker",
             "check if connection concurrency exceeds database's maximum connection limit",
             lambda: privilege_checks.check_load_connections(target, subtasks),
+        )
+
+
+def _check_empty(
+    target: InspectedServer, task: TaskConfig, present: Mapping[TableId, TableInfo]
+) -> Iterator[CheckResult]:
+    if "downstream_table_empty" not in task.ignore_checking_items:
+        yield _result(
+            target,
+            "target table empty check",
+            "check whether the target's tables are empty before the full copy",
+            lambda: table_checks.check_empty(target, present),
         )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.inspection.inspected_server import QUERY_TIMEOUT
+from dm_master.inspection.inspected_server import QUERY_TIMEOUT, grants_of
+from dm_master.precheck.privilege_checks import lacking_privileges
 from dm_master.precheck.server_checks import gtid_is_off
 from pkg import errors
 from pkg.config.model import SourceConfig
@@ -23,8 +24,8 @@ _FIRST_SERVER_ID = 429496729
 _SERVER_IDS = 100000
 
 
-def check_source(config: SourceConfig) -> SourceConfig:
-    """The source with flavor and server-id from its upstream.
+def check_source(config: SourceConfig, warnings: list[str] | None = None) -> SourceConfig:
+    """The source with flavor and server-id from its upstream. ``warnings`` gets what will be missing for tasks.
 
     Raises 10001 for an unreachable upstream or a wrong password, 11010 for a flavor that is not the server's, 11015
     for a server-id in use, 26007 for enable-gtid on a server without GTID.
@@ -33,10 +34,17 @@ def check_source(config: SourceConfig) -> SourceConfig:
         try:
             info = server_info(conn)
             used = _used_server_ids(conn, info)
+            lacking = lacking_privileges(grants_of(conn, info))
         except pymysql.Error as exc:
             raise classify(exc, scope="upstream") from exc
     if config.enable_gtid and not info.gtid_on:
         raise gtid_is_off(config.source_id)
+    if lacking and warnings is not None:
+        listed, user = ", ".join(lacking), config.from_.user
+        warnings.append(
+            f"source {config.source_id}: user '{user}' lacks {listed} on *.* of the upstream; full copies and "
+            f"replication need them. On the upstream: GRANT {listed} ON *.* TO '{user}'"
+        )
     return replace(config, flavor=_flavor(config, info), server_id=_server_id(config, used))
 
 

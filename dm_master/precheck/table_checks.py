@@ -23,6 +23,8 @@ from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
 from pkg.rules.online_tables import OnlineTables, TableKind
 
+#: So many tables are named in a finding about many.
+_NAMED = 3
 #: Groups of types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
     "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
@@ -318,6 +320,23 @@ def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Ch
     return [
         fail(engines.problem(table, engine), f"{engines.remedy(table)} {engines.exemption()}")
         for table, engine in engines.tables_without_transactions(target.conn, tables)
+    ]
+
+
+def check_empty(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
+    """Target tables that have rows before a full copy, as one finding. ``tables`` exist."""
+    filled = target.tables_with_rows(sorted(tables))
+    if not filled:
+        return []
+    names = [f"`{schema}`.`{table}`" for schema, table in filled[:_NAMED]]
+    more = f" and {len(filled) - _NAMED} more" if len(filled) > _NAMED else ""
+    return [
+        warn(
+            f"target tables have rows before the full copy: {len(filled)} ({', '.join(names)}{more})",
+            "If the rows are from an earlier copy, empty these tables: otherwise the load stops at the first duplicate "
+            "key (1062), and tables without a key get rows twice. If other tasks write to these tables, do nothing. To "
+            "leave out this check, put downstream_table_empty into ignore-checking-items.",
+        )
     ]
 
 

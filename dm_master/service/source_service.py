@@ -19,11 +19,11 @@ from pkg.process.log import get_logger
 
 log = get_logger("service")
 
-CheckSource = Callable[[SourceConfig], SourceConfig]
+CheckSource = Callable[[SourceConfig, list[str]], SourceConfig]
 
 
 class SourceService:
-    """``check`` connects to a source and completes its configuration (flavor, server id)."""
+    """``check`` connects to a source and completes its configuration (flavor, server id); it adds to warnings."""
 
     def __init__(self, cluster: ClusterAccess, check: CheckSource) -> None:
         self._cluster = cluster
@@ -66,7 +66,7 @@ class SourceService:
         # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
         warnings: list[str] = []
         parsed = [load_source(text, f"source {number}", warnings) for number, text in enumerate(request.config, 1)]
-        checked = [self._check(config) for config in parsed]
+        checked = [self._check(config, warnings) for config in parsed]
         messages = self._add_all(checked, request.workerName)
         bound = [source for source in messages if self._cluster.scheduler.bound_worker(source) is not None]
         answers = wait_for_all(self._cluster, bound, "", serves, "the source's worker has taken it")

@@ -45,6 +45,8 @@ log = get_logger("dumper")
 #: A dump starts again this many times when its snapshot broke for reasons that may pass.
 ATTEMPTS = 5
 _WATCH_SECONDS = 0.5
+#: So many rows are read in about the time that a chunk takes besides its rows.
+_ROWS_OF_A_CHUNK = 2000
 _LOG_SECONDS = 5.0
 #: Task modes in which the dump is loaded by this task too.
 _LOADING = ("all", "full")
@@ -66,11 +68,25 @@ class _Attempt:
     rate: Rate = field(default_factory=Rate)
     rows: int = 0
     size: int = 0
+    chunks_done: int = 0
     tables_done: float = 0.0
 
     @property
     def estimate(self) -> int:
         return max(sum(stat.rows for stat in self.stats), self.rows)
+
+    @property
+    def progress(self) -> str:
+        return dump_progress(self.rows, self.estimate, self.chunks_done, len(self.chunks))
+
+
+def dump_progress(rows: int, estimate: int, chunks_done: int, chunks: int) -> str:
+    """How much is done. A chunk takes time also when it has no rows: many small tables are work as well.
+
+    The number of rows is an estimate: 100 % is shown when the dump is complete, not before.
+    """
+    total = estimate + chunks * _ROWS_OF_A_CHUNK
+    return percent(min(rows + chunks_done * _ROWS_OF_A_CHUNK, 0.9999 * total), max(total, 1))
 
 
 class DumpUnit:
@@ -162,8 +178,7 @@ class DumpUnit:
             finishedRows=attempt.rows,
             estimateTotalRows=attempt.estimate,
             bps=attempt.rate.per_second,
-            # The total is an estimate: 100 % is shown when the dump is complete, not before.
-            progress=percent(min(attempt.rows, 0.9999 * attempt.estimate), max(attempt.estimate, 1)),
+            progress=attempt.progress,
         )
 
     def remove_meta(self) -> None:
@@ -350,7 +365,7 @@ class DumpUnit:
         rows, size, done = attempt.work.progress()
         finished, total = Counter[str](), Counter(f"{chunk.schema}.{chunk.table}" for chunk in attempt.chunks)
         finished.update(f"{attempt.chunks[i].schema}.{attempt.chunks[i].table}" for i in done)
-        attempt.rows, attempt.size = rows, size
+        attempt.rows, attempt.size, attempt.chunks_done = rows, size, len(done)
         attempt.tables_done = float(sum(finished[name] == count for name, count in total.items()))
         now = time.monotonic()
         attempt.rate.add(now, size)

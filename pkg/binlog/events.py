@@ -21,7 +21,7 @@ from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.binlog.variable_length import signed_variable_length, variable_length
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
+from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, COPY_AGAIN
 
 T = TypeVar("T")
 
@@ -386,7 +386,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
         "INCIDENT (the upstream reports that its binlog lacks changes)",
-        "Migrate this upstream again from a full copy.",
+        f"The tables must be copied again: {COPY_AGAIN}.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
         "compressed transaction from an upstream that is not MySQL",

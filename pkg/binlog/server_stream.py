@@ -24,6 +24,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
+from pkg.errors.workarounds import COPY_AGAIN
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import variable
@@ -288,8 +289,8 @@ class ServerStream:
 
 
 _FULL_COPY = (
-    "The upstream no longer has the binlog that is needed. Migrate this upstream again from a full copy "
-    "(start-task --remove-meta), and keep binlogs longer (expire_logs_days, binlog_expire_logs_seconds)."
+    f"The upstream no longer has the binlog that is needed, so the tables must be copied again: {COPY_AGAIN}. First "
+    "let the upstream keep its binlogs for longer (expire_logs_days, binlog_expire_logs_seconds)."
 )
 #: What a server's dump error means: a part of its text, whether trying again may help, and what the operator can do.
 _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
@@ -301,7 +302,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream never had this GTID: it was reset, or the source points to another server. "
-            "Check the source's host. If it is correct, migrate the upstream again from a full copy."
+            f"Check the source's host. If it is correct, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     (
@@ -309,7 +310,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream lacks transactions that were already replicated: check that the source "
-            "points to the right server. If it does, migrate the upstream again from a full copy."
+            f"points to the right server. If it does, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     (
@@ -317,8 +318,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream's binlog is shorter than the position: check that the source points "
-            "to the right server. After a crash of the upstream, migrate it again from a full "
-            "copy."
+            f"to the right server. After a crash of the upstream, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     ("same server_uuid/server_id", False, "Another replica uses this server id: set another server-id in the source."),

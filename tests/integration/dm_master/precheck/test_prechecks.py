@@ -279,6 +279,26 @@ def test_too_few_connections(mariadb_upstream: MariaDBServer, target: MariaDBSer
     assert _failed(result) == {"dumper conn number checker", "loader conn number checker"}
 
 
+def test_target_tables_with_rows_before_a_full_copy_are_one_warning(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    names = [f"t{number:02}" for number in range(60)]
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE a", *(f"CREATE TABLE a.{name} (id INT PRIMARY KEY)" for name in names))
+    check = "target table empty check"
+    assert not _findings(_run(_task(target.db_config, "s1"), _source(mariadb_upstream)), check)
+    target.execute(*(f"INSERT INTO a.{name} VALUES (1)" for name in names[5:]))
+    result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
+    assert result.passed
+    (finding,) = _findings(result, check)
+    assert finding.message.endswith("before the full copy: 55 (`a`.`t05`, `a`.`t06`, `a`.`t07` and 52 more)")
+    assert "empty these tables" in result.text
+    for rest, mode in (("ignore-checking-items: [downstream_table_empty]\n", "all"), ("", "incremental")):
+        assert not _findings(
+            _run(_task(target.db_config, "s1", rest=rest, mode=mode), _source(mariadb_upstream)), check
+        )
+
+
 def test_ignored_items_are_left_out(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     instance = ", mydumper: {threads: 1000}, loader: {pool-size: 1000}"
     rest = "ignore-checking-items: [conn_number]\n"

@@ -31,6 +31,22 @@ def test_flavor_and_server_id_are_filled_in(mariadb_upstream: MariaDBServer, mys
         assert check_source(checked) == checked
 
 
+def test_privileges_that_tasks_will_need_are_named(
+    mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    for server in (mariadb_upstream, mysql_upstream):
+        warnings: list[str] = []
+        check_source(_source(server), warnings)
+        assert warnings == []
+        server.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY ''", "GRANT SELECT, RELOAD ON *.* TO few@'127.0.0.1'")
+        try:
+            check_source(_source(server, from_=replace(server.db_config, user="few")), warnings)
+        finally:
+            server.execute("DROP USER few@'127.0.0.1'")
+        (warning,) = warnings
+        assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'few'" in warning
+
+
 def test_upstreams_own_server_id_is_refused(mariadb_upstream: MariaDBServer) -> None:
     with pytest.raises(DMError) as caught:
         check_source(_source(mariadb_upstream, server_id=mariadb_upstream.server_id))
