@@ -17,10 +17,9 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.file_identity import FileIdentity
 from pkg.binlog.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code

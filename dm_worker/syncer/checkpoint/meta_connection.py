@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.binlog.file_identity import stored_identity
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import Location, Position, stored_identity
 from pkg.errors import DMError
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.retry import retrying

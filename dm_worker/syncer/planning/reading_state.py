@@ -15,8 +15,7 @@ from dm_worker.syncer.planning.xa import Xid
 from dm_worker.syncer.planning.xa_rows import XaReread
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
-from pkg.binlog.file_identity import FileIdentity
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position
 
 
 class ReadingState:

@@ -18,10 +18,9 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
-from pkg.binlog.file_identity import FileIdentity
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of
-from pkg.binlog.position import Location, Position, file_number
+from pkg.binlog.position import FileIdentity, Location, Position, file_number
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import OTHER_BINLOG
 from pkg.mysql.names import qualified

@@ -11,8 +11,7 @@ from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import UpstreamBinlog, ensure_same_history
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.file_identity import FileIdentity, stored_identity
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position, stored_identity
 from pkg.errors import Code, DMError
 
 FILE = FileIdentity("b.000003", 7, 1000)
