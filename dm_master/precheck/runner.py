@@ -159,13 +159,7 @@ def run_prechecks(
         results += failed
         ghosts, failed = _followed_ghosts(None if remove_meta else target, subtasks)
         results += failed
-
-        def check(subtask: SubTaskConfig) -> tuple[InspectedUpstream | None, list[CheckResult]]:
-            source = subtask.source_id
-            return _check_source(subtask, names[source], target is not None, ghosts.get(source, frozenset()))
-
-        with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
-            checked = list(pool.map(check, subtasks))
+        checked = _check_sources(subtasks, names, ghosts, target_there=target is not None)
         upstreams = []
         for upstream, found in checked:
             results += found
@@ -247,6 +241,23 @@ def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[Inspect
 
 def _unreachable(what: str, error: DMError) -> CheckResult:
     return CheckResult("connection check", f"check whether the {what} can be reached", (from_error(error),))
+
+
+def _check_sources(
+    subtasks: Sequence[SubTaskConfig],
+    names: Mapping[str, InstanceNames],
+    ghosts: Mapping[str, frozenset[TableId]],
+    *,
+    target_there: bool,
+) -> list[tuple[InspectedUpstream | None, list[CheckResult]]]:
+    """The sources at the same time; ``ghosts`` as :func:`_followed_ghosts` gives them."""
+
+    def check(subtask: SubTaskConfig) -> tuple[InspectedUpstream | None, list[CheckResult]]:
+        source = subtask.source_id
+        return _check_source(subtask, names[source], target_there, ghosts.get(source, frozenset()))
+
+    with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
+        return list(pool.map(check, subtasks))
 
 
 def _check_source(

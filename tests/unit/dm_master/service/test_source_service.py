@@ -20,10 +20,13 @@ def _never(config: SourceConfig) -> SourceConfig:
 
 
 def _service(removed: list[str]) -> SourceService:
+    def remove(source: str) -> str:
+        removed.append(source)
+        return ""
+
     scheduler = SimpleNamespace(
-        sources=lambda: {"s1": None, "s2": None}, bound_worker=lambda _: None,
-        remove_source=lambda source: removed.append(source) or "",
-    )  # fmt: skip
+        sources=lambda: {"s1": None, "s2": None}, bound_worker=lambda _: None, remove_source=remove
+    )
     cluster: Any = SimpleNamespace(scheduler=scheduler)
     return SourceService(cluster, _never)
 
