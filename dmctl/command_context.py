@@ -31,13 +31,13 @@ class CommandContext:
     def one_source(self) -> str:
         """The only source given. Raises :class:`UsageError` if there is none or more than one."""
         if len(self.sources) != 1:
-            raise UsageError(f"must specify one source with -s/--source, not {len(self.sources)}")
+            raise UsageError(f"must specify one source (`-s` / `--source`), not {len(self.sources)}")
         return self.sources[0]
 
     def some_sources(self) -> list[str]:
         """The sources given. Raises :class:`UsageError` if there is none."""
         if not self.sources:
-            raise UsageError("must specify at least one source with -s/--source")
+            raise UsageError("must specify at least one source (`-s` / `--source`)")
         return self.sources
 
     @cached_property

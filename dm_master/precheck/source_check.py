@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,10 @@ from pkg.mysql.introspect import ServerInfo, query, server_info
 #: DM's range of server ids for sources without one.
 _FIRST_SERVER_ID = 429496729
 _SERVER_IDS = 100000
+#: Seconds in which a server notices that a reader has gone: more than twice the heartbeat that this program asks for;
+#: and between two looks.
+_GONE_READER = 15.0
+_LOOK_AGAIN = 0.5
 
 
 def check_source(config: SourceConfig, warnings: list[str] | None = None) -> SourceConfig:
@@ -33,7 +38,7 @@ def check_source(config: SourceConfig, warnings: list[str] | None = None) -> Sou
     with contextlib.closing(connect(config.from_, scope="upstream", read_timeout=QUERY_TIMEOUT)) as conn:
         try:
             info = server_info(conn)
-            used = _used_server_ids(conn, info)
+            used = _settled_server_ids(conn, info, config.server_id)
             lacking = lacking_privileges(grants_of(conn, info))
         except pymysql.Error as exc:
             raise classify(exc, scope="upstream") from exc
@@ -64,8 +69,11 @@ def _server_id(config: SourceConfig, used: set[int]) -> int:
     if config.server_id in used:
         raise errors.new(
             Code.InvalidServerID,
-            f"server-id {config.server_id} of source {config.source_id} is in use by the upstream or a replica of it",
-            workaround="Choose another server-id, or remove the key.",
+            f"server-id {config.server_id} of source {config.source_id} is in use by the upstream, or by something "
+            "that reads its binlog: a replica, or a relay or a task of this cluster or of DM",
+            workaround="Choose another server-id, or remove the key. Or stop the reader: `SHOW SLAVE HOSTS` (in "
+            "MySQL 8.4 `SHOW REPLICAS`) on the upstream shows its host; a source of DM has it until `stop-relay` "
+            "and `stop-task` there.",
             scope="upstream",
         )
     if config.server_id:
@@ -76,6 +84,16 @@ def _server_id(config: SourceConfig, used: set[int]) -> int:
 
 def _candidates() -> list[int]:
     return [_FIRST_SERVER_ID + offset for offset in random.sample(range(_SERVER_IDS), 1000)]
+
+
+def _settled_server_ids(conn: Connection[Any], info: ServerInfo, wanted: int) -> set[int]:
+    """The server ids in use. A reader that has just gone is shown until the server notices it: with its next event."""
+    deadline = time.monotonic() + _GONE_READER
+    while True:
+        used = _used_server_ids(conn, info)
+        if wanted not in used - {info.server_id} or time.monotonic() > deadline:
+            return used
+        time.sleep(_LOOK_AGAIN)
 
 
 def _used_server_ids(conn: Connection[Any], info: ServerInfo) -> set[int]:

@@ -371,7 +371,15 @@ def check_online_ddl(upstream: InspectedUpstream) -> list[CheckFinding]:
             if kind is TableKind.REAL or not upstream.rules.takes_any(schema, online.real_names(table)):
                 continue
             real = next((name for name in online.real_names(table) if (schema, name) in migrated), None)
-            if kind is TableKind.GHOST and real is not None:
+            if kind is TableKind.GHOST and real is not None and (schema, table) in upstream.followed_ghosts:
+                findings.append(
+                    warn(
+                        f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`, and the "
+                        "task's meta tables have the change so far: it continues here",
+                        "Nothing is to be done.",
+                    )
+                )
+            elif kind is TableKind.GHOST and real is not None:
                 findings.append(
                     fail(
                         f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`",

@@ -69,5 +69,6 @@ class LazyCommands(CommandGroup):
 def pick(value: str, allowed: Sequence[str], what: str) -> str:
     """``value`` if it is one of ``allowed``; otherwise a usage error that lists them."""
     if value not in allowed:
-        raise click.UsageError(f"{what} {value!r} is not one of {', '.join(allowed)}")
+        # The first words are DM's.
+        raise click.UsageError(f"invalid {what} '{value}': it is not one of {', '.join(allowed)}")
     return value

@@ -13,7 +13,7 @@ from pkg.pb import dmmaster_pb2 as master
 
 @click.command("hand-back", cls=DMCommand)
 @click.argument("task", metavar="TASK | TASK_FILE")
-@click.option("--yes", is_flag=True, help="Write it. Without this nothing is changed: the answer tells what would be.")
+@click.option("--yes", is_flag=True, help="Write it. Without this, the answer only shows what would be written.")
 @click.pass_obj
 def hand_back(context: CommandContext, task: str, yes: bool) -> None:
     """Makes a paused task's checkpoint one that DM continues from: structures in DM's form, nothing that DM misreads.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
 
 
@@ -81,30 +83,31 @@ FETCH_RELAY_AGAIN = (
 )
 
 
-def correct_structure(task: str, source: str) -> str:
+def correct_structure(task: str, source: str, table: str = "SCHEMA TABLE") -> str:
     """What to do when a table's known structure differs from the one that its rows have."""
     return (
         f"To set the structure that the rows have: `dmctl pause-task {task}`; give the target table the same "
-        f"structure; `dmctl binlog-schema update {task} SCHEMA TABLE -s {source} --from-source`, or with a file of "
+        f"structure; `dmctl binlog-schema update {task} {table} -s {source} --from-source`, or with a file of "
         "its CREATE TABLE if the upstream table was altered again after this position; `dmctl resume-task "
         f"{task}`. See docs/operations.md, 'Known structures'."
     )
+
+
+def with_names(advice: str, task: str, source: str) -> str:
+    """The commands of an advice with the names that were not known where it was given."""
+    return re.sub(r"\bTASK\b", lambda _: task, advice).replace("-s SOURCE", f"-s {source}")
 
 
 #: The same where neither task nor source are known; the syncer puts them in.
 CORRECT_STRUCTURE = correct_structure("TASK", "SOURCE")
 
 
-def supply_structure(task: str, source: str) -> str:
+def supply_structure(task: str, source: str, table: str = "SCHEMA TABLE") -> str:
     """What to do when nothing proves which columns the rows have."""
     return (
         f"To set the columns that the rows have: `dmctl pause-task {task}`; `dmctl binlog-schema update {task} "
-        f"SCHEMA TABLE -s {source} --from-source` if the upstream table was not altered after this position, "
+        f"{table} -s {source} --from-source` if the upstream table was not altered after this position, "
         "`--from-target` if the target table has the structure that the upstream table had, otherwise with a file "
         f"of its CREATE TABLE; `dmctl resume-task {task}`. With binlog_row_metadata=FULL the upstream logs the "
         "names of columns, which makes this step unnecessary. See docs/operations.md, 'Known structures'."
     )
-
-
-#: The same where neither task nor source are known; the syncer puts them in.
-SUPPLY_STRUCTURE = supply_structure("TASK", "SOURCE")

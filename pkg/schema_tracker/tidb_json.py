@@ -16,7 +16,7 @@ from pkg.ddl.statement import TypeSpec
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
-_Json: TypeAlias = "dict[str, Any]"
+_Model: TypeAlias = "dict[str, Any]"
 
 #: Type → (TiDB's number, length where the type has none).
 _NUMBERS = {
@@ -47,7 +47,7 @@ _BTREE = 1
 _TABLE_VERSION, _COLUMN_VERSION = 5, 2
 
 
-def tidb_model_of(info: TableInfo) -> _Json:
+def tidb_model_of(info: TableInfo) -> _Model:
     """The description, to be written as JSON. Raises ``ValueError`` for a type that TiDB does not have."""
     columns = [_column(info, column, offset) for offset, column in enumerate(info.columns)]
     indexes = [_index(index, number, info, columns) for number, index in enumerate(info.indexes, 1)]
@@ -73,7 +73,7 @@ def tidb_model_of(info: TableInfo) -> _Json:
     }
 
 
-def _name(name: str) -> _Json:
+def _name(name: str) -> _Model:
     return {"O": name, "L": name.lower()}
 
 
@@ -82,7 +82,7 @@ def _of_tidb(name: str) -> str:
     return f"utf8{name[len('utf8mb3') :]}" if name.startswith("utf8mb3") else name
 
 
-def _column(info: TableInfo, column: Column, offset: int) -> _Json:
+def _column(info: TableInfo, column: Column, offset: int) -> _Model:
     kind = _type(column)
     kind["Flag"] |= _flags(info, column)
     default, bits, expression = _default(column)
@@ -99,7 +99,7 @@ def _column(info: TableInfo, column: Column, offset: int) -> _Json:
     )
 
 
-def _described(name: str, offset: int, kind: _Json, **more: Any) -> _Json:
+def _described(name: str, offset: int, kind: _Model, **more: Any) -> _Model:
     return {
         "id": offset + 1,
         "name": _name(name),
@@ -137,7 +137,7 @@ def _flags(info: TableInfo, column: Column) -> int:
     return flags
 
 
-def _type(column: Column) -> _Json:
+def _type(column: Column) -> _Model:
     spec = _spec(column)
     kind, args = column.type_name, spec.args
     flags = _UNSIGNED * spec.unsigned | _ZEROFILL * spec.zerofill | _UNSIGNED * spec.zerofill
@@ -160,7 +160,7 @@ def _type(column: Column) -> _Json:
     return _text_type(column, args)
 
 
-def _text_type(column: Column, args: tuple[str, ...]) -> _Json:
+def _text_type(column: Column, args: tuple[str, ...]) -> _Model:
     charset = (_of_tidb(column.charset), _of_tidb(column.collation)) if column.charset else ("binary", "binary")
     if column.type_name in _MEMBERS:
         members = list(column.elements)
@@ -180,7 +180,7 @@ def _kind(
     flags: int,
     charset: tuple[str, str] = ("binary", "binary"),
     members: list[str] | None = None,
-) -> _Json:
+) -> _Model:
     return {
         "Tp": number,
         "Flag": flags,
@@ -219,7 +219,7 @@ def _default(column: Column) -> tuple[str | None, str | None, bool]:
     return text, None, False
 
 
-def _index(index: Index, number: int, info: TableInfo, columns: list[_Json]) -> _Json:
+def _index(index: Index, number: int, info: TableInfo, columns: list[_Model]) -> _Model:
     """An expression is a hidden column, which is added to ``columns``."""
     parts = [_part(index, place, part, info, columns) for place, part in enumerate(index.parts)]
     return {
@@ -236,7 +236,7 @@ def _index(index: Index, number: int, info: TableInfo, columns: list[_Json]) -> 
     }
 
 
-def _part(index: Index, place: int, part: IndexPart, info: TableInfo, columns: list[_Json]) -> _Json:
+def _part(index: Index, place: int, part: IndexPart, info: TableInfo, columns: list[_Model]) -> _Model:
     offset = info.index_of(part.column) if part.column else len(columns)
     if not part.column:
         hidden = _described(

@@ -21,6 +21,7 @@ enable-gtid: false
 relay-dir: ""
 enable-relay: false
 source-id: source-1
+server-id: 429532771
 from:
   host: 127.0.0.1
   port: {port}
@@ -140,6 +141,8 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     worker.start()
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
+    # Its own relay holds the server-id now.
+    assert cluster.dmctl_text("config", "import", "-d", folder).count("it exists already") == 2
     assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint [position: (mysql-bin.")
 
     exported = tmp_path / "exported"

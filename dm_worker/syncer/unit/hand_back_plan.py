@@ -188,7 +188,7 @@ def plan_text(plan: HandBackPlan, *, done: bool) -> str:
             f"tables whose structure DM takes from the target, where it has the same columns: {plan.from_target}"
         )
     if plan.online_changes:
-        parts.append(f"online changes that are under way and that DM continues: {plan.online_changes}")
+        parts.append(f"running online changes that DM continues: {plan.online_changes}")
     if plan.gone:
         parts.append(f"rows of tables that are gone: {len(plan.gone)} {'removed' if done else 'to remove'}")
     if plan.safe_until is not None:

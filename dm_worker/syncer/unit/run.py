@@ -35,14 +35,7 @@ from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import (
-    CORRECT_STRUCTURE,
-    OTHER_BINLOG,
-    SUPPLY_STRUCTURE,
-    correct_structure,
-    other_binlog,
-    supply_structure,
-)
+from pkg.errors.workarounds import with_names
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
@@ -208,10 +201,8 @@ class SyncRun:
         # A lost connection says nothing about the events after it; an event that can't be applied does.
         self._applying = 0 if error.retryable else planner.newest
         names = (self._cfg.name, self._cfg.source_id)
-        advice = error.workaround.replace(CORRECT_STRUCTURE, correct_structure(*names))
-        advice = advice.replace(OTHER_BINLOG, other_binlog(self._cfg.name))
         where = location_range(flushed, planner.read_to)
-        return error.at(where).with_workaround(advice.replace(SUPPLY_STRUCTURE, supply_structure(*names)))
+        return error.at(where).with_workaround(with_names(error.workaround, *names))
 
     # -- passes over the binlog ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from pkg.config.model import Meta, SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
+from tests.harness.dm_state.tables import DMState
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 
@@ -251,6 +252,11 @@ def test_online_change_under_way(mariadb_upstream: MariaDBServer, target: MariaD
     mariadb_upstream.execute("CREATE DATABASE a", TABLE, TABLE.replace("a.t", "a._t_gho"))
     result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
     assert _failed(result) == {"online ddl checker"}
+    # DM, or this program, has followed it up to the checkpoint.
+    DMState(target, source="s1").put_online_change(("a", "_t_gho"), ("a", "t"), "ALTER TABLE `a`.`_t_gho` ADD x INT")
+    result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
+    assert not _failed(result)
+    assert "it continues here" in _findings(result, "online ddl checker")[0].message
 
 
 def test_tables_named_like_those_of_an_online_ddl_tool_are_told(

@@ -23,26 +23,31 @@ def _columns(model: object, table: str) -> list[str]:
     return [column.name for column in table_of_tidb_model(model, "d", table, ServerDefaults()).columns]
 
 
-def test_what_is_handed_back_reads_as_dm_wrote_it(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
-) -> None:
-    """Shards with their columns in another order, an altered table, one that DM recorded; and the way here again."""
-    upstream = mariadb_upstream
+def _left_by_dm(upstream: MariaDBServer, target: MariaDBServer) -> None:
+    """Two shards with their columns in another order, and two tables that DM has recorded."""
     shards = {"s1": "id INT PRIMARY KEY, a INT, b INT", "s2": "id INT PRIMARY KEY, b INT, a INT"}
     upstream.execute("CREATE DATABASE d", *[f"CREATE TABLE d.{name} ({columns})" for name, columns in shards.items()])
     moved, quiet = (models()["moved"][0][0].replace("d.t", f"d.{name}") for name in ("moved", "quiet"))
     upstream.execute(moved, quiet)
     target.execute("CREATE DATABASE d", f"CREATE TABLE d.m ({shards['s1']})", moved, quiet)
-    cfg = subtask(
-        upstream, target, meta=None, task_mode="all", block_allow_list=BlockAllowList(do_dbs=("d",)),
-        routes=(RouteRule(schema_pattern="d", table_pattern="s*", target_schema="d", target_table="m"),),
-    )  # fmt: skip
     here = location(upstream)
     state = DMState(target)
     state.make_checkpoint()
     state.put_checkpoint(here)
     state.put_table("d", "quiet", here, "moved")
     state.put_table("d", "moved", here, "moved")
+
+
+def test_what_is_handed_back_reads_as_dm_wrote_it(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """Shards with their columns in another order, an altered table, one that DM recorded; and the way here again."""
+    upstream = mariadb_upstream
+    _left_by_dm(upstream, target)
+    cfg = subtask(
+        upstream, target, meta=None, task_mode="all", block_allow_list=BlockAllowList(do_dbs=("d",)),
+        routes=(RouteRule(schema_pattern="d", table_pattern="s*", target_schema="d", target_table="m"),),
+    )  # fmt: skip
     upstream.execute(
         "INSERT INTO d.s1 VALUES (1, 10, 11)",
         "INSERT INTO d.s2 VALUES (2, 21, 20)",
