@@ -15,7 +15,7 @@ from pkg.pb import dmmaster_pb2 as pb
 _FILE = "source-id: s1\nserver-id: 101\nfrom: {host: h, port: 1, user: root}\n"
 
 
-def _never(config: SourceConfig) -> SourceConfig:
+def _never(config: SourceConfig, _: list[str]) -> SourceConfig:
     raise AssertionError(f"the server of {config.source_id} was asked")
 
 
