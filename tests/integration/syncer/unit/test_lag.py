@@ -23,13 +23,18 @@ def test_a_task_whose_binlog_was_purged_is_not_0_behind(
         run.wait_synced(mariadb_upstream)
         wait_until(lambda: figures(run) == (0, 0), "it is up to date", WAIT_TIMEOUT)
     mariadb_upstream.execute("INSERT INTO d.t VALUES (2)", "FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (3)")
-    here = location(mariadb_upstream).position.name
-    mariadb_upstream.execute(f"PURGE BINARY LOGS TO '{here}'")
+    wait_until(lambda: purged(mariadb_upstream), "a reader that is gone holds the file for a while", WAIT_TIMEOUT)
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
     assert error.code == 36069
     assert figures(run)[0] != 0
     assert figures(run)[1] != 0
+
+
+def purged(server: MariaDBServer) -> bool:
+    """Whether the file that is written is the only one left."""
+    server.execute(f"PURGE BINARY LOGS TO '{location(server).position.name}'")
+    return len(server.execute("SHOW BINARY LOGS")) == 1
 
 
 def figures(run: Running) -> tuple[int, int]:
