@@ -15,7 +15,7 @@ from pkg import errors
 from pkg.config.rule_names import RuleName
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
-from pkg.mysql.introspect import NOT_MIGRATED
+from pkg.mysql.introspect import NOT_MIGRATED, ServerInfo
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules import value_loss
@@ -25,6 +25,19 @@ from pkg.rules.online_tables import OnlineTables, TableKind
 
 #: So many tables are named in a finding about many.
 _NAMED = 3
+_GEOMETRIES = frozenset(
+    (
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    )
+)
 #: Groups of types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
     "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
@@ -104,7 +117,35 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
                 findings += compare_with_target(shard, there, certain=certain, lossy=lossy)
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
+    if target is not None and turns_axes(upstream.info) != turns_axes(target.info):
+        findings += check_axes(upstream.structures)
     return findings
+
+
+def turns_axes(server: ServerInfo) -> bool:
+    """Whether the server reads and shows coordinates in the order that their reference system has: MySQL 8 does."""
+    return server.flavor == "mysql" and server.version >= (8, 0, 0)
+
+
+def check_axes(structures: Mapping[TableId, TableInfo]) -> list[CheckFinding]:
+    """Tables whose coordinates another server shows in another order, as one finding."""
+    found = [
+        f"`{schema}`.`{table}`"
+        for (schema, table), info in structures.items()
+        if any(column.type_name in _GEOMETRIES for column in info.columns)
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [
+        warn(
+            f"coordinates of SRID 4326 are shown in another order at the target: {len(found)} tables have geometries "
+            f"({', '.join(found[:_NAMED])}{more})",
+            "The stored bytes stay the same. MySQL 8 takes and shows latitude first for SRID 4326 and other geographic "
+            "systems, other servers longitude first: adapt what applications read with ST_AsText and ST_X at the "
+            "target. docs/operations.md, 'Servers', has an example.",
+        )
+    ]
 
 
 def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> CheckFinding:

@@ -305,6 +305,29 @@ def test_target_tables_with_rows_before_a_full_copy_are_one_warning(
         )
 
 
+def test_coordinates_that_the_target_shows_in_another_order_are_named(
+    mysql_upstream: MySQLServer, mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    check = "table structure compatibility check"
+    for server in (mysql_upstream, mariadb_upstream):
+        server.execute(
+            "CREATE DATABASE a", "CREATE TABLE a.places (id INT PRIMARY KEY, place POINT, area POLYGON)", TABLE
+        )
+    result = _run(_task(target.db_config, "s1"), _source(mysql_upstream))
+    assert result.passed
+    (finding,) = _findings(result, check)
+    assert "1 tables have geometries (`a`.`places`)" in finding.message
+    assert not _findings(_run(_task(target.db_config, "s1"), _source(mariadb_upstream)), check)
+
+
+def test_coordinates_keep_their_bytes(mysql_upstream: MySQLServer, target: MariaDBServer) -> None:
+    """What docs/operations.md says of the order of coordinates."""
+    bytes_of = "SELECT HEX(ST_GeomFromText('POINT(48 11)', 4326))"
+    ((stored,),) = mysql_upstream.execute(bytes_of)
+    ((text, first),) = target.execute(f"SELECT ST_AsText(x'{stored}'), ST_X(x'{stored}')")
+    assert (text, first) == ("POINT(11 48)", 11)
+
+
 def test_ignored_items_are_left_out(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     instance = ", mydumper: {threads: 1000}, loader: {pool-size: 1000}"
     rest = "ignore-checking-items: [conn_number]\n"
