@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ class Played:
     tags: set[str] = field(default_factory=set)
     statements: int = 0
     failed: int = 0
+    #: The statements that the upstream executed.
+    done: list[str] = field(default_factory=list)
     #: Upstream contents that rules freeze, by the upstream's table.
     frozen: dict[oracle.Table, oracle.Content | None] = field(default_factory=dict)
 
@@ -183,6 +185,8 @@ class _Attempt:
             self._create(one)
         for one in self.played:
             self._steps(one, "before")
+            if settings["mode"] == "incremental":
+                self._prepare_target(one)
         if settings["event"] == "reset":
             servers.reset_binlog()
         self._cfg = self._config()
@@ -252,22 +256,15 @@ class _Attempt:
             one.sessions.append(self._session(session))
         for table in one.history.tables:
             self._execute(one, one.sessions[0], table.sql(), ())
-        if one.history.settings["mode"] != "incremental":
-            return
+
+    def _prepare_target(self, one: Played) -> None:
+        """What an incremental task finds at the target: all that the upstream has done, and the target's own ways."""
         route = one.target_of((one.schema, "t"))
-        with suppress(pymysql.Error):
-            self._target.execute(f"CREATE DATABASE {route[0]}")
+        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
         conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
-        try:
-            before = [step for step in one.history.steps if step.phase == "before" and step.do != "event"]
-            statements = [*(table.sql() for table in one.history.tables), *(step.sql() for step in before)]
-            for setting in one.history.sessions[0]:
-                _attempt(conn, setting)
-            _attempt(conn, "SET foreign_key_checks = 0")
-            for statement in [*statements, *one.history.target]:
-                _attempt(conn, self._at_target(one, statement, route))
-        finally:
-            conn.close()
+        session = [*one.history.sessions[0], "SET foreign_key_checks = 0"]
+        made = [self._at_target(one, sql, route) for sql in (*one.done, *one.history.target)]
+        _attempt_all(conn, [*session, *made])
 
     def _at_target(self, one: Played, sql: str, route: oracle.Table) -> str:
         return sql.replace("{s}.`t`", f"{route[0]}.`{route[1]}`").replace("{s}", route[0]).replace("{file}", self._file)
@@ -422,6 +419,7 @@ class _Attempt:
             with conn.cursor() as cursor:
                 cursor.execute(one.text(sql, self._file))
             one.tags.update(tags)
+            one.done.append(sql)
         except (pymysql.Error, UnicodeError):
             one.failed += 1
 
@@ -499,3 +497,9 @@ def _attempt(conn: Connection[Any], sql: str) -> None:
     """Runs a statement that this server may refuse."""
     with suppress(pymysql.Error), conn.cursor() as cursor:
         cursor.execute(sql)
+
+
+def _attempt_all(conn: Connection[Any], statements: Sequence[str]) -> None:
+    with closing(conn):
+        for statement in statements:
+            _attempt(conn, statement)

@@ -50,7 +50,8 @@ class Servers:
 
     def reset_binlog(self) -> None:
         words = "BINARY LOGS AND GTIDS" if self.upstream.binlog_words == "BINARY LOG" else "MASTER"
-        self.upstream.execute(f"RESET {words}")
+        # A task by GTID cannot begin at an upstream that has not written anything yet.
+        self.upstream.execute(f"RESET {words}", "CREATE DATABASE IF NOT EXISTS dm_fuzz_first")
 
 
 @contextmanager
