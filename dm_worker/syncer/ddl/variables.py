@@ -48,11 +48,12 @@ OPTIONAL: Final = (
 @dataclass(frozen=True, slots=True)
 class UpstreamSession:
     """The server whose statements run. ``explicit_timestamp`` is its explicit_defaults_for_timestamp, for events that
-    do not tell their session's."""
+    do not tell their session's. ``engine`` is what tables get whose statements name none."""
 
     flavor: str
     version: tuple[int, int, int] = (0, 0, 0)
     explicit_timestamp: bool = True
+    engine: str = ""
 
     def explicit_timestamp_of(self, event: QueryEvent) -> bool:
         """Whether explicit_defaults_for_timestamp was on in the session that ran the statement."""

@@ -266,7 +266,7 @@ class RunAssembly:
             session=session,
             trial=Trial(self._cfg, session, flavor),
             target_flavor=flavor,
-            upstream=UpstreamSession(self._cfg.flavor, server.version, server.explicit_timestamp),
+            upstream=UpstreamSession(self._cfg.flavor, server.version, server.explicit_timestamp, server.engine),
             should_stop=self._should_stop,
             collations=UpstreamCollations(server) if self._cfg.collation_compatible == "strict" else None,
         )
