@@ -54,9 +54,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             source = pb.SourceStatus(
                 source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
             )
+            idle = [] if statuses else ["no sub task started"]  # DM's words
             return pb.QueryStatusResponse(
                 result=True,
-                msg="\n".join([*self._warnings(), *current.purge_watch.warnings()]),
+                msg="\n".join([*idle, *self._warnings(), *current.purge_watch.warnings()]),
                 sourceStatus=source,
                 subTaskStatus=statuses,
             )

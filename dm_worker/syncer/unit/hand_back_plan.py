@@ -55,6 +55,8 @@ def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGro
         _ensure_settled(cfg, groups)
     if progress is not None and progress.state != IDLE:
         raise _refused(cfg, f"the changes behind {progress.start} are applied in part", _again(cfg))
+    if _is_dms(durable):
+        return checkpoint
     if progress is None or not same_place(progress.end, checkpoint):
         raise _refused(
             cfg,
@@ -66,6 +68,13 @@ def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGro
         raise _refused(cfg, f"a part of the transaction behind {checkpoint} is applied", _again(cfg))
     _ensure_no_prepared(cfg, progress)
     return checkpoint
+
+
+def _is_dms(durable: DurableState) -> bool:
+    """Whether nothing here is this program's: it has handed back already, or has not run since DM."""
+    progress, own = durable.progress, durable.structures
+    begun = progress is not None and (progress.number or progress.end.position.name or progress.end.gtid_set)
+    return not begun and not own.tables and not own.given_up
 
 
 def _ensure_settled(cfg: SubTaskConfig, groups: SourceGroups) -> None:

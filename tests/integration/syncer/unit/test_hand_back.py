@@ -64,6 +64,9 @@ def test_what_is_handed_back_reads_as_dm_wrote_it(
         assert "`d`.`s2`" in run.unit.hand_back(execute=False)
         assert target.execute("SELECT * FROM dm_meta.t_syncer_checkpoint ORDER BY cp_table") == before
         said = run.unit.hand_back(execute=True)
+        done = _rows(target)
+        assert "no structure is to be written" in run.unit.hand_back(execute=True)
+        assert _rows(target) == done
     assert "DM continues at" in said
     rows = _rows(target)
     assert rows.pop("") is None

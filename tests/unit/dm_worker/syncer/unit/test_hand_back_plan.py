@@ -43,7 +43,6 @@ def _table(name: str, columns: str = "id INT PRIMARY KEY, a INT, b INT") -> Tabl
         (_durable(None, None), "no checkpoint", "resume-task t"),
         (_durable(replace(_DONE, state=OPEN, start=_HERE)), "applied in part", "resume-task t"),
         (_durable(replace(_DONE, state=DDL, start=_HERE)), "applied in part", "resume-task t"),
-        (_durable(None), "not written by this program", "stop-task t"),
         (_durable(replace(_DONE, end=_BEFORE)), "not written by this program", "stop-task t"),
         (_durable(replace(_DONE, end=replace(_HERE, rows_events=3))), "part of the transaction", "resume-task t"),
         (_durable(replace(_DONE, prepared={b"x": _BEFORE})), "1 XA transactions are prepared", "XA COMMIT"),
@@ -60,6 +59,17 @@ def test_a_state_that_dm_does_not_see_is_refused_with_the_way_out(durable: Durab
 def test_what_is_applied_completely_can_go_back() -> None:
     assert ensure_possible(_CFG, _durable(), None) == _HERE
     assert ensure_possible(_CFG, _durable(), new_groups([("d", "t")], lambda *_: ("d", "m"))) == _HERE
+
+
+def test_handing_back_again_is_no_mistake() -> None:
+    """Where one source failed, all are handed back again. Looking has made a batch row of no batch."""
+    nowhere = Location(Position("", 0))
+    for progress in (None, BatchProgress(0, 9, IDLE, nowhere, nowhere)):
+        assert ensure_possible(_CFG, _durable(progress), None) == _HERE
+        durable = _with_structures()
+        durable.progress = progress
+        with pytest.raises(DMError, match="not written by this program"):
+            ensure_possible(_CFG, durable, None)
 
 
 def test_merged_tables_with_ddl_that_is_not_resolved_are_named() -> None:
