@@ -73,15 +73,11 @@ def build(
     keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules, options.values)
-    _ensure_computed_alike(upstream, target, options)
-    columns = _WrittenColumns.of(upstream, target, shape, options.values)
+    columns = _WrittenColumns.of(upstream, target, shape, options)
     key = common_key(upstream, target, shape)
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
-    # A row that may be missing must not be made up from its change. What a row has at the target only must stay. The
-    # server takes no REPLACE and no ON DUPLICATE KEY UPDATE for tables with periods in unique keys.
-    one_by_one = rules.filter.leaves_gaps or (extra and (bool(further) or not columns.upserts(options.values)))
-    one_by_one = one_by_one or bool(periods(target))
+    one_by_one = _changes_alone(target, rules, extra and (bool(further) or not columns.upserts(options.values)))
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -111,6 +107,12 @@ def build(
     return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
 
 
+def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:
+    """Whether rows can't be upserted. One that may be missing must not be made up from its change; what a row has at
+    the target only must stay (``keeps``); the server takes no upserts for tables with periods in unique keys."""
+    return rules.filter.leaves_gaps or keeps or bool(periods(target))
+
+
 @dataclass(frozen=True, slots=True)
 class _WrittenColumns:
     """The target's columns that rows give values to: ``there``, and ``numbers`` of their literals.
@@ -125,9 +127,10 @@ class _WrittenColumns:
     compared: Sequence[tuple[Column, Column]]
 
     @classmethod
-    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, values: TargetValues) -> _WrittenColumns:
-        """Raises 36027 when the target lacks a column of the upstream, or numbers its NULLs."""
-        if not values.keeps_null_counters:
+    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, options: PlanOptions) -> _WrittenColumns:
+        """Raises 36027 when the target lacks a column of the upstream, numbers its NULLs or computes others."""
+        _ensure_computed_alike(upstream, target, options)
+        if not options.values.keeps_null_counters:
             _ensure_nulls_stay(upstream, target)
         there = _written(upstream, target, shape)
         numbers = tuple(shape.index_of(column.name) for column in there)
