@@ -27,6 +27,7 @@ from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
 from pkg.errors import DMError
@@ -229,10 +230,20 @@ class BatchRunner:
         assert settle is not None
         self.flush()
         with self._figures.clock.during(STATEMENT):
-            record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
+            record = self._execute_settled(settle, sharding, barrier) if settle.execute else None
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
+
+    def _execute_settled(self, settle: SettleDDL, sharding: Sharding, barrier: DDLBarrier) -> DDLRecord | None:
+        sharding.settling(settle)
+        try:
+            return barrier.settle(settle, self._sequencer.idle(self._sequencer.applied))
+        except DMError as exc:
+            # A statement that a pause has ended is no problem.
+            if not (self._should_stop() and exc.retryable):
+                sharding.settling(settle, exc)
+            raise
 
     def note(self) -> None:
         """Makes durable what the shard groups learned besides the stream."""
