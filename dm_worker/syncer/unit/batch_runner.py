@@ -14,6 +14,7 @@ from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, AppliedBuckets, BatchProgress, Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.spill import spill_store_in
@@ -189,21 +190,22 @@ class BatchRunner:
         if self.has_unflushed:
             self._write(self._sequencer.idle(self._sequencer.applied))
 
-    def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> None:
-        """A barrier: all before it is applied by now."""
+    def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> StatementEffect:
+        """A barrier: all before it is applied by now. What it may have changed."""
         if self._sharding is not None:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         with self._figures.clock.during(STATEMENT):
-            of_the_task = barrier.execute(statement, intent)
+            effect = barrier.execute(statement, intent)
         # A statement that the task's filters leave out is none of its jobs.
-        self._figures.ddl_added += of_the_task
-        self._figures.ddl_finished += of_the_task
+        self._figures.ddl_added += effect.of_the_task
+        self._figures.ddl_finished += effect.of_the_task
         self._sequencer.done()
         if self._sharding is not None:
             self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
+        return effect
 
     def fence(self) -> None:
         """No task of the open batch can write after this, also none that Spark lost sight of."""
