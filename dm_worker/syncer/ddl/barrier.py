@@ -17,6 +17,7 @@ from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused, settling_number
 from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.ddl.statement_effect import StatementEffect, effect_of
 from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.variables import in_plain_words
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
@@ -97,8 +98,8 @@ class DDLBarrier:
         self._sharding = sharding
         self._orders = orders
 
-    def execute(self, statement: BinlogStatement, intent: BatchProgress) -> bool:
-        """Executes the statement unless it was; True when structures may have changed.
+    def execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
+        """Executes the statement unless it was; what that may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
         """
@@ -144,7 +145,7 @@ class DDLBarrier:
             self._store.remember(self._online.take_changes(), self._temporary.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
-        return bool(ordered.target or ordered.followed)
+        return effect_of((step for _, step in steps), of_the_task=bool(ordered.target or ordered.followed))
 
     def settle(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or

@@ -25,9 +25,6 @@ from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting,
 
 log = get_logger("syncer.keys")
 
-#: What a statement has in its text that makes, changes or removes a foreign key, or renames what one names.
-ABOUT_KEYS = re.compile(rb"references|foreign|constraint|rename|change|drop|database|schema", re.IGNORECASE)
-
 #: Stands for the names in a statement that can't be read.
 ANY_NAME = ""
 #: The names in a statement, with and without quotes.

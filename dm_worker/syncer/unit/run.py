@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS, names_in
+from dm_worker.syncer.ddl.foreign_key_watch import names_in
+from dm_worker.syncer.ddl.statement_effect import ABOUT_KEYS, StatementEffect
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
@@ -183,13 +184,14 @@ class SyncRun:
         self._applying, self.handling = statement.event.timestamp, statement
         if sharding is not None and sharding.reread is not None:
             runner.statement_again(statement, sharding)
+            effect = StatementEffect()
         else:
-            runner.statement(statement, parts.barrier)
+            effect = runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
-        # Structures may have changed.
+        # Structures may have changed. What runs at the target need not be what ran upstream.
         query = parse_query(statement.event, statement.position.name)
-        about_keys = ABOUT_KEYS.search(query.statement) is not None
-        parts.registry.forget(keys=about_keys)
+        about_keys = effect.about_keys or ABOUT_KEYS.search(query.statement) is not None
+        parts.registry.forget(effect.tables, keys=about_keys)
         if about_keys:
             parts.keys.changed(runner.applied, names_in(query))
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.

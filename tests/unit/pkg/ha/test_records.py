@@ -80,6 +80,7 @@ def test_records_of_shard_ddl_survive_json(
     for record in (
         ShardInfo(name, name, name, name, ddls, "" if flag else "2026-01-02T03:04:05Z"),
         ShardOperation(name, name, name, ddls, flag, not flag),
+        ShardOperation(name, name, name, ddls, True, error=name),
         ShardUnlock(name, name, name, sequences, waiting),
     ):
         assert type(record).from_json(record.to_json()) == record

@@ -16,6 +16,7 @@ from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.session import StatementFailed
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.ddl.target_jobs import TargetJob
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
@@ -260,10 +261,10 @@ class World:
     def give(self, kind: str, *statements: str) -> None:
         self.order = order(kind, self.statement.at.pos, *statements) if kind else None
 
-    def run(self, steps: int = 1000, *, behind: bool = False) -> None:
+    def run(self, steps: int = 1000, *, behind: bool = False) -> StatementEffect:
         """Ends at this durable step, or behind it."""
         self.chance.left, self.chance.behind = steps, behind
-        self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
+        return self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 
     def settle(self, settle: SettleDDL) -> DDLRecord | None:
         """Executes what the lock service has decided on."""
