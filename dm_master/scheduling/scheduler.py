@@ -212,10 +212,10 @@ class Scheduler:
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
 
-    def set_stage(self, task: str, sources: Sequence[str], stage: str) -> None:
-        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). Raises 46015,
-        46017 or 46018."""
-        self._decide(lambda state: task_stage.set_stage(state, task, sources, stage))
+    def set_stage(self, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> None:
+        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). ``safe_mode``:
+        the batch at which it stopped is applied again in safe mode. Raises 46015, 46017 or 46018."""
+        self._decide(lambda state: task_stage.set_stage(state, task, sources, stage, safe_mode=safe_mode))
 
     def stop_task(self, task: str, sources: Sequence[str]) -> None:
         """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""

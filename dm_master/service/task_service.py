@@ -115,12 +115,18 @@ class TaskService:
             message = f"task {request.name} has no source or not exist, please check the task name and status"
             return pb.OperateTaskResponse(op=request.op, msg=message)
         sources = self._chosen(request, stages)
+        if request.safeMode and request.op != worker_pb.Resume:
+            raise errors.new(
+                Code.MasterInvalidOperateOp,
+                f"task {request.name}: safe mode can be asked for only when the task is resumed",
+                workaround=f"Use `dmctl resume-task {request.name} --safe-mode`.",
+            )
         if request.op in _STOPPING:
             self._cluster.scheduler.stop_task(request.name, sources)
             check, expected = is_gone(request.name), "the subtask is stopped"
         elif request.op in _STAGES:
             stored, reported = _STAGES[request.op]
-            self._cluster.scheduler.set_stage(request.name, sources, stored)
+            self._cluster.scheduler.set_stage(request.name, sources, stored, safe_mode=request.safeMode)
             check, expected = reaches(request.name, reported), f"the subtask is {stored}"
         else:
             raise errors.new(

@@ -11,6 +11,7 @@ from functools import partial
 import pymysql
 
 from dm_worker.dumper import folder_owner
+from dm_worker.dumper.binlog_file import identified, snapshot_identified
 from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
 from dm_worker.dumper.ddl_check import DDLCheck
@@ -242,7 +243,7 @@ class DumpUnit:
         )
         if self._control.is_stopping():
             return
-        self._finish(attempt, reports, databases, started)
+        self._finish(attempt, reports, databases, started, upstream)
 
     @property
     def _needs_position(self) -> bool:
@@ -283,7 +284,7 @@ class DumpUnit:
         try:
             info = server_info(conn)
             attempt.json_types = info.tells_json_types
-            attempt.begin = self._begin(conn, info.flavor)
+            attempt.begin = self._begin(conn, info.flavor, upstream)
             if self._cfg.collation_compatible == "strict":
                 attempt.collations_of = fetch_server_defaults(conn)
             attempt.stats = list_dump_tables(conn, options)
@@ -391,14 +392,25 @@ class DumpUnit:
 
     _last_log = 0.0
 
-    def _finish(self, attempt: _Attempt, reports: list[TaskReport], databases: dict[str, int], started: str) -> None:
+    def _finish(
+        self,
+        attempt: _Attempt,
+        reports: list[TaskReport],
+        databases: dict[str, int],
+        started: str,
+        upstream: DBConfig,
+    ) -> None:
         snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
+        location = snapshot.location
+        if location is not None and attempt.begin is not None and attempt.begin.file is not None:
+            stopping = self._control.is_stopping
+            location = snapshot_identified(self._cfg, upstream, attempt.begin, location, stopping)
         files = dict(databases)
         for report in reports:
             files |= report.sizes
         rows = sum(report.rows for report in reports)
         manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files)
-        metadata = DumpMetadata(snapshot.location, snapshot.exit_location, started, now_text())
+        metadata = DumpMetadata(location, snapshot.exit_location, started, now_text())
         attempt.work.publish(manifest, metadata)
         self._manifest = manifest
         log.info(
@@ -416,7 +428,9 @@ class DumpUnit:
         if snapshot.consistency == "none":
             log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
 
-    def _begin(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> Location | None:
+    def _begin(
+        self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str, upstream: DBConfig
+    ) -> Location | None:
         """Checked before the first row is read: otherwise it would show hours later that replication cannot follow."""
         begin = end_of_binlog(conn, flavor, needed=self._needs_position)
         if begin is None and self._cfg.task_mode == "all":
@@ -425,7 +439,9 @@ class DumpUnit:
                 f"the upstream of {self._cfg.source_id} writes no binlog, so replication has no position to start from",
                 workaround="Turn on log_bin on the upstream, or use task-mode full.",
             )
-        return begin
+        if begin is None or self._cfg.task_mode != "all":
+            return begin
+        return identified(self._cfg, upstream, begin, self._control.is_stopping)
 
 
 def _copies_schema(attempt: _Attempt, options: DumpOptions, schema: str) -> bool:

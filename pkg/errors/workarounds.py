@@ -41,8 +41,7 @@ CONTINUE_AFTER_EVENT = (
 #: For a batch that the target refuses though its tables are as they should be.
 BATCH_IN_SAFE_MODE = (
     "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
-    "`dmctl stop-task TASK`; in the task file, set safe-mode: true under syncers; `dmctl start-task` with the file. "
-    "Set it back when the task is past this position."
+    "`dmctl resume-task TASK -s SOURCE --safe-mode`. Safe mode ends at the end of this batch."
 )
 
 #: For an exception that nothing of this program handles.

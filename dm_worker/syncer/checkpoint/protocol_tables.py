@@ -39,6 +39,7 @@ _LATE_COLUMNS = {
     "end_cut": "VARCHAR(96) NOT NULL DEFAULT ''",
     "start_file": "VARCHAR(160) NOT NULL DEFAULT ''",
     "end_file": "VARCHAR(160) NOT NULL DEFAULT ''",
+    "safe_request": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
 }
 
 
@@ -109,17 +110,18 @@ class ProtocolTables:
         rows = query(
             conn,
             "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, start_cut, start_file,"
-            " end_name, end_pos, end_gtid, end_rows, end_cut, end_file, buckets, fingerprint, safe, keyless, since"
+            " end_name, end_pos, end_gtid, end_rows, end_cut, end_file, buckets, fingerprint, safe, keyless, since,"
+            " safe_request"
             f" FROM {self.batches} WHERE id = %s FOR UPDATE",
             (self._source,),
         )
         if not rows:
             return None
-        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since = rows[0]
+        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since, met = rows[0]
         start, end = stored_location(*places[:6]), stored_location(*places[6:])
         return BatchProgress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
-            self._read_prepared(conn), str(keyless), int(keyless_since) or int(number),
+            self._read_prepared(conn), str(keyless), int(keyless_since) or int(number), int(met),
         )  # fmt: skip
 
     def _read_prepared(self, conn: MetaConnection) -> PreparedLocations:
@@ -192,4 +194,5 @@ def _batch_values(progress: BatchProgress) -> dict[str, Any]:
             f"{name}_file": place.file.stored() if place.file is not None else "",
         }
     values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
-    return values | {"keyless": progress.keyless, "since": progress.keyless_since}
+    values |= {"keyless": progress.keyless, "since": progress.keyless_since}
+    return values | {"safe_request": progress.safe_request}

@@ -92,8 +92,10 @@ class RunAssembly:
         reading: Callable[[], Location | None],
         should_stop: Callable[[], bool],
         figures: ApplyFigures,
+        safe_request: int = 0,
     ) -> None:
-        """``reading``: where the planning thread reads; None while there is none."""
+        """``reading``: where the planning thread reads; None while there is none. ``safe_request``: as in
+        ``Control``."""
         self._cfg = cfg
         self._engine = engine
         self._group = group
@@ -107,6 +109,7 @@ class RunAssembly:
         self._reading = reading
         self._should_stop = should_stop
         self._figures = figures
+        self._safe_request = safe_request
         self._lock_client: LockClient | None = None
 
     def take_over(self) -> RunParts:
@@ -132,7 +135,7 @@ class RunAssembly:
         ours = durable.checkpoint is not None and not recovery.safe
         sharding = self._sharding(groups, source, durable.checkpoint, ours=ours)
         registry = self._registry(source, sharding)
-        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
+        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared, self._safe_request)
         runner = self._batch_runner(sequencer, source, sharding)
         online = OnlineDDL(self._rules.online, durable.ghosts)
         barrier = self._barrier(source, online, TemporaryTables(self._cfg.flavor, durable.temporary), sharding)

@@ -49,10 +49,12 @@ JOB_ATTEMPTS = 5
 IsUnsafe = Callable[[Location], bool]
 
 
-def _log_other_plan(batch: Batch, *, doubled: bool) -> None:
+def _log_other_number(batch: Batch, *, asked: bool, doubled: bool) -> None:
+    """The unfinished batch gets another number: the operator ``asked`` for safe mode, or its plan differs."""
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     where = location_range(batch.start, batch.end)
-    message = "the unfinished batch is planned differently than before: applying it again in safe mode"
+    reason = "as the operator asked" if asked else "since it is planned differently than before"
+    message = f"the unfinished batch is applied again in safe mode, {reason}"
     if doubled and once:
         log.warning(
             f"{message}; check the tables without a key, and those that foreign keys act on, for duplicate rows",
@@ -135,7 +137,8 @@ class BatchRunner:
         else:
             intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                _log_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
+                doubled = intent.keyless_since != redo.keyless_since
+                _log_other_number(batch, asked=fingerprint == redo.fingerprint, doubled=doubled)
         self._write(intent)
         try:
             results, report = self._run(batch, intent, small=small)

@@ -60,8 +60,9 @@ class SyncRun:
         lock_service: LockService | None = None,
         begin: Callable[[], bool] = lambda: True,
         figures: SyncFigures | None = None,
+        safe_request: int = 0,
     ) -> None:
-        """``figures``: those of the unit, to which this run adds."""
+        """``figures``: those of the unit, to which this run adds. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
         self.figures = figures or SyncFigures()
         self._begin = begin
@@ -86,6 +87,7 @@ class SyncRun:
             reading=self._reading,
             should_stop=should_stop,
             figures=self.figures.applying,
+            safe_request=safe_request,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
         #: None until the run has taken over, and until it reads.

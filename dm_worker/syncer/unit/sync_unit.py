@@ -94,7 +94,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin, self.figures,
+            control.begin, self.figures, control.safe_request,
         )  # fmt: skip
         with self._lock:
             self._run = run

@@ -13,7 +13,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
-from dm_worker.subtask.unit import UnitOutcome
+from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location
@@ -61,15 +61,17 @@ class Running:
         orders: OperatorSource = tuple,
         lock_service: LockService | None = None,
         relay: RelayReader | None = None,
+        safe_request: int = 0,
     ) -> None:
         self.cfg = cfg
+        self._control = Control(safe_request=safe_request)
         self.unit = SyncUnit(cfg, engine, relay, orders=orders, lock_service=lock_service)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
 
     def _main(self) -> None:
-        self.outcome = self.unit.run()
+        self.outcome = self.unit.run(self._control)
 
     def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
         """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
@@ -112,8 +114,9 @@ def running(
     orders: OperatorSource = tuple,
     lock_service: LockService | None = None,
     relay: RelayReader | None = None,
+    safe_request: int = 0,
 ) -> Iterator[Running]:
-    run = Running(cfg, engine, orders, lock_service, relay)
+    run = Running(cfg, engine, orders, lock_service, relay, safe_request)
     try:
         yield run
     finally:

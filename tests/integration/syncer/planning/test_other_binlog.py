@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
-from pkg.config.model import Meta, SubTaskConfig, SyncerConfig
+from dm_worker.loader import LoadUnit
+from pkg.config.model import LoaderConfig, Meta, SubTaskConfig, SyncerConfig
 from pkg.errors import Code, DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
@@ -177,3 +179,36 @@ def test_a_file_of_the_same_binlog_is_no_other_one(
         write(upstream, first + 5, 5)
         run_until_synced(cfg, spark, upstream)
     assert_equal(upstream, target, "d.t")
+
+
+def test_a_reset_during_a_connection_that_stays_stops_the_task(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    # The servers end the stream with an error, and the next one begins in the other file.
+    cfg = started(upstream, target, gtid=False)
+    with running(cfg, spark) as run:
+        write(upstream, 0, BEFORE)
+        run.wait_synced(upstream)
+        wait_until(lambda: noted(target), "the checkpoint names no file", WAIT_TIMEOUT)
+        reset(upstream)
+        write(upstream, BEFORE, AFTER)
+        refused(run, target)
+    assert rows_of(target) == BEFORE + 1
+
+
+def test_a_reset_between_the_full_copy_and_the_first_checkpoint_stops_the_task(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(100))", "RESET MASTER")
+    write(upstream, -1, BEFORE + 1)
+    cfg = subtask(upstream, target, loader=LoaderConfig(dir=str(tmp_path / "dump")), task_mode="all", meta=None)
+    dumped = DumpUnit(cfg, spark).run()
+    assert dumped.finished, dumped.errors
+    write(upstream, 100, 1)
+    reset(upstream)
+    loaded = LoadUnit(cfg, spark).run()
+    assert loaded.finished, loaded.errors
+    write(upstream, BEFORE, AFTER)
+    with running(cfg, spark) as run:
+        refused(run, target)
+    assert rows_of(target) == BEFORE + 1

@@ -58,6 +58,7 @@ def test_records_survive_json(first: str, second: str, stage: str) -> None:
         WorkerAlive(first, second),
         SourceBound(first, second),
         SubTaskStage(stage, first, second),
+        SubTaskStage(stage, first, second, safe_mode=True),
         RelayStage(stage, first),
         LeaderInfo(first, second),
     ):
@@ -133,6 +134,8 @@ def test_a_damaged_record_of_shard_ddl_names_itself(kind: type[Record], text: st
 
 def test_records_have_dms_json() -> None:
     assert json.loads(SubTaskStage("Running", "s1", "t").to_json()) == {"expect": 2, "source": "s1", "task": "t"}
+    with_safe_mode = SubTaskStage("Running", "s1", "t", safe_mode=True).to_json()
+    assert json.loads(with_safe_mode) == {"expect": 2, "source": "s1", "task": "t", "safe-mode": True}
     assert json.loads(WorkerAlive("w", "now").to_json()) == {"worker-name": "w", "join-time": "now"}
 
 
