@@ -105,6 +105,10 @@ HOLES: tuple[Hole, ...] = (
 )
 
 
+#: Holes that the code has today; empty when all are mended.
+OPEN: frozenset[str] = frozenset(hole.name for hole in HOLES)
+
+
 def certain_hole_of(history: History, verdict: Verdict) -> str:
     """As :func:`hole_of`, for a history that was not shrunk."""
     script = history.script()

@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
+from tests.fuzz.known import OPEN
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import Finding, Search
 from tests.fuzz.servers import running_servers
@@ -17,7 +18,7 @@ from tests.fuzz.servers import running_servers
 _FOUND = {file.stem: History.read(file) for file in (Path(__file__).parent / "found").glob("*.json")}
 #: Groups of histories, by seed: a few seconds each.
 _SEEDS = {"mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
-_HISTORIES = 48
+_HISTORIES = 32
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner)
     search = Search(runner, pair, _SEEDS[str(pair)])
     findings: list[Finding] = []
     tally = search.run(3600, findings.append, enough=lambda so_far: so_far.histories >= _HISTORIES)
+    findings = [one for one in findings if one.hole not in OPEN]
     assert not findings, "\n\n".join(f"{one.verdict.text}\n{one.history.script()}" for one in findings)
     # A search whose histories are all refused, upstream or by the task, would find nothing.
     assert tally.kinds["equal"] > tally.histories * 0.6, tally
