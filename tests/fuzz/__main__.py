@@ -6,6 +6,8 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fuzz.engine import LocalEngine
@@ -18,10 +20,16 @@ from tests.fuzz.servers import running_servers
 _MEMORY = Path("/dev/shm")
 
 
-def in_memory() -> None:
+@contextmanager
+def in_memory() -> Iterator[None]:
     """The servers' files go to memory, where there is such a place: DDL mostly waits for the disk."""
+    before = tempfile.tempdir
     if _MEMORY.is_dir():
         tempfile.tempdir = str(_MEMORY)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def main() -> int:
@@ -33,7 +41,6 @@ def main() -> int:
     parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each finding")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    in_memory()
     options.out.mkdir(parents=True, exist_ok=True)
 
     def say(finding: Finding) -> None:
@@ -47,7 +54,7 @@ def main() -> int:
         name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
         (options.out / name).write_text(finding.history.to_json())
 
-    with running_servers(options.pair) as servers:
+    with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
         search = Search(runner, options.pair, options.seed, options.shrink)
         tally = search.run(options.seconds, say)

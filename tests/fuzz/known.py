@@ -102,6 +102,14 @@ HOLES: tuple[Hole, ...] = (
             and re.search(r"`live`|AS \(|czech|danish|uca1400|0900|UPPER", script) is not None
         ),
     ),
+    Hole(
+        "numbers of a keyed table",
+        "ADD COLUMN … AUTO_INCREMENT on a table with a primary key is refused for lacking one",
+        lambda history, verdict, _: (
+            verdict.code == 36068
+            and any("PRIMARY KEY" in key for table in history.tables if table.name == "t" for key in table.keys)
+        ),
+    ),
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.__main__ import in_memory
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
@@ -17,13 +18,13 @@ from tests.fuzz.servers import running_servers
 
 _FOUND = {file.stem: History.read(file) for file in (Path(__file__).parent / "found").glob("*.json")}
 #: Groups of histories, by seed: a few seconds each.
-_SEEDS = {"mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
+_SEEDS = {"mariadb:mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
 _HISTORIES = 32
 
 
 @pytest.fixture(scope="module")
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    with running_servers(Pair.parse(request.param)) as servers:
+    with in_memory(), running_servers(Pair.parse(request.param)) as servers:
         runner = Runner(servers, LocalEngine())
         yield runner
         runner.close()
