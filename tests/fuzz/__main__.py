@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
     parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each finding")
+    parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -47,7 +48,8 @@ def main() -> int:
         verdict = finding.verdict
         what = finding.hole or finding.inherent or "NEW"
         print(
-            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}\n"
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}"
+            f" {', '.join(finding.original.focus)}\n"
             f"{verdict.text[:700]}\n{finding.history.script() if options.shrink else ''}\n",
             flush=True,
         )
@@ -57,6 +59,7 @@ def main() -> int:
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
         search = Search(runner, options.pair, options.seed, options.shrink)
+        search.focus = options.focus
         tally = search.run(options.seconds, say)
         runner.close()
     print(

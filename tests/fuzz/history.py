@@ -95,6 +95,8 @@ class History:
     target: tuple[str, ...] = ()
     #: Features of tables and sessions, which no step shows.
     features: tuple[str, ...] = ()
+    #: What the generator was told to bring together, besides the seed.
+    focus: tuple[str, ...] = ()
 
     @property
     def statements(self) -> int:
@@ -118,6 +120,7 @@ class History:
             steps=tuple(_step(one) for one in found["steps"]),
             target=tuple(found["target"]),
             features=tuple(found["features"]),
+            focus=tuple(found["focus"]),
         )
 
     @staticmethod

@@ -248,7 +248,7 @@ class _Attempt:
         return Verdict("hang", features, 0, str(exc), one.statements, one.failed)
 
     def _features(self, one: Played) -> frozenset[str]:
-        return frozenset({*one.history.features, *one.tags})
+        return frozenset({*one.history.features, *one.tags, f"servers={self._servers.pair.families}"})
 
     # -- before the task ------------------------------------------------------------------------------------------
 
