@@ -6,6 +6,8 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fuzz.engine import LocalEngine
@@ -18,10 +20,16 @@ from tests.fuzz.servers import running_servers
 _MEMORY = Path("/dev/shm")
 
 
-def in_memory() -> None:
+@contextmanager
+def in_memory() -> Iterator[None]:
     """The servers' files go to memory, where there is such a place: DDL mostly waits for the disk."""
+    before = tempfile.tempdir
     if _MEMORY.is_dir():
         tempfile.tempdir = str(_MEMORY)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def main() -> int:
@@ -31,25 +39,27 @@ def main() -> int:
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
     parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each finding")
+    parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    in_memory()
     options.out.mkdir(parents=True, exist_ok=True)
 
     def say(finding: Finding) -> None:
         verdict = finding.verdict
         what = finding.hole or finding.inherent or "NEW"
         print(
-            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}\n"
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}"
+            f" {', '.join(finding.original.focus)}\n"
             f"{verdict.text[:700]}\n{finding.history.script() if options.shrink else ''}\n",
             flush=True,
         )
         name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
         (options.out / name).write_text(finding.history.to_json())
 
-    with running_servers(options.pair) as servers:
+    with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
         search = Search(runner, options.pair, options.seed, options.shrink)
+        search.focus = options.focus
         tally = search.run(options.seconds, say)
         runner.close()
     print(

@@ -52,6 +52,11 @@ class Pair:
     def __str__(self) -> str:
         return f"{self.upstream}:{self.target}"
 
+    @property
+    def families(self) -> str:
+        """As the table of refusals names them: ``mysql to mariadb``."""
+        return " to ".join(kind.split("-")[0] for kind in (self.upstream, self.target))
+
     def has(self, ability: str) -> bool:
         """Whether the upstream has it, and the target too where structures must be equal."""
         both = ability in ABILITIES[self.target] or ability in _UPSTREAM_ALONE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.fuzz.features import PARAMETERS, Pair, exclusions, feature
-from tests.fuzz.history import History, Phase, Step
+from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.statements import Statements
 
@@ -57,13 +57,17 @@ def usable(pair: Pair, name: str, chosen: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Draws the values of parameters, of those that go together."""
+    """Draws the values of parameters, of those that go together. Features in ``focus`` come whenever they can."""
 
     pair: Pair
     rng: random.Random
+    focus: Collection[str] = ()
 
     def draw(self, name: str, chosen: Mapping[str, str]) -> str:
         values = usable(self.pair, name, chosen)
+        wanted = [value for value in values if feature(name, value) in self.focus]
+        if wanted:
+            return self.rng.choice(wanted)
         usual, share = _USUAL.get(name, ("", 0.0))
         if usual in values and self.rng.random() < share:
             return usual
@@ -76,20 +80,28 @@ class Choice:
         return {name: made[name] for name in names}
 
 
-def settings_of(seed: int, pair: Pair) -> dict[str, str]:
+def settings_of(seed: int, pair: Pair, focus: Collection[str] = ()) -> dict[str, str]:
     """The settings of the task and its servers, which all histories of a group share."""
     rng = random.Random(f"{pair} group {seed // GROUP}")
-    return Choice(pair, rng).all_of(_TASK, {})
+    return Choice(pair, rng, _with_rooms(focus)).all_of(_TASK, {})
 
 
-def generate(seed: int, pair: Pair) -> History:
+def _with_rooms(focus: Collection[str]) -> Collection[str]:
+    """The focus, with the mode that it needs: a dump has moments, an incremental task has a target of another form."""
+    if any(one.startswith("moment=") and one != "moment=live" for one in focus):
+        return [*focus, "mode=all"]
+    return [*focus, "mode=incremental"] if any(one.startswith("target=") for one in focus) else focus
+
+
+def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
+    """The history of a seed; with a ``focus`` of features that it has wherever they go together, another one."""
     rng = random.Random(f"{pair} {seed}")
-    settings = settings_of(seed, pair)
-    choice = Choice(pair, rng)
+    settings = settings_of(seed, pair, focus)
+    choice = Choice(pair, rng, focus)
     table = choice.all_of(_TABLE, settings)
     made = make_table(rng, pair, table, settings["event"] == "reset")
     sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
-    steps, target = _steps(rng, pair, settings, table, made, sessions), made.target
+    steps, target = _steps(choice, settings, table, made, sessions), made.target
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
     features += [feature(name, value) for session in sessions for name, value in session.items()]
     return History(
@@ -101,29 +113,35 @@ def generate(seed: int, pair: Pair) -> History:
         steps=tuple(steps),
         target=target,
         features=tuple(sorted(set(features))),
+        focus=tuple(sorted(focus)),
     )
 
 
 def _steps(
-    rng: random.Random,
-    pair: Pair,
+    choice: Choice,
     settings: Mapping[str, str],
     table: Mapping[str, str],
     made: MadeTable,
     sessions: Sequence[Mapping[str, str]],
 ) -> list[Step]:
+    rng, pair = choice.rng, choice.pair
     statements = Statements(rng, pair, made)
     live = settings["mode"] == "incremental"
     steps: list[Step] = list(statements.first_rows("live" if live and rng.random() < 0.5 else "before"))
     phases: list[Phase] = ["live"] * rng.randint(4, 12)
     if not live and rng.random() < 0.6:
         phases = [*rng.choice([["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]), *phases]  # type: ignore[list-item]
+    if not live:
+        phases = [*(phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus), *phases]
     values = usable(pair, "statement", {**settings, **table})
+    wanted = [value for value in values if feature("statement", value) in choice.focus]
+    ways = [way for way in _WAYS if feature("transaction", way) in choice.focus] or _WAYS
     steps_of_phase: list[Step] = []
     for phase in phases:
         session = rng.randrange(len(sessions))
-        kind = _drawn(rng, values, phase, rows=sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02)
-        way = rng.choice(["autocommit", "autocommit", "begin", "savepoint", "xa", "rollback"])
+        rows = sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02
+        kind = rng.choice(wanted) if wanted and rng.random() < 0.4 else _drawn(rng, values, phase, rows=rows)
+        way = rng.choice(ways)
         steps_of_phase += statements.make(kind, phase, session, way)
         if rng.random() < 0.15 and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
@@ -138,6 +156,7 @@ def _steps(
     return steps
 
 
+_WAYS = ("autocommit", "autocommit", "begin", "savepoint", "xa", "rollback")
 #: Statements that change rows come three times as often as DDL, those that move tables while a dump runs.
 _DDL_WHILE_DUMPING = (
     "rename swap", "exchange partition", "truncate", "drop and create", "add column", "rename table", "drop partition",

@@ -47,7 +47,8 @@ class Step:
     """One statement, or an event around the task (``do`` = event).
 
     ``insert`` writes ``rows`` with the words ``how``; ``update`` sets ``values`` where ``where``; others are ``text``.
-    ``tags`` are the features that it stands for once the upstream has executed it.
+    ``tags`` are the features that it stands for once the upstream has executed it. Steps that are ``tied`` by one name
+    make sense only together: after one that the upstream refuses, the rest does not run.
     """
 
     do: Literal["sql", "insert", "update", "event"] = "sql"
@@ -59,6 +60,7 @@ class Step:
     session: int = 0
     phase: Phase = "live"
     tags: tuple[str, ...] = ()
+    tied: str = ""
 
     def sql(self) -> str:
         name = f"{{s}}.`{self.table}`"
@@ -93,6 +95,8 @@ class History:
     target: tuple[str, ...] = ()
     #: Features of tables and sessions, which no step shows.
     features: tuple[str, ...] = ()
+    #: What the generator was told to bring together, besides the seed.
+    focus: tuple[str, ...] = ()
 
     @property
     def statements(self) -> int:
@@ -116,6 +120,7 @@ class History:
             steps=tuple(_step(one) for one in found["steps"]),
             target=tuple(found["target"]),
             features=tuple(found["features"]),
+            focus=tuple(found["focus"]),
         )
 
     @staticmethod

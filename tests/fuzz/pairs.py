@@ -10,6 +10,8 @@ from typing import TypeVar
 from tests.fuzz.features import Pair, possible_pairs
 
 T = TypeVar("T")
+#: A prime larger than most runs of pairs with one feature.
+_STRIDE = 7919
 
 
 class Coverage:
@@ -35,6 +37,11 @@ class Coverage:
         before = len(self._open)
         self._open.difference_update(pairs_of(features))
         return before - len(self._open)
+
+    def open_pair(self, number: int) -> tuple[str, ...]:
+        """One of the open pairs; neighbouring numbers give pairs far from each other. Empty when none is open."""
+        found = self.missing()
+        return found[number * _STRIDE % len(found)] if found else ()
 
     def missing(self) -> list[tuple[str, str]]:
         return sorted(self._open)

@@ -84,10 +84,9 @@ def main() -> int:
         parser.error(
             f"no hole is called {', '.join(sorted(unknown))}; there are {', '.join(hole.name for hole in HOLES)}"
         )
-    in_memory()
     print("| hole | pair | seed | seconds | histories | shrunk history |\n|---|---|---|---|---|---|", flush=True)
     missed = 0
-    with running_servers(options.pair) as servers:
+    with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
         for name in options.names:
             row = find(name, runner, options.seed, options.seconds)

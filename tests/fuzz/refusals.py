@@ -38,6 +38,23 @@ TABLE: tuple[Refusal, ...] = (
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),
+    _one(
+        36061,
+        "MariaDB 10.11 has no WITHOUT VALIDATION",
+        "servers=mysql to mariadb",
+        "statement=exchange partition",
+        words="VALIDATION",
+    ),
+    *(
+        _one(
+            34001,
+            "MariaDB has no primary key of generated columns",
+            "servers=mysql to mariadb",
+            f"attribute={way}",
+            words="1903",
+        )
+        for way in ("stored", "stored with zone")
+    ),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     _one(
         36068,

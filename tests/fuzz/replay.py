@@ -24,12 +24,11 @@ def main() -> int:
     parser.add_argument("--pair", type=Pair.parse, default=None)
     parser.add_argument("--shrink", action="store_true")
     options = parser.parse_args()
-    in_memory()
     pair = options.pair or Pair.parse("mariadb")
     histories = [History.read(file) for file in options.files] + [generate(seed, pair) for seed in options.seed]
     pair = options.pair or Pair.parse(histories[0].pair)
     bad = 0
-    with running_servers(pair) as servers:
+    with in_memory(), running_servers(pair) as servers:
         runner = Runner(servers, LocalEngine())
         for history in histories:
             bad += _show(runner, history, smaller=options.shrink)

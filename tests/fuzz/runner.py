@@ -65,6 +65,8 @@ class Played:
     tags: set[str] = field(default_factory=set)
     statements: int = 0
     failed: int = 0
+    #: What ties the steps of which one failed.
+    broken: set[str] = field(default_factory=set)
     #: The statements that the upstream executed.
     done: list[str] = field(default_factory=list)
     #: Upstream contents that rules freeze, by the upstream's table.
@@ -246,7 +248,7 @@ class _Attempt:
         return Verdict("hang", features, 0, str(exc), one.statements, one.failed)
 
     def _features(self, one: Played) -> frozenset[str]:
-        return frozenset({*one.history.features, *one.tags})
+        return frozenset({*one.history.features, *one.tags, f"servers={self._servers.pair.families}"})
 
     # -- before the task ------------------------------------------------------------------------------------------
 
@@ -411,17 +413,23 @@ class _Attempt:
                 continue
             self._freeze(one, step)
             session = one.sessions[min(step.session, len(one.sessions) - 1)]
-            self._execute(one, session, step.sql(), step.tags)
+            if step.tied in one.broken:
+                continue
+            if not self._execute(one, session, step.sql(), step.tags) and step.tied:
+                one.broken.add(step.tied)
 
-    def _execute(self, one: Played, conn: Connection[Any], sql: str, tags: Sequence[str]) -> None:
+    def _execute(self, one: Played, conn: Connection[Any], sql: str, tags: Sequence[str]) -> bool:
+        """Whether the upstream executed it."""
         one.statements += 1
         try:
             with conn.cursor() as cursor:
                 cursor.execute(one.text(sql, self._file))
             one.tags.update(tags)
             one.done.append(sql)
+            return True
         except (pymysql.Error, UnicodeError):
             one.failed += 1
+            return False
 
     def _freeze(self, one: Played, step: Step) -> None:
         """Keeps what a rule keeps at the target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from tests.fuzz.features import Pair
@@ -60,6 +60,8 @@ class Search:
     def __init__(self, runner: Runner, pair: Pair, seed: int, shrink_seconds: float = SHRINK_SECONDS) -> None:
         self._runner = runner
         self._next = seed // GROUP
+        #: Features that all histories are to have where they can.
+        self.focus: Collection[str] = ()
         self._shrink_seconds = shrink_seconds
         self.coverage = Coverage(pair)
         self.tally = Tally(pair, seed)
@@ -82,16 +84,23 @@ class Search:
         return self.tally
 
     def _groups(self) -> Iterator[list[History]]:
-        """Of the next few groups always the one that brings the most; the others wait their turn."""
+        """In turn: of the next few groups the one that brings the most new pairs, and one made for an open pair.
+
+        Of the former, the others wait.
+        """
         waiting: list[list[History]] = []
         while True:
             while len(waiting) < _CANDIDATES:
-                first = self._next * GROUP
-                waiting.append([generate(seed, self._pair) for seed in range(first, first + GROUP)])
-                self._next += 1
+                waiting.append(self._group(self.focus))
             best = self.coverage.best(waiting, lambda group: planned(group))
             waiting.remove(best)
             yield best
+            yield self._group(self.focus or self.coverage.open_pair(self._next))
+
+    def _group(self, focus: Collection[str]) -> list[History]:
+        first = self._next * GROUP
+        self._next += 1
+        return [generate(seed, self._pair, focus) for seed in range(first, first + GROUP)]
 
     def _count(self, history: History, verdict: Verdict, seconds: float) -> Finding | None:
         tally = self.tally

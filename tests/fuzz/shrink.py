@@ -52,7 +52,7 @@ class _Shrinker:
         while size and self._left > 0:
             start = 0
             while start < len(history.steps) and self._left > 0:
-                smaller = history.without_steps(frozenset(range(start, start + size)))
+                smaller = history.without_steps(_tied(history, range(start, start + size)))
                 if self._holds(smaller):
                     history = smaller
                 else:
@@ -68,6 +68,12 @@ class _Shrinker:
                 return history
             history = found
         return history
+
+
+def _tied(history: History, chosen: Sequence[int]) -> frozenset[int]:
+    """The steps of these numbers, and those that they are tied to."""
+    names = {step.tied for step in history.steps[chosen[0] : chosen[-1] + 1]} - {""}
+    return frozenset(chosen) | {n for n, step in enumerate(history.steps) if step.tied in names}
 
 
 def _settings(history: History) -> Iterator[History]:

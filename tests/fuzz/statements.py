@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.fuzz.features import Pair, feature
 from tests.fuzz.history import Phase, Step
@@ -390,27 +391,33 @@ class Statements:
 
     # -- tools --------------------------------------------------------------------------------------------------
 
-    def _pt_osc(self) -> list[Step]:
-        columns = ", ".join(f"`{column}`" for column in self._made.literals)
-        return self._ddl(
-            f"CREATE TABLE {{s}}.`_t_new` LIKE {_T}",
-            "ALTER TABLE {s}.`_t_new` ADD COLUMN `osc` INT",
-            f"INSERT LOW_PRIORITY IGNORE INTO {{s}}.`_t_new` ({columns}) SELECT {columns} FROM {_T} LOCK IN SHARE MODE",
-            f"RENAME TABLE {_T} TO {{s}}.`_t_old`, {{s}}.`_t_new` TO {_T}",
-            "DROP TABLE IF EXISTS {s}.`_t_old`",
+    def _tool(self, new: str, old: str, *around: str) -> list[Step]:
+        """A table is copied into a new one, which takes its place."""
+        self._added += 1
+        fields = (
+            "SET @fields = (SELECT GROUP_CONCAT('`', COLUMN_NAME, '`') FROM information_schema.COLUMNS WHERE"
+            " TABLE_SCHEMA = '{s}' AND TABLE_NAME = 't' AND COALESCE(GENERATION_EXPRESSION, '') = '')"
         )
+        copy = f"CONCAT('INSERT IGNORE INTO {{s}}.`{new}` (', @fields, ') SELECT ', @fields, ' FROM {_T}')"
+        made = self._ddl(
+            *around,
+            f"CREATE TABLE {{s}}.`{new}` LIKE {_T}",
+            f"ALTER TABLE {{s}}.`{new}` ADD COLUMN `tool{self._added}` INT",
+            fields,
+            f"SET @copy = {copy}",
+            "PREPARE copy FROM @copy",
+            "EXECUTE copy",
+            f"RENAME TABLE {_T} TO {{s}}.`{old}`, {{s}}.`{new}` TO {_T}",
+            f"DROP TABLE IF EXISTS {{s}}.`{old}`",
+        )
+        return [replace(step, tied=f"tool{self._added}") for step in made]
+
+    def _pt_osc(self) -> list[Step]:
+        return self._tool("_t_new", "_t_old")
 
     def _gh_ost(self) -> list[Step]:
-        columns = ", ".join(f"`{column}`" for column in self._made.literals)
-        return self._ddl(
-            "CREATE TABLE {s}.`_t_ghc` (`id` BIGINT AUTO_INCREMENT PRIMARY KEY, `hint` VARCHAR(64), `value` TEXT)",
-            f"CREATE TABLE {{s}}.`_t_gho` LIKE {_T}",
-            "ALTER TABLE {s}.`_t_gho` ADD COLUMN `ghost` INT",
-            f"INSERT IGNORE INTO {{s}}.`_t_gho` ({columns}) SELECT {columns} FROM {_T}",
-            f"RENAME TABLE {_T} TO {{s}}.`_t_del`, {{s}}.`_t_gho` TO {_T}",
-            "DROP TABLE IF EXISTS {s}.`_t_ghc`",
-            "DROP TABLE IF EXISTS {s}.`_t_del`",
-        )
+        hints = "CREATE TABLE {s}.`_t_ghc` (`id` BIGINT AUTO_INCREMENT PRIMARY KEY, `hint` VARCHAR(64), `value` TEXT)"
+        return [*self._tool("_t_gho", "_t_del", hints), *self._ddl("DROP TABLE IF EXISTS {s}.`_t_ghc`")]
 
     # -- transactions of their own ------------------------------------------------------------------------------
 
@@ -447,7 +454,7 @@ def _key(row: Mapping[str, str], column: str) -> dict[str, str]:
 
 
 def _tagged(step: Step, *tags: str) -> Step:
-    return Step(**{**step.__dict__, "tags": (*step.tags, *tags)})
+    return replace(step, tags=(*step.tags, *tags))
 
 
 def _method(kind: str) -> str:

@@ -7,22 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.__main__ import in_memory
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
+from tests.fuzz.known import OPEN
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import Finding, Search
 from tests.fuzz.servers import running_servers
 
 _FOUND = {file.stem: History.read(file) for file in (Path(__file__).parent / "found").glob("*.json")}
 #: Groups of histories, by seed: a few seconds each.
-_SEEDS = {"mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
-_HISTORIES = 48
+_SEEDS = {"mariadb:mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
+_HISTORIES = 32
 
 
 @pytest.fixture(scope="module")
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    with running_servers(Pair.parse(request.param)) as servers:
+    with in_memory(), running_servers(Pair.parse(request.param)) as servers:
         runner = Runner(servers, LocalEngine())
         yield runner
         runner.close()
@@ -34,6 +36,7 @@ def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner)
     search = Search(runner, pair, _SEEDS[str(pair)])
     findings: list[Finding] = []
     tally = search.run(3600, findings.append, enough=lambda so_far: so_far.histories >= _HISTORIES)
+    findings = [one for one in findings if one.hole not in OPEN]
     assert not findings, "\n\n".join(f"{one.verdict.text}\n{one.history.script()}" for one in findings)
     # A search whose histories are all refused, upstream or by the task, would find nothing.
     assert tally.kinds["equal"] > tally.histories * 0.6, tally
