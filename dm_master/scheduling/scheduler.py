@@ -166,7 +166,7 @@ class Scheduler:
         self._decide(lambda state: relay_stage.start_relay(state, source_id, workers))
 
     def stop_relay(self, source_id: str, workers: Sequence[str]) -> None:
-        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46022, 46029 or 46031."""
+        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46004, 46022, 46029 or 46031."""
         self._decide(lambda state: relay_stage.stop_relay(state, source_id, workers))
 
     def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:

@@ -77,7 +77,9 @@ def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[
 
 
 def listing(operators: Sequence[BinlogOperator]) -> str:
-    """DM's JSON of orders; what is wrong with a damaged one is its ``error``."""
+    """DM's JSON of orders, '' without any; what is wrong with a damaged one is its ``error``."""
+    if not operators:
+        return ""
     return json.dumps([_shown(one) for one in operators], separators=(",", ":"))
 
 

@@ -86,7 +86,7 @@ def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv
     services = master.DESCRIPTOR.services_by_name["Master"].methods_by_name
     kind = services[method].output_type
     module = master if hasattr(master, kind.name) else worker
-    fake.answers[method] = getattr(module, kind.name)(msg="told")
+    fake.answers[method] = getattr(module, kind.name)(result=True, msg="told")
     code, out, _ = dmctl(*argv)
     assert code == 0
     assert json.loads(out)["msg"] == "told"
