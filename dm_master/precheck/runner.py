@@ -160,12 +160,10 @@ def run_prechecks(
         ghosts, failed = _followed_ghosts(None if remove_meta else target, subtasks)
         results += failed
         checked = _check_sources(subtasks, names, ghosts, target_there=target is not None)
-        upstreams = []
-        for upstream, found in checked:
-            results += found
-            if upstream is not None:
-                stack.callback(upstream.close)
-                upstreams.append(upstream)
+        results += [result for _, found in checked for result in found]
+        upstreams = [upstream for upstream, _ in checked if upstream is not None]
+        for upstream in upstreams:
+            stack.callback(upstream.close)
         results += _check_target(target, task, subtasks, upstreams) if target is not None else ()
         if target is not None and not remove_meta:
             results += [_takeover(upstream, target) for upstream in upstreams]

@@ -20,8 +20,8 @@ from pkg.binlog.position import Position
 from pkg.ddl import DDLStatement
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 
-TableName = tuple[str, str]
 #: They control a transaction, whatever its rows are.
 _CONTROL = frozenset({b"BEGIN", b"COMMIT"})
 _OF_A_SCHEMA = frozenset({"create database", "alter database", "drop database"})
@@ -40,7 +40,7 @@ class LoggedDDL:
 
     sql: str
     end: Position
-    tables: frozenset[TableName] = frozenset()
+    tables: frozenset[TableId] = frozenset()
     schema: str = ""
     drops_schema: bool = False
     parsed: bool = True
@@ -82,12 +82,12 @@ class ReadTables:
     def __init__(
         self,
         snapshot: Position,
-        until: Iterable[Mapping[TableName, Position]],
+        until: Iterable[Mapping[TableId, Position]],
         copies_schema: Callable[[str], bool],
     ) -> None:
         self._snapshot = snapshot
         self._copies_schema = copies_schema
-        self._until: dict[TableName, Position] = {}
+        self._until: dict[TableId, Position] = {}
         for (schema, table), position in (item for read in until for item in read.items()):
             name = (schema.lower(), table.lower())
             self._until[name] = max(self._until.get(name, position), position, key=Position.sort_key)
@@ -108,7 +108,7 @@ class ReadTables:
                 return f"table {name[0]}.{name[1]}"
         return ""
 
-    def _named(self, statement: LoggedDDL) -> Iterable[TableName]:
+    def _named(self, statement: LoggedDDL) -> Iterable[TableId]:
         if not statement.parsed:
             return (name for name in self._until if _may_name(statement.sql, name))
         if statement.drops_schema:
@@ -116,6 +116,6 @@ class ReadTables:
         return (name for name in sorted(statement.tables) if name in self._until)
 
 
-def _may_name(sql: str, name: TableName) -> bool:
+def _may_name(sql: str, name: TableId) -> bool:
     text = sql.lower().replace("``", "`")
     return not text or _UNKNOWN in text or name[1] in text

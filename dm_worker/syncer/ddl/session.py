@@ -205,10 +205,8 @@ class DDLSession:
                 self._timestamp_defaults(conn, upstream.explicit_timestamp_of(event))
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
-            statements = words.statements
-            if target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS:
-                statements = tuple(by_copying(statement, dialect) for statement in statements)
-            for statement in statements:
+            copies = target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS
+            for statement in (by_copying(one, dialect) if copies else one for one in words.statements):
                 with self._progress.during(statement, self._ask):
                     query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")

@@ -13,9 +13,6 @@ from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
-from pkg.process.log import get_logger
-
-log = get_logger("syncer.ddl")
 
 #: They work on the session's temporary table if it has one of that name. CREATE and DROP TABLE make and drop real
 #: ones: what is dropped of temporary ones is logged as DROP TEMPORARY TABLE.
@@ -53,7 +50,6 @@ class TemporaryTables:
             return False
         if self._known[subject] != query.file:
             raise _undecided(statement, subject, self._known[subject])
-        log.info("a statement is about a temporary table", statement=statement.sql, session=query.thread_id)
         if statement.renamed is not None:
             self._put(_named(query, *statement.renamed[1]), self._known[subject])
             self._put(subject, None)

@@ -75,6 +75,7 @@ def build(
     shape = RowShape(upstream, target, rules, options.values)
     columns = _WrittenColumns.of(upstream, target, shape, options)
     key = common_key(upstream, target, shape)
+    key_names = key.columns if key else ()
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     one_by_one = _changes_alone(target, rules, extra and (bool(further) or not columns.upserts(options.values)))
@@ -86,8 +87,8 @@ def build(
         table_map=table_map,
         columns=tuple(shape.columns[: len(upstream.columns)]),
         mode=ORDERED if not options.compact or not key or family or one_by_one else COMPACT,
-        key=tuple(shape.index_of(name) for name in key.columns) if key else (),
-        key_names=key.columns if key else (),
+        key=tuple(map(shape.index_of, key_names)),
+        key_names=key_names,
         write=columns.numbers,
         write_names=tuple(column.name for column in columns.there),
         matchers=tuple(condition(here, there, options.values) for here, there in columns.compared),
@@ -103,8 +104,8 @@ def build(
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
         period_keys=period_keys(shape, target),
     )
-    plan = _with_bulk_forms(plan, columns, target, options.values)
-    return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
+    bulk = _with_bulk_forms(plan, columns, target, options.values)
+    return _placed(bulk, shape, target, key, further, options.charsets, incomparable, family)
 
 
 def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:

@@ -214,7 +214,7 @@ class TableRegistry:
                 raise errors.new(
                     Code.SyncerDownstreamTableNotFound,
                     f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
-                    "exist, or is no plain table (but system-versioned, a view or a sequence)",
+                    "exist, or is not a plain table (but system-versioned, a view or a sequence)",
                     scope="downstream",
                     workaround="Create the target table, or exclude the upstream table with block-allow-list, then "
                     f"resume the task. For a system-versioned one: `ALTER TABLE {qualified(*name)} DROP SYSTEM "

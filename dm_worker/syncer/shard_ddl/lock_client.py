@@ -149,14 +149,14 @@ class LockClient:
             except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
                 self._fail(exc)
                 return
-        self._tell_last_errors()
+        self._report_last_errors()
 
-    def _tell_last_errors(self) -> None:
+    def _report_last_errors(self) -> None:
         """The run often ends because of them. They are this source's own too: one try is enough."""
         try:
-            self._tell_errors()
+            self._report_errors()
         except DMError as exc:
-            log.warning("cannot tell etcd why a shard DDL failed", task=self._task, error=str(exc))
+            log.warning("cannot report to etcd why a shard DDL failed", task=self._task, error=str(exc))
 
     def _turn(self) -> None:
         with self._changed:
@@ -169,9 +169,9 @@ class LockClient:
                     self._tables = None
         for request in requests:
             self._advance(request)
-        self._tell_errors()
+        self._report_errors()
 
-    def _tell_errors(self) -> None:
+    def _report_errors(self) -> None:
         with self._changed:
             errors_now = list(self._errors.values())
         for error in errors_now:
