@@ -254,7 +254,7 @@ class DumpUnit:
         snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
         if attempt.begin is None or snapshot.location is None:
             log.warning(
-                "the user may not read the upstream's binlog: make sure that no DDL ran on the tables while they were dumped",
+                "the binlog may not be read: make sure that no DDL ran on the tables while they were dumped",
                 task=self._cfg.name,
                 source=self._cfg.source_id,
             )

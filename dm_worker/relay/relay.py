@@ -20,7 +20,7 @@ from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import DEFECT
+from pkg.errors.workarounds import DEFECT, way_on_of_relay
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
@@ -131,7 +131,8 @@ class Relay:
     def _set(self, stage: pb.Stage, error: DMError | None = None) -> None:
         with self._lock:
             self._stage = stage
-            self._errors = [error] if error is not None else []
+            source = self._source.source_id
+            self._errors = [error.with_workaround(way_on_of_relay(error, source))] if error is not None else []
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from pkg import errors
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import way_on_of_relay
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -65,7 +66,8 @@ class SourceRelay:
         try:
             relay = self._made()
         except (DMError, OSError) as exc:
-            self._error = _unusable(self.folder.path, exc)
+            error = _unusable(self.folder.path, exc)
+            self._error = error.with_workaround(way_on_of_relay(error, self._source.source_id))
             log.error("the relay does not start", source=self._source.source_id, error=str(self._error))
             return
         self._error = None

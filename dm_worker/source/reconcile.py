@@ -26,7 +26,7 @@ class ExpectedSubTask:
 
     @property
     def safe_request(self) -> int:
-        """What names this wish of the operator, so that it is fulfilled once; 0 for none."""
+        """What names this request of the operator, so that it is fulfilled once; 0 for none."""
         return self.revision if self.safe_mode else 0
 
 

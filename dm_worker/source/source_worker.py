@@ -38,6 +38,7 @@ from pkg.binlog.position import Location
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import way_on
 from pkg.etcd import KV, EtcdClient, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, stage_number
@@ -272,7 +273,7 @@ class SourceWorker:
             log.error("cannot create the subtask", task=task, source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Create")
             self._metrics.task_state(self.source.source_id, task, pb.Paused)
-            slot = _Slot(wanted, None, exc)
+            slot = _Slot(wanted, None, exc.with_workaround(way_on(exc, task, self.source.source_id)))
         with self._lock:
             self._slots[task] = slot
         if slot.subtask is not None:

@@ -15,7 +15,7 @@ from dm_worker.subtask.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import with_names
+from pkg.errors.workarounds import way_on
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -244,8 +244,8 @@ class SubTask:
         return stages.UnitCanceled()
 
     def _named(self, error: DMError) -> DMError:
-        """The error with this task's and source's names in the commands that it advises."""
-        return error.with_workaround(with_names(error.workaround, self.name, self.config.source_id))
+        """The error with whole commands in its advice: with the names of this task and source."""
+        return error.with_workaround(way_on(error, self.name, self.config.source_id))
 
     def _framed_run(self, run: _Run) -> UnitOutcome:
         self._before_unit(run.unit.unit_type)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pkg.errors import DMError
 
 _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
 
@@ -90,6 +94,40 @@ def correct_structure(task: str, source: str, table: str = "SCHEMA TABLE") -> st
         "its CREATE TABLE if the upstream table was altered again after this position; `dmctl resume-task "
         f"{task}`. See docs/operations.md, 'Known structures'."
     )
+
+
+#: Words of an advice that stand for commands, which have names that are not known where it is given.
+_RESUME_TASK = re.compile(r"\b[Rr]esume the task\b")
+_RESUME_RELAY = re.compile(r"(?<!dmctl )\bresume-relay\b")
+_ANEW = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
+_START_ANEW = "`dmctl start-task --remove-meta`"
+
+
+def way_on(error: DMError, task: str, source: str) -> str:
+    """The advice of an error that stops a task, with whole commands: one gets the task going in every state.
+
+    An error that names no command, and is not tried again by itself, gets those with which any task goes on.
+    """
+    resume = f"`dmctl resume-task {task} -s {source}`"
+    advice = with_names(_RESUME_TASK.sub(lambda _: resume, error.workaround), task, source)
+    parts = [advice] if advice else []
+    if "`dmctl " not in advice and not error.retryable:
+        parts.append(
+            f"To continue: {resume}; after a change of the task file: `dmctl stop-task {task}`, then "
+            "`dmctl start-task` with the file."
+        )
+    if _ANEW.search(advice) and _START_ANEW not in advice:
+        parts.append(f"To copy the tables again: {with_names(COPY_AGAIN, task, source)}.")
+    return " ".join(parts)
+
+
+def way_on_of_relay(error: DMError, source: str) -> str:
+    """The same for an error that stops a source's relay."""
+    resume = f"`dmctl resume-relay -s {source}`"
+    advice = with_names(_RESUME_RELAY.sub(lambda _: resume, error.workaround), "TASK", source)
+    if "`dmctl " in advice or error.retryable:
+        return advice
+    return f"{advice} To continue: {resume}.".strip()
 
 
 def with_names(advice: str, task: str, source: str) -> str:

@@ -35,7 +35,7 @@ class BatchProgress:
     ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key.
     ``keyless_since``: a bucket whose marker has this number or a later one holds its rows without a key.
     ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
-    ``safe_request``: the last wish of the operator for safe mode that a run has met.
+    ``safe_request``: the operator's last request for safe mode that a run has met.
     """
 
     number: int
@@ -138,7 +138,7 @@ class Sequencer:
         prepared: PreparedLocations | None = None,
         safe_request: int = 0,
     ) -> None:
-        """``safe_request``: the operator's wish that the batch which is open now is applied in safe mode; 0 for none.
+        """``safe_request``: the operator's request to apply the batch that is open now in safe mode; 0 for none.
         It is fulfilled once: what becomes durable next says that it was met, also when no batch is open."""
         met = last.safe_request if last is not None else 0
         self._safe_request = safe_request or met

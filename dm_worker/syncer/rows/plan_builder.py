@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.rows.conflict_sets import ConflictKey, Family, lower_case
@@ -68,17 +68,15 @@ def build(
     """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, numbers
     its NULLs, or keeps no value of it, and as :class:`RowShape`.
 
-    ``incomparable`` are columns (lower-case names) that don't count for the placement, because for some upstream table
-    of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
-    keys connect to the target, when it checks them.
+    ``incomparable``: lower-case names of columns that some upstream table of this target has and that can't be compared;
+    at least :func:`incomparable_columns`. ``family``: the tables that checked foreign keys connect to the target.
     """
     shape = RowShape(upstream, target, rules, options.values)
     columns = _WrittenColumns.of(upstream, target, shape, options)
     key = common_key(upstream, target, shape)
-    key_names = key.columns if key else ()
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
-    one_by_one = _changes_alone(target, rules, extra and (bool(further) or not columns.upserts(options.values)))
+    alone = _changes_alone(target, rules, extra and (bool(further) or not columns.upserts(options.values)))
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -86,9 +84,9 @@ def build(
         target=(target.schema, target.name),
         table_map=table_map,
         columns=tuple(shape.columns[: len(upstream.columns)]),
-        mode=ORDERED if not options.compact or not key or family or one_by_one else COMPACT,
-        key=tuple(map(shape.index_of, key_names)),
-        key_names=key_names,
+        mode=ORDERED if not options.compact or not key or family or alone else COMPACT,
+        key=tuple(shape.index_of(name) for name in key.columns) if key else (),
+        key_names=key.columns if key else (),
         write=columns.numbers,
         write_names=tuple(column.name for column in columns.there),
         matchers=tuple(condition(here, there, options.values) for here, there in columns.compared),
@@ -100,7 +98,6 @@ def build(
         referenced=_referenced(target, family, shape),
         derived=shape.derived,
         filter=rules.filter,
-        filled=_filled_keys(target, key),
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
         period_keys=period_keys(shape, target),
     )
@@ -144,10 +141,10 @@ class _WrittenColumns:
         return values.upserts_wide_bits or not any(map(_is_wide_bits, self.there))
 
 
-def _filled_keys(target: TableInfo, key: Index | None) -> tuple[str, ...]:
+def _filled_keys(target: TableInfo, key_names: Iterable[str]) -> tuple[str, ...]:
     """The key columns to which a server may give the current time when their row is updated: ON UPDATE, which older
     servers also give to a TIMESTAMP that is declared without it."""
-    columns = [target.column(name) for name in key.columns] if key is not None else []
+    columns = map(target.column, key_names)
     return tuple(c.name.lower() for c in columns if c is not None and c.type_name in ("timestamp", "datetime"))
 
 
@@ -185,6 +182,7 @@ def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInf
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),
         upserts=columns.upserts(values),
+        filled=_filled_keys(target, plan.key_names),
     )
     if plan.key or plan.extra_columns or not plan.bulk or plan.filter.leaves_gaps:
         return plan

@@ -49,11 +49,16 @@ JOB_ATTEMPTS = 5
 IsUnsafe = Callable[[Location], bool]
 
 
-def _log_other_number(batch: Batch, *, asked: bool, doubled: bool) -> None:
-    """The unfinished batch gets another number: the operator ``asked`` for safe mode, or its plan differs."""
+def _log_other_number(batch: Batch, before: BatchProgress, intent: BatchProgress) -> None:
+    """The unfinished batch gets another number: the operator asked for safe mode, or its plan differs."""
+    doubled = intent.keyless_since != before.keyless_since
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     where = location_range(batch.start, batch.end)
-    reason = "as the operator asked" if asked else "since it is planned differently than before"
+    reason = (
+        "as the operator asked"
+        if intent.fingerprint == before.fingerprint
+        else "since it is planned differently than before"
+    )
     message = f"the unfinished batch is applied again in safe mode, {reason}"
     if doubled and once:
         log.warning(
@@ -137,8 +142,7 @@ class BatchRunner:
         else:
             intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                doubled = intent.keyless_since != redo.keyless_since
-                _log_other_number(batch, asked=fingerprint == redo.fingerprint, doubled=doubled)
+                _log_other_number(batch, redo, intent)
         self._write(intent)
         try:
             results, report = self._run(batch, intent, small=small)

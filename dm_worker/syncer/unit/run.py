@@ -36,7 +36,7 @@ from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import with_names
+from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, with_names
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
@@ -97,9 +97,13 @@ class SyncRun:
         self._applying = 0
         #: The statement that is being handled, or was when the run ended in an error.
         self.handling: BinlogStatement | SettleDDL | None = None
-        lookup = ServerLookup(cfg.from_, "upstream", should_stop, attempts=1)
-        target, by_gtid = TargetLook(cfg.to, should_stop), cfg.enable_gtid
-        self.monitor = Monitor(lookup, cfg.flavor, self._look, by_gtid=by_gtid, target=target, figures=self.figures)
+        self.monitor = self._monitor()
+
+    def _monitor(self) -> Monitor:
+        cfg = self._cfg
+        lookup = ServerLookup(cfg.from_, "upstream", self._should_stop, attempts=1)
+        target, by_gtid = TargetLook(cfg.to, self._should_stop), cfg.enable_gtid
+        return Monitor(lookup, cfg.flavor, self._look, by_gtid=by_gtid, target=target, figures=self.figures)
 
     # -- the script ---------------------------------------------------------------------------------------------
 
@@ -206,7 +210,8 @@ class SyncRun:
         self._applying = 0 if error.retryable else planner.newest
         names = (self._cfg.name, self._cfg.source_id)
         where = location_range(flushed, planner.read_to)
-        return error.at(where).with_workaround(with_names(error.workaround, *names))
+        advice = error.workaround or ("" if error.retryable else CONTINUE_AFTER_EVENT)
+        return error.at(where).with_workaround(with_names(advice, *names))
 
     # -- passes over the binlog ---------------------------------------------------------------------------------
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dmctl.commands import COMMANDS
+from pkg import errors
+from pkg.errors import Code, DMError
+from pkg.errors.workarounds import COPY_AGAIN, way_on, way_on_of_relay, with_names
 
 ROOT = Path(__file__).parents[4]
 #: What a subtask or relay stops with is made there.
@@ -18,6 +24,23 @@ UNITS = ("dm_worker/syncer", "dm_worker/loader", "dm_worker/dumper", "dm_worker/
 CAUGHT = {
     "dm_worker/relay/recovery.py": "why a file is cut; `examine` returns the text",
     "dm_worker/syncer/ddl/trial.py": "why a trial does not count; it is logged",
+}
+#: What units use, and what they then stop with.
+PARTS = (
+    "dm_worker/engine", "pkg/binlog", "pkg/ddl", "pkg/mysql", "pkg/rules", "pkg/schema_tracker", "pkg/task_meta",
+)  # fmt: skip
+#: Raise sites without advice and without automatic retries: why nobody is left alone with them.
+WITHOUT_ADVICE = {
+    "dm_worker/relay/recovery.py": "caught: why a file is cut",
+    "dm_worker/syncer/ddl/trial.py": "caught: why a trial does not count; it is logged",
+    "pkg/binlog/events.py": "reading: the syncer adds how to go on behind the event, the relay how to resume",
+    "pkg/binlog/file_stream.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/framing.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/row_decoder.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/transaction_payload.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/position.py": "a request's or checkpoint's text; whoever asks adds the advice",
+    "pkg/binlog/stream.py": "a stream that its run has closed",
+    "pkg/mysql/connection.py": "certificates that cannot be read: the message names the file",
 }
 _COMMAND = re.compile(r"`dmctl ([a-z][a-z-]+)")
 SOURCES = [path for folder in ("dm_worker", "dm_master", "pkg") for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -51,3 +74,105 @@ def test_every_error_of_a_unit_says_what_to_do_or_is_tried_again(unit: str) -> N
         and file not in CAUGHT
     }
     assert silent == set()
+
+
+# -- the catalogue: every error × unit --
+
+#: What only a run knows of a text.
+_OF_A_RUN = "…"
+#: A command in prose, which an operator cannot copy.
+_BARE = re.compile(r"(?<!dmctl )\bresume-relay\b|\b[Rr]esume the task\b|\bTASK\b|-s SOURCE")
+_COPIES = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RaiseSite:
+    """An ``errors.new`` in the source. ``advice``: as far as it is known without the values of a run."""
+
+    place: str
+    code: str
+    advice: str
+    retried: bool
+
+    def error(self) -> DMError:
+        kind = getattr(Code, self.code.removeprefix("Code."), Code.SyncerUnitPanic)
+        return errors.new(kind, "it failed", workaround=self.advice, retryable=self.retried)
+
+
+def text_of(node: ast.AST | None, names: dict[str, Any]) -> str:
+    """The text of an expression; what only a run knows is left out."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(id=name):
+            found = names.get(name)
+            return found if isinstance(found, str) else _OF_A_RUN
+        case ast.JoinedStr(values=parts):
+            return "".join(text_of(part, names) for part in parts)
+        case ast.FormattedValue(value=value):
+            return text_of(value, names)
+        case ast.BinOp(left=left, right=right):
+            return text_of(left, names) + text_of(right, names)
+        case ast.IfExp(body=one, orelse=other):
+            return text_of(one, names) or text_of(other, names)
+        case ast.BoolOp(values=values):
+            return next((text for text in (text_of(value, names) for value in values) if text), "")
+        case _:
+            return _OF_A_RUN if node is not None else ""
+
+
+def sites(folders: tuple[str, ...]) -> Iterator[RaiseSite]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            file = str(path.relative_to(ROOT))
+            names = vars(importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")))
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("errors.new", "new"):
+                    given = {keyword.arg: keyword.value for keyword in node.keywords}
+                    yield RaiseSite(
+                        f"{file}:{node.lineno}",
+                        ast.unparse(node.args[0]),
+                        text_of(given.get("workaround"), names),
+                        ast.unparse(given.get("retryable", ast.Constant(False))) == "True",
+                    )
+
+
+def test_only_listed_errors_have_no_advice_of_their_own() -> None:
+    silent = {site.place.partition(":")[0] for site in sites(UNITS + PARTS) if not site.advice and not site.retried}
+    assert silent == set(WITHOUT_ADVICE)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_error_of_a_unit_names_a_whole_command_that_goes_on(unit: str) -> None:
+    """The units' own errors, and those of what all units use; as the status shows them."""
+    found = list(sites((unit, *PARTS)))
+    assert len(found) > 60
+    for site in found:
+        if unit == "dm_worker/relay":
+            shown = way_on_of_relay(site.error(), "mysql-01")
+            assert site.retried or "`dmctl " in shown, site
+            assert not re.search(r"(?<!dmctl )\bresume-relay\b|-s SOURCE", shown), (site, shown)
+            continue
+        shown = way_on(site.error(), "orders", "mysql-01")
+        assert site.retried or "`dmctl " in shown, site
+        assert not _BARE.search(shown), (site, shown)
+        if _COPIES.search(shown):
+            assert "`dmctl start-task --remove-meta`" in shown, (site, shown)
+
+
+def test_words_of_an_advice_become_commands_with_names() -> None:
+    def shown(advice: str, **changes: Any) -> str:
+        return way_on(errors.new(Code.DBExecuteFailed, "refused", workaround=advice, **changes), "t", "s1")
+
+    assert shown("Free space, then resume the task.") == "Free space, then `dmctl resume-task t -s s1`."
+    on = "To continue: `dmctl resume-task t -s s1`; after a change of the task file: `dmctl stop-task t`, then"
+    assert shown("Drop the key.") == f"Drop the key. {on} `dmctl start-task` with the file."
+    assert shown("").startswith(on)
+    assert shown("", retryable=True) == ""
+    assert shown("Check the file, or dump again.").endswith(
+        f"To copy the tables again: {with_names(COPY_AGAIN, 't', 's1')}."
+    )
+    whole = f"Copy them again: {COPY_AGAIN}."
+    assert shown(whole) == with_names(whole, "t", "s1")
+    relay = errors.new(Code.RelayMkdir, "refused", workaround="Check its disk; then resume-relay.")
+    assert way_on_of_relay(relay, "s1") == "Check its disk; then `dmctl resume-relay -s s1`."
