@@ -65,7 +65,7 @@ LOCATIONS = re.compile(
     r"startLocation: \[position: \(mysql-bin\.\d+, \d+\), gtid-set: [^\]]*\], "
     r"endLocation: \[position: \(mysql-bin\.\d+, \d+\), gtid-set: [^\]]*\]"
 )
-LOGGED = ("task can't auto resume", "error is not resumable", "flush table info")
+LOGGED = ("task can't auto resume", "error is not resumable", "flush table info", "clean dump files")
 #: `config KIND NAME`: lines of the answer. Defaults are filled in, durations are in DM's form.
 CONFIGS = (
     ("task", "texts_missing", ["threads: 4", "pool-size: 16", "worker-count: 16"]),
