@@ -99,6 +99,8 @@ def test_the_fixed_words(free_cluster: Cluster, mariadb_upstream: MariaDBServer,
     for kind, name, lines in CONFIGS:
         shown = [line.strip() for line in scene.cluster.dmctl("config", kind, name)["cfg"].splitlines()]
         assert [line for line in lines if line not in shown] == [], shown
+    (lost,) = scene.cluster.dmctl("binlog", "list", "texts_missing", "-s", "wrong-source")["sources"]
+    assert re.search(r"code=46008.*source wrong-source.*not found", lost["msg"]), lost
     assert scene.cluster.dmctl("get-task-config", "texts_missing")["result"] is True
     for kind in ("task", "master", "worker", "source"):
         assert f"{kind} not found" in scene.cluster.dmctl("config", kind, "absent")["msg"]
