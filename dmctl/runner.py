@@ -29,6 +29,10 @@ Global flags, before or after the command:
   -V, --version            print the version
 """
 
+#: What Go takes for a flag's value.
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
 commands = LazyCommands("dmctl", help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
 
 
@@ -66,22 +70,27 @@ def _help(arguments: Sequence[str]) -> list[str]:
 
 
 def _plain_flags(arguments: Sequence[str]) -> list[str]:
-    """``--flag=true`` as ``--flag``, and ``--flag=false`` left out: Go's spellings, which scripts use."""
+    """``--flag=true`` as ``--flag``, and ``--flag=false`` left out: Go's spellings, which scripts use.
+
+    Raises :class:`UsageError` with Go's words for another value.
+    """
     flags = _flags_of(arguments)
     plain: list[str] = []
     for position, argument in enumerate(arguments):
         if argument == "--":
             return [*plain, *arguments[position:]]
-        name, _, value = argument.partition("=")
-        if name not in flags or value not in ("true", "false"):
+        name, has_value, value = argument.partition("=")
+        if name not in flags or not has_value:
             plain.append(argument)
-        elif value == "true":
+        elif value in _TRUE:
             plain.append(name)
+        elif value not in _FALSE:
+            raise UsageError(f'invalid argument "{value}" for "{flags[name]}" flag: it is true or false')
     return plain
 
 
-def _flags_of(arguments: Sequence[str]) -> set[str]:
-    """The flags without a value of the command that ``arguments`` call."""
+def _flags_of(arguments: Sequence[str]) -> dict[str, str]:
+    """The flags without a value of the command that ``arguments`` call, each with all of its names."""
     command: click.Command | None = commands
     for argument in arguments:
         if not isinstance(command, click.Group):
@@ -89,7 +98,8 @@ def _flags_of(arguments: Sequence[str]) -> set[str]:
         if not argument.startswith("-"):
             command = command.get_command(click.Context(command), argument)
     options = command.params if command is not None else ()
-    return {name for one in options if isinstance(one, click.Option) and one.is_flag for name in one.opts}
+    flags = [one for one in options if isinstance(one, click.Option) and one.is_flag]
+    return {name: ", ".join(one.opts) for one in flags for name in one.opts}
 
 
 def fail(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -14,6 +15,10 @@ from pkg.errors import Code, DMError
 CheckState = Literal["success", "warn", "fail"]
 HEADER = "fail to check synchronization configuration with type"
 PASSED = "pre-check is passed. "
+#: So many tables of a grouped warning are named.
+_NAMED = 5
+#: A table's name in a message.
+_TABLE = re.compile(r"`(?:[^`]|``)+`\.`(?:[^`]|``)+`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,8 @@ def from_error(error: DMError) -> CheckFinding:
 def conclude(
     results: Sequence[CheckResult], warnings: Iterable[str] = (), *, err_count: int = 10, warn_count: int = 10
 ) -> PrecheckResult:
-    """All results as one answer; ``err_count`` and ``warn_count`` limit the findings that the text shows."""
+    """All results as one answer; ``err_count`` and ``warn_count`` limit the findings that the text shows. There,
+    warnings that say the same of several tables are one."""
     states = [result.state for result in results]
     passed = "fail" not in states
     summary = {
@@ -120,10 +126,34 @@ def _bounded(results: Sequence[CheckResult], left: dict[CheckState, int]) -> lis
     shown = []
     for number, result in enumerate(results):
         kept = []
-        for finding in result.findings:
+        for finding in _grouped(result.findings):
             if left[finding.severity] > 0:
                 left[finding.severity] -= 1
                 kept.append(finding)
         if kept:
             shown.append((number, replace(result, findings=tuple(kept))))
     return shown
+
+
+def _grouped(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
+    """Warnings that differ in the table alone, as one. Failures stay apart: scripts count them."""
+    groups: dict[object, list[CheckFinding]] = {}
+    for number, finding in enumerate(findings):
+        kind = (_TABLE.sub("", finding.message), finding.instruction) if finding.severity == "warn" else number
+        groups.setdefault(kind, []).append(finding)
+    return [_as_one(group) for group in groups.values()]
+
+
+def _as_one(group: Sequence[CheckFinding]) -> CheckFinding:
+    first = group[0]
+    told = dict.fromkeys(_TABLE.findall(first.message))
+    more = [name for one in group[1:] for name in _TABLE.findall(one.message) if name not in told]
+    message = f"{first.message}; the same of {_listed(more)}" if more else first.message
+    subject, other = (_listed(names) for names in ([one.subject for one in group], [one.other for one in group]))
+    return replace(first, message=message, subject=subject, other=other)
+
+
+def _listed(names: Iterable[str]) -> str:
+    distinct = [name for name in dict.fromkeys(names) if name]
+    more = f" and {len(distinct) - _NAMED} more" if len(distinct) > _NAMED else ""
+    return ", ".join(distinct[:_NAMED]) + more

@@ -423,7 +423,8 @@ def check_online_ddl(upstream: InspectedUpstream) -> list[CheckFinding]:
             elif kind is TableKind.GHOST and real is not None:
                 findings.append(
                     fail(
-                        f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`",
+                        f"your ddl is in pt/ghost online-ddl: table `{schema}`.`{real}` is being changed by an online "
+                        f"DDL tool through `{table}`",
                         "Wait until the change is complete. If it was abandoned, drop that table.",
                     )
                 )

@@ -40,7 +40,8 @@ def ask_workers(
     def ask(source: str) -> worker_pb.CommonWorkerResponse:
         worker = cluster.scheduler.bound_worker(source)
         if worker is None:
-            return failure(source, str(unbound([source])))
+            known = source in cluster.scheduler.sources()
+            return failure(source, str(unbound([source]) if known else _unknown(source)))
         try:
             answer: worker_pb.CommonWorkerResponse = cluster.workers.call(worker.addr, method, request, timeout=timeout)
         except DMError as exc:
@@ -84,6 +85,15 @@ def success(source: str, worker: str = "", msg: str = "") -> worker_pb.CommonWor
 
 def failure(source: str, msg: str, worker: str = "") -> worker_pb.CommonWorkerResponse:
     return worker_pb.CommonWorkerResponse(result=False, msg=msg, source=source, worker=worker)
+
+
+def _unknown(source: str) -> DMError:
+    """46008; the first words are DM's."""
+    return errors.new(
+        Code.SchedulerSourceCfgNotExist,
+        f"source {source} relevant worker-client not found: there is no source of this name",
+        workaround="`operate-source show` lists the sources.",
+    )
 
 
 def unbound(sources: Sequence[str]) -> DMError:

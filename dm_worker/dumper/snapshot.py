@@ -24,7 +24,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.binlog.server_position import master_status
 from pkg.errors import Code, DMError
-from pkg.mysql.connection import classify, error_number
+from pkg.mysql.connection import classify, error_number, shortened
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
@@ -187,7 +187,8 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
     return errors.new(
         Code.DumpUnitGlobalLock,
         f"the upstream did not grant the lock for a consistent dump: {cause.message}",
-        raw=cause.raw_cause,
+        # Scripts look for the statement and the server's answer in one text.
+        raw=f"{shortened(statement)}: {cause.raw_cause}",
         scope="upstream",
         workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES. If long statements block the lock, "
         "wait until they end. Or choose another method with `--consistency` in extra-args of mydumpers. "

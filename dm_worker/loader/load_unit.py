@@ -395,7 +395,7 @@ class LoadUnit:
             return
         kept = "nothing" if self._cfg.task_mode == "full" else "metadata and structures"
         if self._cfg.task_mode in ("full", "all"):
-            log.info("the dump is loaded; clean-dump-file removes its files", folder=self._dir, kept=kept)
+            log.info("clean dump files: the dump is loaded", folder=self._dir, kept=kept)
         try:
             if self._cfg.task_mode == "full":
                 folder_owner.release(self._dir)

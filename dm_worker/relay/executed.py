@@ -78,8 +78,8 @@ class MariaDBExecuted:
 def _not_met(domain: int, last: tuple[int, int], found: str) -> errors.DMError:
     return errors.new(
         Code.NoRelayPosMatchGTID,
-        f"the relay log continues with {found} and does not contain {domain}-{last[0]}-{last[1]}, the last "
-        "executed GTID of this domain",
+        f"no relay pos match gtid {domain}-{last[0]}-{last[1]}: the relay log continues with {found} and does not "
+        "contain this last executed GTID of its domain",
         workaround="The task reads the upstream directly instead. If the upstream was reset, migrate it again from a "
         "full copy.",
     )

@@ -177,6 +177,7 @@ class Purger:
             log.info("relay log file purged", subdir=file.subdir, file=file.file, size=file.size)
         for subdir in self._folder.subdirs()[:-1] if files else []:
             if not subdir.files():
+                log.info("will try purge whole relay dir: it has no files left", subdir=subdir.name)
                 self._folder.forget(subdir)
         return len(files)
 

@@ -119,6 +119,8 @@ DUMP: dict[str, tuple[str, Callable[[pb.DumpStatus], float]]] = {
     "dm_dumpling_estimate_total_rows": ("Rows to dump, by the upstream's estimate.", lambda one: one.estimateTotalRows),
     "dm_dumpling_finished_bytes": ("Bytes of the dump's files.", lambda one: one.finishedBytes),
     "dm_dumpling_finished_tables": ("Tables that are dumped.", lambda one: one.completedTables),
+    # The name under which DM has it.
+    "dumpling_dump_finished_tables": ("The same as dm_dumpling_finished_tables.", lambda one: one.completedTables),
     "dm_dumpling_bytes_per_second": ("Speed of the dump.", lambda one: one.bps),
 }
 LOAD: dict[str, tuple[str, Callable[[pb.LoadStatus], float]]] = {

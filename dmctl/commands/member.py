@@ -44,5 +44,5 @@ def offline_member(context: CommandContext, masters: bool, workers: bool, name: 
 @click.pass_obj
 def operate_leader(context: CommandContext, operation: str) -> None:
     """Makes the master resign as leader, or lets it campaign again."""
-    op = _LEADER_OPERATIONS[pick(operation, list(_LEADER_OPERATIONS), "operation")]
+    op = _LEADER_OPERATIONS[pick(operation, list(_LEADER_OPERATIONS), "operate")]
     context.run("OperateLeader", master.OperateLeaderRequest(op=op))

@@ -36,7 +36,7 @@ def operate_source(
         return
     if operation is None:
         raise click.UsageError("one of create, update, stop, show is needed")
-    op = _OPERATIONS[pick(operation, list(_OPERATIONS), "operation")]
+    op = _OPERATIONS[pick(operation, list(_OPERATIONS), "operate")]
     request = master.OperateSourceRequest(op=op, workerName=worker)
     if op in (master.StartSource, master.UpdateSource):
         request.config.extend(_contents(operation, arguments, worker))

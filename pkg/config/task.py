@@ -399,8 +399,8 @@ class _TaskReader:
             raise inner.error(
                 Code.ConfigMetaInvalid,
                 "binlog-name",
-                "meta has neither binlog-name nor binlog-gtid",
-                "Add one of them.",
+                "must specify `binlog-name` without GTID enabled for the source, or `binlog-gtid` with GTID enabled",
+                "Add one of them to meta.",
             )
         return meta
 

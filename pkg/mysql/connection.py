@@ -18,6 +18,7 @@ from pymysql.constants import CLIENT
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql.driver import BulkConnection, PreferringConnection
+from pkg.mysql.sqlstates import sqlstate
 from pkg.settings.connections import DBConfig
 from pkg.tls.client import tls_context
 
@@ -93,39 +94,6 @@ _RETRYABLE_TEXTS = {
         r"backoff|try again later|please retry|pessimistic ?lock ?not ?found|rpc error|context (?:canceled|deadline)",
         re.IGNORECASE,
     ),
-}
-#: SQLSTATEs of numbers whose state the driver drops.
-_SQLSTATES = {
-    1040: "08004",
-    1044: "42000",
-    1045: "28000",
-    1048: "23000",
-    1049: "42000",
-    1050: "42S01",
-    1051: "42S02",
-    1054: "42S22",
-    1060: "42S21",
-    1061: "42000",
-    1062: "23000",
-    1064: "42000",
-    1091: "42000",
-    1142: "42000",
-    1146: "42S02",
-    1153: "08S01",
-    1203: "42000",
-    1205: "HY000",
-    1213: "40001",
-    1227: "42000",
-    1264: "22003",
-    1265: "01000",
-    1292: "22007",
-    1366: "22007",
-    1406: "22001",
-    1451: "23000",
-    1452: "23000",
-    1690: "22003",
-    3140: "22032",
-    4025: "23000",
 }
 #: TiDB's numbers for a transaction beyond a limit, and what an operator does about each.
 TOO_MUCH_AT_ONCE = {
@@ -275,7 +243,12 @@ def error_text(exc: BaseException) -> str:
     if not number:
         return f"{exc}" or type(exc).__name__
     message = str(exc.args[1]) if len(exc.args) > 1 else ""
-    return f"Error {number} ({_SQLSTATES.get(number, 'HY000')}): {message}"
+    return f"Error {number} ({sqlstate(number)}): {message}"
+
+
+def shortened(statement: str) -> str:
+    """A statement as messages show it."""
+    return f"{statement[:200]}{'…' if len(statement) > 200 else ''}"
 
 
 def is_too_much_at_once(error: DMError) -> bool:
@@ -288,7 +261,7 @@ def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: st
     if isinstance(exc, DMError):
         return exc
     where = f" on {table}" if table else ""
-    shown = f": {statement[:200]}{'…' if len(statement) > 200 else ''}" if statement else ""
+    shown = f": {shortened(statement)}" if statement else ""
     if is_lost(exc):
         name, what = Code.DBBadConn, f"the {scope} connection was lost{where}{shown}"
         hint = "The connection is opened again automatically. If it keeps failing, check the server and the network."

@@ -36,9 +36,7 @@ def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Ite
     wanted = [name for name in names if upstream.column(name) is None]
     if target is None:
         return problems + ([_not_created(wanted)] if wanted else [])
-    missing = [name for name in wanted if target.column(name) is None]
-    if missing:
-        problems.append(_missing(target, missing))
+    problems += _missing(target, [name for name in wanted if target.column(name) is None])
     there = ((name, target.column(name)) for name in wanted)
     return problems + [_generated(target, name) for name, column in there if column is not None and column.generated]
 
@@ -57,10 +55,11 @@ def _not_created(names: Sequence[str]) -> TargetProblem:
     return TargetProblem(what, "Create the target table with these columns, then resume or start the task.")
 
 
-def _missing(target: TableInfo, names: Sequence[str]) -> TargetProblem:
-    what = f"the target table {_name(target)} must contain extended columns that it lacks: {_quoted(names)}"
+def _missing(target: TableInfo, names: Sequence[str]) -> list[TargetProblem]:
+    """One for each column, as scripts count them; each with the statement that adds all."""
     added = ", ".join(f"ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL" for name in names)
-    return TargetProblem(what, f"ALTER TABLE {_name(target)} {added}")
+    what = f"the target table {_name(target)} must contain extended columns that it lacks:"
+    return [TargetProblem(f"{what} {quote(name)}", f"ALTER TABLE {_name(target)} {added}") for name in names]
 
 
 def _generated(target: TableInfo, name: str) -> TargetProblem:

@@ -141,6 +141,9 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     worker.start()
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
+    assert "enable safe-mode for safe mode exit point" in (worker.dir / "dm-worker.log").read_text(), (
+        "scripts look for it"
+    )
     # Its own relay holds the server-id now.
     assert cluster.dmctl_text("config", "import", "-d", folder).count("it exists already") == 2
     assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint [position: (mysql-bin.")

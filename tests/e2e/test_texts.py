@@ -65,7 +65,7 @@ LOCATIONS = re.compile(
     r"startLocation: \[position: \(mysql-bin\.\d+, \d+\), gtid-set: [^\]]*\], "
     r"endLocation: \[position: \(mysql-bin\.\d+, \d+\), gtid-set: [^\]]*\]"
 )
-LOGGED = ("task can't auto resume", "error is not resumable", "flush table info")
+LOGGED = ("task can't auto resume", "error is not resumable", "flush table info", "clean dump files")
 #: `config KIND NAME`: lines of the answer. Defaults are filled in, durations are in DM's form.
 CONFIGS = (
     ("task", "texts_missing", ["threads: 4", "pool-size: 16", "worker-count: 16"]),
@@ -99,6 +99,8 @@ def test_the_fixed_words(free_cluster: Cluster, mariadb_upstream: MariaDBServer,
     for kind, name, lines in CONFIGS:
         shown = [line.strip() for line in scene.cluster.dmctl("config", kind, name)["cfg"].splitlines()]
         assert [line for line in lines if line not in shown] == [], shown
+    (lost,) = scene.cluster.dmctl("binlog", "list", "texts_missing", "-s", "wrong-source")["sources"]
+    assert re.search(r"code=46008.*source wrong-source.*not found", lost["msg"]), lost
     assert scene.cluster.dmctl("get-task-config", "texts_missing")["result"] is True
     for kind in ("task", "master", "worker", "source"):
         assert f"{kind} not found" in scene.cluster.dmctl("config", kind, "absent")["msg"]

@@ -44,6 +44,8 @@ def recovery_of(
         # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
         store.exit_safe = upstream.end_of_binlog(cfg.flavor)
         log.warning("the checkpoint was written by another program: starting in safe mode", until=str(store.exit_safe))
+    if store.exit_safe is not None:
+        log.info("enable safe-mode for safe mode exit point", until=str(store.exit_safe))
     return replace(recovery, location=opener.with_gtid(recovery.location))
 
 

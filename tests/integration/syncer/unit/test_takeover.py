@@ -114,6 +114,40 @@ def test_an_online_change_of_dm_ends_here(
     assert_equal(mariadb_upstream, target, "d.moved")
 
 
+#: What DM records of a column of JSON that it took from a MariaDB target.
+_AS_LONGTEXT = (
+    "UPDATE dm_meta.t_syncer_checkpoint SET table_info = JSON_SET(table_info, '$.cols[1].type.Tp', 251,"
+    " '$.cols[1].type.Flag', 0, '$.cols[1].type.Charset', 'utf8mb4', '$.cols[1].type.Collate', 'utf8mb4_bin')"
+    " WHERE cp_table = 'docs'"
+)
+
+
+def test_json_that_dm_took_for_longtext_is_read_as_json(
+    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """The table is altered behind the checkpoint, so that what the upstream shows now proves nothing of the rows."""
+    for server in (mysql_upstream, target):
+        server.execute("CREATE DATABASE d", models()["json"][0][0].replace("d.t", "d.docs"))
+    cfg = subtask(mysql_upstream, target, meta=None, task_mode="all")
+    here = location(mysql_upstream)
+    state = DMState(target)
+    state.make_checkpoint()
+    state.put_checkpoint(here)
+    state.put_table("d", "docs", here, "json")
+    target.execute(_AS_LONGTEXT)
+    mysql_upstream.execute(
+        """INSERT INTO d.docs VALUES (1, '{"a": [1, "\\u00fc"]}'), (2, NULL), (3, '"x"')""",
+        "UPDATE d.docs SET j = JSON_SET(j, '$.b', 2.5) WHERE id = 1",
+        "ALTER TABLE d.docs ADD COLUMN v INT FIRST",
+        "INSERT INTO d.docs VALUES (7, 4, '[]')",
+        "DELETE FROM d.docs WHERE id = 3",
+    )
+    with running(cfg, spark) as run:
+        run.wait_synced(mysql_upstream)
+        assert "structures of 1 tables" in run.unit.status().takenOver
+    assert_equal(mysql_upstream, target, "d.docs")
+
+
 def test_a_checkpoint_of_an_early_dm_by_gtid_and_relay(
     mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:

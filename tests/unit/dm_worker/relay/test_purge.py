@@ -114,9 +114,11 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-def test_a_file_is_named_and_what_lies_before_it_goes(disk: Disk) -> None:
+def test_a_file_is_named_and_what_lies_before_it_goes(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     disk.needed = [NeededFile("s.000002", "bin.000009")]
-    assert disk.purger.up_to("bin.000008", "s.000002") == 3
+    with caplog.at_level("INFO"):
+        assert disk.purger.up_to("bin.000008", "s.000002") == 3
+    assert "will try purge whole relay dir" in caplog.text, "scripts look for it"
     assert disk.left() == ["2/08", "2/09", "2/10"]
     # A folder without files goes too.
     assert [subdir.name for subdir in disk.folder.subdirs()] == ["s.000002"]

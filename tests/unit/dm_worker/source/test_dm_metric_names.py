@@ -42,6 +42,7 @@ DM: dict[str, set[str]] = {
     "dm_worker_operate_error": {_W, "type"},
     "dm_worker_cpu_usage": set(),
     "dm_dumpling_exit_with_error_count": _EXIT,
+    "dumpling_dump_finished_tables": {_T, _S},
     "dm_loader_exit_with_error_count": _EXIT,
     "dm_relay_binlog_pos": {"node"},
     "dm_relay_binlog_file": {"node"},
@@ -162,7 +163,7 @@ def _labels(text: str) -> dict[str, set[str]]:
 
 
 def test_all_of_dms_names_are_there_with_its_labels(tmp_path: Path) -> None:
-    assert len(DM) == 54
+    assert len(DM) == 55
     found = _labels(worker_text(tmp_path)) | _labels(master_text())
     assert {name: found.get(name) for name in DM} == DM
 
@@ -182,5 +183,5 @@ def test_the_page_has_a_line_for_each_name_and_no_other(tmp_path: Path) -> None:
     }  # fmt: skip
     own = {name for name in exported if not name.startswith(("process_", "python_"))}
     page = (ROOT / "docs" / "metrics.md").read_text()
-    documented = set(re.findall(r"^\| `((?:dm|etcd)_\w+)` \|", page, re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:dm|dumpling|etcd)_\w+)` \|", page, re.MULTILINE))
     assert documented == own

@@ -315,7 +315,9 @@ def test_start_place_only_where_it_counts() -> None:
     full = load_task(_with(meta, mode="full"))
     assert full.instances[0].meta is None
     assert "has no effect" in full.warnings[0]
-    assert _refused(_with("{source-id: s1, meta: {binlog-pos: 4}}", mode="incremental")).kind is Code.ConfigMetaInvalid
+    nowhere = _refused(_with("{source-id: s1, meta: {binlog-pos: 4}}", mode="incremental"))
+    assert nowhere.kind is Code.ConfigMetaInvalid
+    assert "must specify `binlog-name` without GTID" in nowhere.message, "scripts look for it"
     assert load_task(_with("{source-id: s1}", mode="incremental")).instances[0].meta is None
 
 
