@@ -10,6 +10,7 @@ import grpc
 
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.operate_schema import operate_schema
+from dm_worker.operator_commands.replicating_unit import paused_unit
 from dm_worker.source.binder import Binder, RelayedSource, not_started
 from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
@@ -53,9 +54,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             source = pb.SourceStatus(
                 source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
             )
+            idle = [] if statuses else ["no sub task started"]  # DM's words
             return pb.QueryStatusResponse(
                 result=True,
-                msg="\n".join([*self._warnings(), *current.purge_watch.warnings()]),
+                msg="\n".join([*idle, *self._warnings(), *current.purge_watch.warnings()]),
                 sourceStatus=source,
                 subTaskStatus=statuses,
             )
@@ -102,6 +104,12 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     ) -> pb.CommonWorkerResponse:
         return self._answer(
             lambda current: operate_schema(_subtask(current, request.task), request), self._binder.current
+        )
+
+    def HandBack(self, request: pb.HandBackWorkerRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._answer(
+            lambda current: paused_unit(_subtask(current, request.task)).hand_back(execute=request.execute),
+            self._binder.current,
         )
 
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:

@@ -88,7 +88,7 @@ def reachable(masters: Sequence[str]) -> str:
         Code.CtlGRPCCreateConn,
         "can not create grpc connection",
         raw="; ".join(causes),
-        workaround="Please check your network connection, and that --master-addr names a running dm-master.",
+        workaround="Please check your network connection. Check that --master-addr names a running dm-master.",
     )
 
 

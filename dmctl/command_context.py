@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from dmctl.failure import UsageError
+from dmctl.failure import CommandError, UsageError
 from dmctl.options import GlobalOptions
 from pkg.errors import DMError
 from pkg.rpc import pbjson
@@ -31,13 +31,13 @@ class CommandContext:
     def one_source(self) -> str:
         """The only source given. Raises :class:`UsageError` if there is none or more than one."""
         if len(self.sources) != 1:
-            raise UsageError(f"must specify one source with -s/--source, not {len(self.sources)}")
+            raise UsageError(f"must specify one source (`-s` / `--source`), not {len(self.sources)}")
         return self.sources[0]
 
     def some_sources(self) -> list[str]:
         """The sources given. Raises :class:`UsageError` if there is none."""
         if not self.sources:
-            raise UsageError("must specify at least one source with -s/--source")
+            raise UsageError("must specify at least one source (`-s` / `--source`)")
         return self.sources
 
     @cached_property
@@ -68,6 +68,13 @@ class CommandContext:
     def run(self, method: str, request: Message) -> None:
         """One RPC whose answer is the command's answer."""
         self.show(self.call(method, request))
+
+    def run_or_fail(self, method: str, request: Message) -> None:
+        """As :meth:`run`. Raises :class:`CommandError` when the master refuses, so that the program ends with 1."""
+        answer = self.call(method, request)
+        self.show(answer)
+        if not answer.result:
+            raise CommandError(answer.msg)
 
     def show(self, message: Message) -> None:
         self.print(pbjson.to_json(message))

@@ -37,14 +37,22 @@ def read_task(path: str) -> str:
     root = _root(text, path)
     if root is None:
         return text
-    is_sharding, mode = _scalar(root, "is-sharding"), _scalar(root, "shard-mode")
-    sharded = is_sharding is not None and is_sharding.value.lower() == "true"
-    if sharded and mode is not None and mode.value not in ("", "pessimistic"):
-        raise CommandError(
-            f"{path}:{mode.start_mark.line + 1}: shard-mode {mode.value!r} contradicts is-sharding: true, which means "
-            "pessimistic; please use `shard-mode` only."
-        )
+    _refuse_contradicting_shard_mode(root, path)
     return _inline_tls(text, root, "target-database", path)
+
+
+def _refuse_contradicting_shard_mode(root: yaml.MappingNode, path: str) -> None:
+    """The master cannot tell is-sharding: false from a file without it: both have the same value there."""
+    is_sharding, mode = _scalar(root, "is-sharding"), _scalar(root, "shard-mode")
+    if is_sharding is None or mode is None or not mode.value:
+        return
+    sharded = is_sharding.value.lower() == "true"
+    if not sharded or mode.value != "pessimistic":
+        meaning = "pessimistic" if sharded else "no sharding"
+        raise CommandError(
+            f"{path}:{mode.start_mark.line + 1}: shard-mode {mode.value!r} contradicts is-sharding: "
+            f"{is_sharding.value}, which means {meaning}; please use `shard-mode` only."
+        )
 
 
 def read_source(path: str) -> str:

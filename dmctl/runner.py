@@ -10,6 +10,7 @@ import click
 
 from dmctl.command_context import CommandContext
 from dmctl.commands import LazyCommands
+from dmctl.commands.command import UnknownCommand
 from dmctl.failure import CommandError, UsageError
 from dmctl.options import GlobalOptions
 from pkg.errors import DMError
@@ -36,6 +37,10 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     context = CommandContext(options)
     try:
         commands.main(args=_plain_flags(_help(arguments)), prog_name="dmctl", standalone_mode=False, obj=context)
+    except UnknownCommand as exc:
+        # The words alone show it: no master is asked.
+        usage = f"{exc.ctx.get_usage()}\n" if exc.ctx is not None else ""
+        return fail(usage + exc.format_message())
     except click.ClickException as exc:
         click_context = getattr(exc, "ctx", None)
         usage = f"{click_context.get_usage()}\n" if click_context is not None else ""

@@ -128,6 +128,9 @@ def _measure_lag(environment: Environment, screen: Screen) -> str:
         return time.monotonic() > end and len(behind) == len(environment.sources) and max(behind) <= 1
 
     _follow(environment, look, 0.5)
+    screen.command("dmctl query-status demo")
+    for line in environment.cluster.dmctl_text("query-status", "demo", "--table").splitlines():
+        screen.say(f"  {line}")
     found = lag.measure(environment.shards[0], environment.target, PROBES, probes=20)
     text = f"{texts.seconds(found.median)} (median of {found.probes} rows), {texts.seconds(found.longest)} at most"
     screen.say(f"  from a commit upstream to the row in the target: {text}")

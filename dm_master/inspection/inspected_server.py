@@ -30,6 +30,8 @@ QUERY_TIMEOUT = 60.0
 _CHECK_ACCOUNT = "Check host, port, user and password."
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
+#: So many tables are asked for in one statement: a server opens them all for it.
+_TABLES_AT_ONCE = 50
 
 
 def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
@@ -45,6 +47,26 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
             workaround=f"Please check the database connection. {exc.workaround or _CHECK_ACCOUNT}",
             scope=scope,
         ) from exc
+
+
+def grants_of(conn: Connection[Any], info: ServerInfo) -> Grants:
+    """The grants of the connection's user, with those of the roles that the server gives it."""
+    lines = [str(row[0]) for row in query(conn, "SHOW GRANTS")]
+    roles = roles_of(lines)
+    if roles and info.flavor == "mysql":
+        using = f"SHOW GRANTS FOR CURRENT_USER() USING {', '.join(roles)}"
+        lines = [str(row[0]) for row in query(conn, using)]
+    elif info.flavor == "mariadb":
+        for role in roles:
+            lines += _role_grants(conn, role)
+    return Grants(lines)
+
+
+def _role_grants(conn: Connection[Any], role: str) -> list[str]:
+    try:
+        return [str(row[0]) for row in query(conn, f"SHOW GRANTS FOR {role}")]
+    except pymysql.err.OperationalError:
+        return []  # the grants of a role that the user may not see cannot be relied on
 
 
 class InspectedServer:
@@ -73,22 +95,7 @@ class InspectedServer:
 
     @functools.cached_property
     def grants(self) -> Grants:
-        lines = [str(row[0]) for row in query(self.conn, "SHOW GRANTS")]
-        roles = roles_of(lines)
-        if roles and self.info.flavor == "mysql":
-            lines = [
-                str(row[0]) for row in query(self.conn, f"SHOW GRANTS FOR CURRENT_USER() USING {', '.join(roles)}")
-            ]
-        elif self.info.flavor == "mariadb":
-            for role in roles:
-                lines += self._role_grants(role)
-        return Grants(lines)
-
-    def _role_grants(self, role: str) -> list[str]:
-        try:
-            return [str(row[0]) for row in query(self.conn, f"SHOW GRANTS FOR {role}")]
-        except pymysql.err.OperationalError:
-            return []  # the grants of a role that the user may not see cannot be relied on
+        return grants_of(self.conn, self.info)
 
     def table_infos(self, tables: Iterable[TableId]) -> dict[TableId, TableInfo]:
         """The structures of those of ``tables`` that exist."""
@@ -100,6 +107,18 @@ class InspectedServer:
             for schema, names in by_schema.items()
             for table, info in fetch_table_infos(self.conn, schema, names).items()
         }
+
+    def tables_with_rows(self, tables: Iterable[TableId]) -> list[TableId]:
+        """Those of ``tables``, which exist, that have rows."""
+        names = list(tables)
+        found: list[TableId] = []
+        for first in range(0, len(names), _TABLES_AT_ONCE):
+            parts = (
+                f"(SELECT {first + at} FROM {qualified(*name)} LIMIT 1)"
+                for at, name in enumerate(names[first : first + _TABLES_AT_ONCE])
+            )
+            found += [names[int(number)] for (number,) in query(self.conn, " UNION ALL ".join(parts))]
+        return found
 
     def has_progress(self, subtask: SubTaskConfig) -> bool:
         """Whether this target has a checkpoint of the subtask. Raises the classified error of a failed query."""

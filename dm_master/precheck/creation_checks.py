@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -28,11 +29,12 @@ from dm_master.task_setup.task_split import target_session
 from pkg.config.model import TaskConfig
 from pkg.ddl import Dialect, parse, with_collations
 from pkg.ddl.creation import creation_text, creation_words
-from pkg.ddl.target_collations import TargetCollations
+from pkg.ddl.target_collations import TargetCollations, alike
 from pkg.errors import DMError
+from pkg.mysql.collation_likeness import difference, fetch_equalities
 from pkg.mysql.connection import connect, error_number, is_retryable
 from pkg.mysql.introspect import list_all_tables, query, server_info, show_create, show_create_if_there, variable
-from pkg.mysql.names import TableId, qualified, quote_string
+from pkg.mysql.names import TableId, qualified, quote, quote_string
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.server import fetch_collations, fetch_server_defaults
 
@@ -139,13 +141,51 @@ def check_creations(
         creations, problems = _creations(task, upstream, tables)
         session = dict(target_session(known_defaults(target.conn), upstream.variable("sql_mode"), task))
         session["foreign_key_checks"] = "0"
-        answers = _Answers(task, session, collations)
-        problems += answers.of(creations) + _refused_schemas(upstream, target, collations)
+        likes = _likes(upstream, target, collations, [*_defaults(upstream), *_collations(creations)])
+        answers = _Answers(task, session, collations, likes)
+        problems += answers.of(creations) + _refused_schemas(upstream, target, collations, likes)
         certain = upstream.starts_now(target)
         findings += problems if certain else [replace(one, severity="warn") for one in problems]
         taken += answers.taken
         in_part |= answers.in_part
+    for upstream in upstreams:
+        defaults = _defaults(upstream)
+        likes = _likes(upstream, target, collations, defaults)
+        findings += creation_trial.lost_defaults(defaults, collations, likes)
     return [*findings, *_doubts(target, taken, collations), *_checked_in_part(target, in_part)]
+
+
+def _collations(creations: Iterable[_Creation]) -> set[str]:
+    """Those of the tables' columns."""
+    infos = (creation.info for creation in creations if creation.info is not None)
+    return {column.collation for info in infos for column in info.columns if column.collation}
+
+
+def _defaults(upstream: InspectedUpstream) -> dict[str, list[str]]:
+    """The upstream's default collations, and what has each."""
+    found = {upstream.variable("collation_server"): [f"the upstream {upstream.subtask.source_id}"]}
+    schemas = {schema for schema, _ in upstream.tables}
+    rows = query(upstream.conn, "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA")
+    for schema, collation in rows:
+        if schema in schemas:
+            found.setdefault(str(collation), []).append(f"the schema {quote(str(schema))}")
+    return {collation: where for collation, where in found.items() if collation}
+
+
+def _likes(
+    upstream: InspectedUpstream, target: InspectedServer, collations: TargetCollations, wanted: Iterable[str]
+) -> dict[str, str]:
+    """For collations that the target lacks, the one of its own that compares most alike, as both servers say."""
+    found = {}
+    for name in sorted({name.lower() for name in wanted}):
+        if collations.name_of(name).lower() in collations.known:
+            continue
+        there, candidates = fetch_equalities(upstream.conn, name), alike(name, collations.known)
+        answers = {one: fetch_equalities(target.conn, one) for one in candidates} if there else {}
+        known = {one: difference(there, answer) for one, answer in answers.items() if answer}
+        if known:
+            found[re.sub(r"^utf8mb3(?=_)", "utf8", name)] = min(known, key=lambda one: known[one])
+    return found
 
 
 def _existing(target: InspectedServer) -> Callable[[TableId], bool]:
@@ -198,7 +238,10 @@ def _creations(
 class _Answers:
     """What the target says of tables, asked over several connections at a time: each answer is a round trip or two."""
 
-    def __init__(self, task: TaskConfig, session: Mapping[str, str], collations: TargetCollations) -> None:
+    def __init__(
+        self, task: TaskConfig, session: Mapping[str, str], collations: TargetCollations, likes: Mapping[str, str]
+    ) -> None:
+        self._likes = likes
         self._task = task
         self._session = session
         self._collations = collations
@@ -224,12 +267,12 @@ class _Answers:
         ) as conn:
             trial = CreationTrial(conn, self._collations, schemas)
             creates = trial.creates
-            found = [(creation, *_ask(trial, creation)) for creation in creations]
+            found = [(creation, *_ask(trial, creation, self._likes)) for creation in creations]
             self.in_part |= creates and not trial.creates
         return found
 
 
-def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[CheckFinding]]:
+def _ask(trial: CreationTrial, creation: _Creation, likes: Mapping[str, str]) -> tuple[TrialAnswer, list[CheckFinding]]:
     """The target's answer about one table, and the findings."""
     create = creation.create
     text, answer = trial.ask(create)
@@ -255,12 +298,12 @@ def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[C
         findings += creation_trial.null_counters(creation.subject, creation.target, creation.info)
     if not answer.taken:
         known = sorted(trial.collations.known)
-        findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, known))
+        findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, known, likes))
     return answer, findings
 
 
 def _refused_schemas(
-    upstream: InspectedUpstream, target: InspectedServer, collations: TargetCollations
+    upstream: InspectedUpstream, target: InspectedServer, collations: TargetCollations, likes: Mapping[str, str]
 ) -> list[CheckFinding]:
     """Schemas that the load creates with a collation that the target lacks."""
     known, dialect = sorted(collations.known), Dialect.of("", upstream.info.flavor)
@@ -272,7 +315,7 @@ def _refused_schemas(
             create = collations.in_text(show_create(upstream.conn, schema), dialect)
             answer = creation_trial.unknown_collation(create, known)
             if not answer.taken:
-                found.append(creation_trial.refused_schema(upstream.subtask.source_id, name, answer, known))
+                found.append(creation_trial.refused_schema(upstream.subtask.source_id, name, answer, known, likes))
     return found
 
 

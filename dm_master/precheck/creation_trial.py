@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dm_master.precheck.result import CheckFinding, fail, warn
-from pkg.ddl.target_collations import TargetCollations, nearest
+from pkg.ddl.target_collations import TargetCollations, choice, nearest, unknown_in
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
@@ -52,6 +53,8 @@ _LARGEST: Mapping[str, int] = {
     "longblob": 1 << 32, "json": 1 << 30,
 }  # fmt: skip
 _BYTES_OF_A_CHARACTER = 4
+#: Nothing was found out.
+NO_LIKES: Mapping[str, str] = MappingProxyType({})
 _WHOLE = frozenset(f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob"))
 
 
@@ -110,18 +113,29 @@ def whole_value_key(info: TableInfo | None) -> TrialAnswer:
     return TrialAnswer()
 
 
-def refused_schema(source_id: str, schema: str, answer: TrialAnswer, known: Iterable[str]) -> CheckFinding:
-    """The failure for a schema that the target refuses."""
+def refused_schema(
+    source_id: str, schema: str, answer: TrialAnswer, known: Iterable[str], likes: Mapping[str, str] = NO_LIKES
+) -> CheckFinding:
+    """The failure for a schema that the target refuses. ``likes`` as :func:`refusal`."""
+    names = f"{_instead(answer.text, known)}{_choice(answer.text, known, likes)}"
     return fail(
         f"the target does not take the schema {quote(schema)}: Error {answer.number}: {answer.text}",
-        f"Create the schema at the target by hand. {_instead(answer.text, known)}{_choice(answer.text, known)}".strip(),
+        f"Create the schema at the target by hand. {names}".strip(),
         subject=source_id,
     )
 
 
-def refusal(subject: str, target: TableId, text: str, answer: TrialAnswer, collations: Iterable[str]) -> CheckFinding:
-    """The failure for a table that the target refuses. ``collations``: those that it has."""
-    names = _instead(answer.text, collations), _choice(answer.text, collations)
+def refusal(
+    subject: str,
+    target: TableId,
+    text: str,
+    answer: TrialAnswer,
+    collations: Iterable[str],
+    likes: Mapping[str, str] = NO_LIKES,
+) -> CheckFinding:
+    """The failure for a table that the target refuses. ``collations``: those that it has; ``likes``: the one that
+    compares most like the upstream's, where that was found out."""
+    names = _instead(answer.text, collations), _choice(answer.text, collations, likes)
     known = "".join(names) if answer.number in _UNKNOWN else ""
     return fail(
         f"the target does not take the table {qualified(*target)}: Error {answer.number}: "
@@ -154,16 +168,39 @@ def _instead(text: str, collations: Iterable[str]) -> str:
     return f"The target has the charsets {', '.join(charsets)}." if charsets else ""
 
 
-def _choice(text: str, collations: Iterable[str]) -> str:
+def _choice(text: str, collations: Iterable[str], likes: Mapping[str, str]) -> str:
     """What to write into the task file for the collation that the text names in quotes; '' where nothing helps."""
-    name = _UNKNOWN_NAME.search(text)
-    like = nearest(name[1], collations) if name and "_" in name[1] else ""
-    if name is None or not like:
+    name = unknown_in(text)
+    like = likes.get(_older(name)) or (nearest(name, collations) if name else "")
+    if not like:
         return ""
     return (
-        f" Or write target-collations: {{{name[1].lower()}: {like}}} into the task file, for all tables: texts then "
+        f" Or write {choice(name, like)} into the task file, for all tables: texts then "
         f"compare and sort by {like}, the most similar one."
     )
+
+
+def lost_defaults(
+    defaults: Mapping[str, Sequence[str]], collations: TargetCollations, likes: Mapping[str, str]
+) -> list[CheckFinding]:
+    """Warnings about collations that the upstream gives what names none, and that the target lacks.
+
+    ``defaults``: what has each collation as its default.
+    """
+    known = {_older(name) for name in collations.known}
+    lacking = {name: where for name, where in sorted(defaults.items()) if _older(collations.name_of(name)) not in known}
+    found = []
+    for name, where in lacking.items():
+        like = likes.get(_older(name)) or nearest(name, known)
+        write = f"Write {choice(name, like)} into the task file, or c" if like else "C"
+        found.append(
+            warn(
+                f"the target lacks {name}, the default collation of {_some(where)}: a CREATE TABLE or CREATE DATABASE "
+                "of there may fail, or get another collation, by which texts compare differently",
+                f"{write}reate new tables at the target by hand before.",
+            )
+        )
+    return found
 
 
 def _older(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dm_master.inspection.grants import Grants
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
@@ -11,6 +12,8 @@ from pkg.config.dump_arguments import parse_dump_arguments
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
 
+#: What an upstream's user needs globally for a full copy and replication.
+_SOURCE = ("REPLICATION SLAVE", "REPLICATION CLIENT", "RELOAD")
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
 #: Connections of a dump besides its threads: one holds the lock, one watches.
 _DUMP_EXTRA = 2
@@ -44,6 +47,15 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
                 )
             )
     return findings
+
+
+def lacking_privileges(grants: Grants) -> list[str]:
+    """What most tasks of an upstream will need and its user does not have."""
+    return [
+        privilege
+        for privilege in _SOURCE
+        if not grants.allows(privilege) and not (privilege == "REPLICATION CLIENT" and grants.allows("SUPER"))
+    ]
 
 
 def check_replication_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:

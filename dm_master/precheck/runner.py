@@ -36,6 +36,7 @@ from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules.foreign_keys import IGNORE
+from pkg.task_meta.dm_progress import ghost_tables
 
 log = get_logger("precheck")
 
@@ -156,14 +157,13 @@ def run_prechecks(
     with contextlib.ExitStack() as stack:
         target, failed = _open_target(task, stack)
         results += failed
-        with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
-            checked = list(pool.map(lambda one: _check_source(one, names[one.source_id], target is not None), subtasks))
-        upstreams = []
-        for upstream, found in checked:
-            results += found
-            if upstream is not None:
-                stack.callback(upstream.close)
-                upstreams.append(upstream)
+        ghosts, failed = _followed_ghosts(None if remove_meta else target, subtasks)
+        results += failed
+        checked = _check_sources(subtasks, names, ghosts, target_there=target is not None)
+        results += [result for _, found in checked for result in found]
+        upstreams = [upstream for upstream, _ in checked if upstream is not None]
+        for upstream in upstreams:
+            stack.callback(upstream.close)
         results += _check_target(target, task, subtasks, upstreams) if target is not None else ()
         if target is not None and not remove_meta:
             results += [_takeover(upstream, target) for upstream in upstreams]
@@ -172,6 +172,8 @@ def run_prechecks(
         copied = fresh and task.task_mode in _DUMP
         present, failed = _present(target, upstreams)
         results += failed
+        if target is not None and (fresh or remove_meta) and task.task_mode in _LOAD:
+            results += _check_empty(target, task, present)
         results += _check_groups(task, upstreams, present, copied)
         if len(upstreams) == len(subtasks):
             uses = _uses(upstreams, names)
@@ -211,6 +213,23 @@ def _present(
     return found, [CheckResult("target tables", "read the target's tables", failed)] if failed else []
 
 
+def _followed_ghosts(
+    target: InspectedServer | None, subtasks: Sequence[SubTaskConfig]
+) -> tuple[dict[str, frozenset[TableId]], list[CheckResult]]:
+    """By source: the ghost tables that the task's meta tables know."""
+    found: dict[str, frozenset[TableId]] = {}
+
+    def look() -> list[CheckFinding]:
+        if target is None:
+            return []
+        for one in subtasks:
+            found[one.source_id] = ghost_tables(target.conn, one.meta_schema, one.name, one.source_id)
+        return []
+
+    failed = _guarded(look, target)
+    return found, [CheckResult("online ddl", "read the task's online changes", failed)] if failed else []
+
+
 def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[InspectedServer | None, list[CheckResult]]:
     try:
         target = InspectedServer(task.target, "downstream")
@@ -224,14 +243,32 @@ def _unreachable(what: str, error: DMError) -> CheckResult:
     return CheckResult("connection check", f"check whether the {what} can be reached", (from_error(error),))
 
 
+def _check_sources(
+    subtasks: Sequence[SubTaskConfig],
+    names: Mapping[str, InstanceNames],
+    ghosts: Mapping[str, frozenset[TableId]],
+    *,
+    target_there: bool,
+) -> list[tuple[InspectedUpstream | None, list[CheckResult]]]:
+    """The sources at the same time; ``ghosts`` as :func:`_followed_ghosts` gives them."""
+
+    def check(subtask: SubTaskConfig) -> tuple[InspectedUpstream | None, list[CheckResult]]:
+        source = subtask.source_id
+        return _check_source(subtask, names[source], target_there, ghosts.get(source, frozenset()))
+
+    with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
+        return list(pool.map(check, subtasks))
+
+
 def _check_source(
-    subtask: SubTaskConfig, names: InstanceNames, target_there: bool
+    subtask: SubTaskConfig, names: InstanceNames, target_there: bool, ghosts: frozenset[TableId]
 ) -> tuple[InspectedUpstream | None, list[CheckResult]]:
     """All checks of one source. Its connection stays open for the checks over several sources."""
     try:
         upstream = InspectedUpstream(subtask, names)
     except DMError as exc:
         return None, [_unreachable(f"upstream of {subtask.source_id}", exc)]
+    upstream.followed_ghosts = ghosts
     results = [
         _result(upstream, check.name, check.desc, functools.partial(check.run, upstream))
         for check in _UPSTREAM_CHECKS
@@ -334,6 +371,18 @@ def _check_target(
             "loader conn number checker",
             "check if connection concurrency exceeds database's maximum connection limit",
             lambda: privilege_checks.check_load_connections(target, subtasks),
+        )
+
+
+def _check_empty(
+    target: InspectedServer, task: TaskConfig, present: Mapping[TableId, TableInfo]
+) -> Iterator[CheckResult]:
+    if "downstream_table_empty" not in task.ignore_checking_items:
+        yield _result(
+            target,
+            "target table empty check",
+            "check whether the target's tables are empty before the full copy",
+            lambda: table_checks.check_empty(target, present),
         )
 
 

@@ -15,13 +15,29 @@ from pkg import errors
 from pkg.config.rule_names import RuleName
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
-from pkg.mysql.introspect import NOT_MIGRATED
+from pkg.mysql.introspect import NOT_MIGRATED, ServerInfo
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column, TableInfo
+from pkg.rules import value_loss
 from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
 from pkg.rules.online_tables import OnlineTables, TableKind
 
+#: So many tables are named in a finding about many.
+_NAMED = 3
+_GEOMETRIES = frozenset(
+    (
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    )
+)
 #: Groups of types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
     "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
@@ -97,10 +113,39 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
             if there is not None or subtask.task_mode != "incremental":
                 findings += check_merge_rules(shard, there, certain=certain)
             if there is not None:
-                findings += compare_with_target(shard, there, certain=certain)
+                lossy = subtask.lossy_conversions == value_loss.ALLOW
+                findings += compare_with_target(shard, there, certain=certain, lossy=lossy)
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
+    if target is not None and turns_axes(upstream.info) != turns_axes(target.info):
+        findings += check_axes(upstream.structures)
     return findings
+
+
+def turns_axes(server: ServerInfo) -> bool:
+    """Whether the server reads and shows coordinates in the order that their reference system has: MySQL 8 does."""
+    return server.flavor == "mysql" and server.version >= (8, 0, 0)
+
+
+def check_axes(structures: Mapping[TableId, TableInfo]) -> list[CheckFinding]:
+    """Tables whose coordinates another server shows in another order, as one finding."""
+    found = [
+        f"`{schema}`.`{table}`"
+        for (schema, table), info in structures.items()
+        if any(column.type_name in _GEOMETRIES for column in info.columns)
+    ]
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [
+        warn(
+            f"coordinates of SRID 4326 are shown in another order at the target: {len(found)} tables have geometries "
+            f"({', '.join(found[:_NAMED])}{more})",
+            "The stored bytes stay the same. MySQL 8 takes and shows latitude first for SRID 4326 and other geographic "
+            "systems, other servers longitude first: adapt what applications read with ST_AsText and ST_X at the "
+            "target. docs/operations.md, 'Servers', has an example.",
+        )
+    ]
 
 
 def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> CheckFinding:
@@ -157,8 +202,11 @@ def check_table(shard: RoutedTable) -> list[CheckFinding]:
     return findings
 
 
-def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[CheckFinding]:
-    """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. Pure."""
+def compare_with_target(
+    shard: RoutedTable, there: TableInfo, *, certain: bool = True, lossy: bool = False
+) -> list[CheckFinding]:
+    """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. ``lossy``: the
+    task lets the target change values. Pure."""
     findings: list[CheckFinding] = []
     problem = fail if certain else warn
     other = f"target `{there.schema}`.`{there.name}`"
@@ -188,7 +236,30 @@ def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool =
                 other=other,
             )
         )
+    findings += _check_losses(shard, there, other, certain=certain, lossy=lossy)
     findings += _compare_details(shard, there, other)
+    return findings
+
+
+def _check_losses(
+    shard: RoutedTable, there: TableInfo, other: str, *, certain: bool, lossy: bool
+) -> list[CheckFinding]:
+    """Columns whose values the target changes: where it may, the task stops at such a value."""
+    losses = [
+        loss
+        for loss in value_loss.table_losses(shard.info, there, allowed=lossy)
+        if loss.column.lower() not in shard.mapped_columns
+    ]
+    findings = []
+    for loss in losses:
+        if loss.every:
+            how, what = (fail if certain else warn), "the target does not keep the column's values"
+        elif loss.kind:
+            how, what = warn, "the task stops at a value that the target would change"
+        else:
+            how, what = warn, "the task stops at a NULL, which the target would fill in"
+        advice = value_loss.way_out((there.schema, there.name), loss)
+        findings.append(how(f"{what}: {value_loss.describe(loss)}", advice, subject=str(shard), other=other))
     return findings
 
 
@@ -293,6 +364,23 @@ def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Ch
     ]
 
 
+def check_empty(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
+    """Target tables that have rows before a full copy, as one finding. ``tables`` exist."""
+    filled = target.tables_with_rows(sorted(tables))
+    if not filled:
+        return []
+    names = [f"`{schema}`.`{table}`" for schema, table in filled[:_NAMED]]
+    more = f" and {len(filled) - _NAMED} more" if len(filled) > _NAMED else ""
+    return [
+        warn(
+            f"target tables have rows before the full copy: {len(filled)} ({', '.join(names)}{more})",
+            "If the rows are from an earlier copy, empty these tables: otherwise the load stops at the first duplicate "
+            "key (1062), and tables without a key get rows twice. If other tasks write to these tables, do nothing. To "
+            "leave out this check, put downstream_table_empty into ignore-checking-items.",
+        )
+    ]
+
+
 def check_same_names(targets: Iterable[TableId]) -> list[CheckFinding]:
     """Targets whose names differ only in case are one table on some servers. Pure."""
     folded: dict[TableId, set[TableId]] = defaultdict(set)
@@ -324,7 +412,15 @@ def check_online_ddl(upstream: InspectedUpstream) -> list[CheckFinding]:
             if kind is TableKind.REAL or not upstream.rules.takes_any(schema, online.real_names(table)):
                 continue
             real = next((name for name in online.real_names(table) if (schema, name) in migrated), None)
-            if kind is TableKind.GHOST and real is not None:
+            if kind is TableKind.GHOST and real is not None and (schema, table) in upstream.followed_ghosts:
+                findings.append(
+                    warn(
+                        f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`, and the "
+                        "task's meta tables have the change so far: it continues here",
+                        "Nothing is to be done.",
+                    )
+                )
+            elif kind is TableKind.GHOST and real is not None:
                 findings.append(
                     fail(
                         f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`",

@@ -20,6 +20,8 @@ class InspectedUpstream(InspectedServer):
         super().__init__(subtask.from_, "upstream")
         self.subtask = subtask
         self.rules = SourceRules(subtask, names)
+        #: Ghost tables whose changes are followed up to the task's checkpoint.
+        self.followed_ghosts: frozenset[TableId] = frozenset()
 
     @functools.cached_property
     def everything(self) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ workers that ``start-relay`` named. Each of these pulls a copy of its own, wheth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dm_master.scheduling.source_binding import balanced
@@ -18,6 +18,8 @@ from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage
 
+#: How a relay was started that has no workers of its own.
+_OF_BOUND = "automatically for bound worker"
 #: What pause-relay and resume-relay may ask for.
 SETTABLE_STAGES = ("Running", "Paused")
 
@@ -38,14 +40,12 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     if not workers:
         if named:
             raise _other_form(
-                Code.SchedulerStartRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
+                Code.SchedulerStartRelayOnSpecified, source, _of_workers(named), "`start-relay` without worker name"
             )
         ops: list[EtcdOperation] = [] if config.enable_relay else [_put_enable_relay(config, on=True)]
     else:
         if config.enable_relay:
-            raise _other_form(
-                Code.SchedulerStartRelayOnBound, source, "for the worker that serves it", "for named workers"
-            )
+            raise _other_form(Code.SchedulerStartRelayOnBound, source, _OF_BOUND, "`start-relay` with worker name")
         ops = [Put(keys.RELAY_WORKER.key(worker), source) for worker in _able(state, source, workers)]
     return Plan((*ops, *([] if source in state.relay_stages and not ops else [put_stage(source, "Running")])))
 
@@ -53,29 +53,37 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
 def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     """Stops a source's relay, or that of ``workers``. A worker that becomes free may get a source that waits.
 
-    Raises 46008, 46022 (a worker does not pull it), and 46029 or 46031 when the relay was started the other way.
+    As with DM, nothing is to be done for a worker that pulls no relay log. Raises 46008, 46004, 46022 (a worker pulls
+    another one), and 46029 or 46031 when the relay was started the other way.
     """
     config = _config(state, source)
     named = named_workers(state, source)
     if not workers:
         if named:
             raise _other_form(
-                Code.SchedulerStopRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
+                Code.SchedulerStopRelayOnSpecified, source, _of_workers(named), "`stop-relay` without worker name"
             )
         return Plan(
             (*([_put_enable_relay(config, on=False)] if config.enable_relay else []), *_delete_stage(state, source))
         )
     if config.enable_relay:
-        raise _other_form(Code.SchedulerStopRelayOnBound, source, "for the worker that serves it", "for named workers")
-    foreign = sorted(set(workers) - set(named))
+        raise _other_form(Code.SchedulerStopRelayOnBound, source, _OF_BOUND, "`stop-relay` with worker name")
+    _check_known(state, workers)
+    foreign = {
+        worker: of for worker in sorted(set(workers)) if (of := state.relay_workers.get(worker, source)) != source
+    }
     if foreign:
         raise new(
             Code.SchedulerRelayWorkersWrongRelay,
-            f"these workers {', '.join(foreign)} do not pull the relay of source {source}",
+            f"these workers {_listed(foreign)} have started relay for another sources {_listed(foreign.values())} "
+            f"respectively, not for {source}",
             workaround="`list-member --worker` shows what each worker does.",
         )
-    ops: list[EtcdOperation] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
-    return balanced(state, [*ops, *(_delete_stage(state, source) if set(named) <= set(workers) else [])])
+    stopped = sorted(set(workers) & set(named))
+    if not stopped:
+        return Plan()
+    ops: list[EtcdOperation] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in stopped]
+    return balanced(state, [*ops, *(_delete_stage(state, source) if set(named) == set(stopped) else [])])
 
 
 def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
@@ -127,6 +135,28 @@ def _delete_stage(state: Topology, source: str) -> list[EtcdOperation]:
 
 def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
     """Those of ``workers`` that have no relay yet. Raises if one of ``workers`` cannot have this one."""
+    _check_known(state, workers)
+    busy = {worker: of for worker in sorted(set(workers)) if (of := state.relay_workers.get(worker, source)) != source}
+    if busy:
+        raise new(
+            Code.SchedulerRelayWorkersBusy,
+            f"these workers {_listed(busy)} have started relay for another sources {_listed(busy.values())} "
+            "respectively",
+            workaround="Stop that relay with `stop-relay` first.",
+        )
+    wrong = {worker: of for worker in sorted(set(workers)) if (of := state.bounds.get(worker, source)) != source}
+    if wrong:
+        raise new(
+            Code.SchedulerRelayWorkersWrongBound,
+            f"these workers {_listed(wrong)} have bound for another sources {_listed(wrong.values())} "
+            f"respectively, not for {source}",
+            workaround="Name the worker that the source is bound to, and workers that `list-member --worker` shows as "
+            "free; or name none: the relay then follows the source.",
+        )
+    return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
+
+
+def _check_known(state: Topology, workers: Sequence[str]) -> None:
     unknown = sorted(set(workers) - set(state.workers))
     if unknown:
         raise new(
@@ -134,27 +164,20 @@ def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
             f"dm-worker with name {', '.join(unknown)} not exists",
             workaround="`list-member --worker` lists the workers.",
         )
-    busy = sorted(worker for worker in set(workers) if state.relay_workers.get(worker, source) != source)
-    if busy:
-        raise new(
-            Code.SchedulerRelayWorkersBusy,
-            f"these workers {', '.join(busy)} pull the relay of another source",
-            workaround="Stop that relay with `stop-relay` first.",
-        )
-    wrong = sorted(worker for worker in set(workers) if state.bounds.get(worker, source) != source)
-    if wrong:
-        raise new(
-            Code.SchedulerRelayWorkersWrongBound,
-            f"these workers {', '.join(wrong)} serve another source than {source}",
-            workaround="Name the worker that the source is bound to, and workers that `list-member --worker` shows as "
-            "free; or name none: the relay then follows the source.",
-        )
-    return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """A list in DM's form, which scripts look for."""
+    return f"[{' '.join(names)}]"
+
+
+def _of_workers(named: Sequence[str]) -> str:
+    return f"with worker name for workers {_listed(named)}"
 
 
 def _other_form(kind: ErrorKind, source: str, started: str, asked: str) -> DMError:
     return new(
         kind,
-        f"the relay of source {source} was started {started}, so it cannot be operated {asked}",
+        f"the relay of source {source} was started {started}, so it can't {asked} now",
         workaround="Stop it in the form in which it was started, and then use the other one.",
     )

@@ -166,7 +166,7 @@ class Scheduler:
         self._decide(lambda state: relay_stage.start_relay(state, source_id, workers))
 
     def stop_relay(self, source_id: str, workers: Sequence[str]) -> None:
-        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46022, 46029 or 46031."""
+        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46004, 46022, 46029 or 46031."""
         self._decide(lambda state: relay_stage.stop_relay(state, source_id, workers))
 
     def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:
@@ -212,10 +212,10 @@ class Scheduler:
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
 
-    def set_stage(self, task: str, sources: Sequence[str], stage: str) -> None:
-        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). Raises 46015,
-        46017 or 46018."""
-        self._decide(lambda state: task_stage.set_stage(state, task, sources, stage))
+    def set_stage(self, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> None:
+        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). ``safe_mode``:
+        the batch at which it stopped is applied again in safe mode. Raises 46015, 46017 or 46018."""
+        self._decide(lambda state: task_stage.set_stage(state, task, sources, stage, safe_mode=safe_mode))
 
     def stop_task(self, task: str, sources: Sequence[str]) -> None:
         """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dm_master.scheduling.topology import Plan, Topology
-from pkg.errors import Code, new
+from pkg.errors import Code, DMError, new
 from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage, SourceBound, WorkerInfo
@@ -24,11 +24,7 @@ def add_source(state: Topology, source: str, text: str, worker: str = "", *, rel
     Raises 46007, 46004, 46033 or 46027.
     """
     if source in state.sources:
-        raise new(
-            Code.SchedulerSourceCfgExist,
-            f"source config with ID {source} already exists",
-            workaround="Stop it with `operate-source stop` first, or choose another source-id.",
-        )
+        raise exists_already(source)
     ops: list[EtcdOperation] = [Put(keys.SOURCE_CONFIG.key(source), text)]
     if relay:
         ops.append(Put(keys.RELAY_STAGE.key(source), RelayStage("Running", source).to_json()))
@@ -38,6 +34,14 @@ def add_source(state: Topology, source: str, text: str, worker: str = "", *, rel
     plan = balanced(state, ops)
     unbound = state.after(plan.ops).worker_of(source) is None
     return replace(plan, message=NO_FREE_WORKER if unbound else "")
+
+
+def exists_already(source: str) -> DMError:
+    return new(
+        Code.SchedulerSourceCfgExist,
+        f"source config with ID {source} already exists",
+        workaround="Stop it with `operate-source stop` first, or choose another source-id.",
+    )
 
 
 def remove_source(state: Topology, source: str) -> Plan:

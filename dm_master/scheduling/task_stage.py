@@ -52,15 +52,16 @@ def start_task(
     return Plan(tuple(ops), side_ops=tuple(orders))
 
 
-def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) -> Plan:
+def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> Plan:
     """Stores ``stage`` as the desired one in the task's ``sources`` (none = every source of the task).
 
-    The same stage is written again: this resumes a subtask that an error paused.
+    The same stage is written again: this resumes a subtask that an error paused. ``safe_mode``: the batch at which it
+    stopped is then applied again in safe mode.
     Raises 46015, 46018 or 46017.
     """
     if stage not in SETTABLE_STAGES:
         raise new(Code.SchedulerSubTaskStageInvalidUpdate, f"a subtask's stage cannot be set to {stage}")
-    return Plan(tuple(_put_stage(stage, source, task) for source in _chosen(state, task, sources)))
+    return Plan(tuple(_put_stage(stage, source, task, safe_mode) for source in _chosen(state, task, sources)))
 
 
 def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
@@ -81,8 +82,8 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
     return Plan(tuple(ops))
 
 
-def _put_stage(stage: str, source: str, task: str) -> Put:
-    return Put(keys.SUBTASK_STAGE.key(source, task), SubTaskStage(stage, source, task).to_json())
+def _put_stage(stage: str, source: str, task: str, safe_mode: bool = False) -> Put:
+    return Put(keys.SUBTASK_STAGE.key(source, task), SubTaskStage(stage, source, task, safe_mode).to_json())
 
 
 def _chosen(state: Topology, task: str, sources: Sequence[str]) -> list[str]:

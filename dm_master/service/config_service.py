@@ -10,7 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from dm_master.service.cluster_access import ClusterAccess
 from pkg import errors
-from pkg.config.complete_task import with_defaults
+from pkg.config.complete_task import normalised
 from pkg.config.source import source_to_yaml
 from pkg.config.subtask_toml import subtask_to_toml
 from pkg.config.task import task_to_yaml
@@ -95,7 +95,7 @@ class ConfigService:
 
     def _task(self, name: str) -> _Shown | None:
         text = self._cluster.scheduler.task_text(name)
-        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(with_defaults(text)))
+        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(normalised(text)))
 
     def _source(self, name: str) -> _Shown | None:
         config = self._cluster.scheduler.sources().get(name)

@@ -12,6 +12,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
 from dm_master.service.member_service import MemberService
@@ -77,6 +78,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "ListMember": member.list_member,
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
+        "HandBack": operator_actions.hand_back,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,
@@ -155,7 +157,7 @@ class Dispatcher:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             try:
                 answer: Message = getattr(stub, method)(
-                    request, timeout=FORWARD_TIMEOUT, metadata=((FORWARDED, self.cluster.config.name),)
+                    request, timeout=remaining(FORWARD_TIMEOUT), metadata=((FORWARDED, self.cluster.config.name),)
                 )
             except grpc.RpcError as exc:
                 raise no_leader(method, f"{leader.addr}: {exc.code().name}: {exc.details()}") from exc  # type: ignore[attr-defined]
@@ -196,4 +198,5 @@ def register(call: MasterCall, server: grpc.Server) -> None:
 
 def _serve(call: MasterCall, method: str, request: Message, context: grpc.ServicerContext) -> Message:
     forwarded = any(key == FORWARDED for key, _ in context.invocation_metadata())
-    return call(method, request, forwarded=forwarded)
+    with client_waits(context.time_remaining()):
+        return call(method, request, forwarded=forwarded)

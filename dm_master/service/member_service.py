@@ -83,7 +83,13 @@ class MemberService:
         workers = sorted(self._cluster.scheduler.workers(), key=lambda one: one.name)
         return pb.ListWorkerMember(
             workers=[
-                pb.WorkerInfo(name=one.name, addr=one.addr, stage=one.stage, source=one.source)
+                pb.WorkerInfo(
+                    name=one.name,
+                    addr=one.addr,
+                    stage=one.stage,
+                    # A relay worker keeps its source while it is away. Scripts of DM expect none until it is back.
+                    source=one.source if one.stage != "offline" else "",
+                )
                 for one in workers
                 if not names or one.name in names
             ]

@@ -1,4 +1,4 @@
-"""Operator actions on a subtask that stopped with an error: HandleError and OperateSchema, passed on to its workers."""
+"""Operator actions on a subtask that stands still, passed on to its workers: HandleError, OperateSchema, HandBack."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.source_workers import ask_workers
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
+
+#: A worker looks through all tables of both servers (seconds).
+_HAND_BACK_TIMEOUT = 600.0
 
 
 class OperatorActionsService:
@@ -45,3 +48,21 @@ class OperatorActionsService:
             )
             answers += ask_workers(self._cluster, [source], "OperateSchema", order)
         return pb.OperateSchemaResponse(result=True, sources=answers)
+
+    def hand_back(self, request: pb.HandBackRequest) -> pb.HandBackResponse:
+        """Makes the task's checkpoint one that DM continues from: of all sources, or of none that can't be."""
+        sources = sorted(self._cluster.scheduler.tasks().get(request.task, {}))
+        if not sources:
+            return pb.HandBackResponse(
+                msg=f"task {request.task} has no source or not exist, please check the task name and status. The task "
+                f"must be here and paused: `start-task FILE`, `pause-task {request.task}`"
+            )
+        for execute in (False, True)[: 1 + request.execute]:
+            order = worker_pb.HandBackWorkerRequest(task=request.task, execute=execute)
+            answers = []
+            for source in sources:
+                # One after the other: the last one drops the tables that are empty then.
+                answers += ask_workers(self._cluster, [source], "HandBack", order, timeout=_HAND_BACK_TIMEOUT)
+            if not all(answer.result for answer in answers):
+                return pb.HandBackResponse(msg=f"task {request.task} was not handed back", sources=answers)
+        return pb.HandBackResponse(result=True, sources=answers)

@@ -39,6 +39,9 @@ class RelayService:
             raise _invalid(request.op, "start-relay, stop-relay")
         operate, stage = operations[request.op]
         operate(request.source, workers)
+        if not self._pulling(request.source, workers):
+            # As with DM, in the answer itself. The worker that the source is bound to later reads the desired stage.
+            return pb.OperateRelayResponse(result=True, msg=_OFFLINE)
         return pb.OperateRelayResponse(result=True, sources=self._await([request.source], stage, workers))
 
     def switch_relay(self, request: pb.OperateWorkerRelayRequest) -> pb.OperateWorkerRelayResponse:
@@ -70,12 +73,15 @@ class RelayService:
         would if the relay were not stopped."""
         relays, away = [], []
         for source in sorted(set(sources)):
-            found = self._named(workers) or self._cluster.scheduler.relay_workers(source) or self._serving(source)
+            found = self._pulling(source, workers)
             relays += [(source, worker) for worker in found]
             # The worker that the source is bound to later reads the desired stage.
             away += [] if found else [success(source, msg=_OFFLINE)]
         expected = f"the relay is {worker_pb.Stage.Name(stage)}"
         return [*wait_for_relays(self._cluster, relays, relay_reaches(stage), expected), *away]
+
+    def _pulling(self, source: str, workers: Sequence[str]) -> list[WorkerState]:
+        return self._named(workers) or self._cluster.scheduler.relay_workers(source) or self._serving(source)
 
     def _named(self, workers: Sequence[str]) -> list[WorkerState]:
         return [worker for worker in self._cluster.scheduler.workers() if worker.name in workers]

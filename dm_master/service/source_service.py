@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dm_master.scheduling.source_binding import NO_FREE_WORKER, STOPPED_UNBOUND
+from dm_master.scheduling.source_binding import NO_FREE_WORKER, STOPPED_UNBOUND, exists_already
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers import source_transfer
 from dm_master.workers.source_workers import success
@@ -19,11 +19,11 @@ from pkg.process.log import get_logger
 
 log = get_logger("service")
 
-CheckSource = Callable[[SourceConfig], SourceConfig]
+CheckSource = Callable[[SourceConfig, list[str]], SourceConfig]
 
 
 class SourceService:
-    """``check`` connects to a source and completes its configuration (flavor, server id)."""
+    """``check`` connects to a source and completes its configuration (flavor, server id); it adds to warnings."""
 
     def __init__(self, cluster: ClusterAccess, check: CheckSource) -> None:
         self._cluster = cluster
@@ -33,9 +33,9 @@ class SourceService:
         if request.op == pb.StartSource:
             return self._create(request)
         if request.op == pb.StopSource:
-            return self._stop(list(request.sourceID))
+            return self._stop(_named(request))
         if request.op == pb.ShowSource:
-            return self._show(list(request.sourceID))
+            return self._show(_named(request))
         if request.op == pb.UpdateSource:
             return pb.OperateSourceResponse(
                 # The first sentence is DM's.
@@ -66,7 +66,12 @@ class SourceService:
         # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
         warnings: list[str] = []
         parsed = [load_source(text, f"source {number}", warnings) for number, text in enumerate(request.config, 1)]
-        checked = [self._check(config) for config in parsed]
+        # Before its server is asked: there, its own relay holds the server-id.
+        known = self._cluster.scheduler.sources()
+        for config in parsed:
+            if config.source_id in known:
+                raise exists_already(config.source_id)
+        checked = [self._check(config, warnings) for config in parsed]
         messages = self._add_all(checked, request.workerName)
         bound = [source for source in messages if self._cluster.scheduler.bound_worker(source) is not None]
         answers = wait_for_all(self._cluster, bound, "", serves, "the source's worker has taken it")
@@ -128,6 +133,12 @@ class SourceService:
                 f"source config with ID {', '.join(unknown)} not exists",
                 workaround="See `operate-source show` for the sources that exist.",
             )
+
+
+def _named(request: pb.OperateSourceRequest) -> list[str]:
+    """The sources by their ids, and by the contents of their files, which DM's client sends."""
+    parsed = [load_source(text, f"source {number}", []) for number, text in enumerate(request.config, 1)]
+    return list(dict.fromkeys([*request.sourceID, *(config.source_id for config in parsed)]))
 
 
 def _source_of(answer: worker_pb.CommonWorkerResponse) -> str:

@@ -10,10 +10,11 @@ from dm_master.precheck.result import PrecheckResult
 from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
+from dm_master.service.client_deadline import remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.slot_warnings import slot_warnings
 from dm_master.workers.source_workers import failure, unbound
-from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
+from dm_master.workers.stage_wait import STAGE_TIMEOUT, is_gone, reaches, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task, task_to_yaml
@@ -103,6 +104,8 @@ class TaskService:
             task.name,
             reaches(task.name, worker_pb.Running),
             "the task's subtasks are Running",
+            # A busy worker starts a subtask late. An operator would start it again.
+            patience=remaining(STAGE_TIMEOUT),
         )
         return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text, warnings=warnings)
 
@@ -112,12 +115,18 @@ class TaskService:
             message = f"task {request.name} has no source or not exist, please check the task name and status"
             return pb.OperateTaskResponse(op=request.op, msg=message)
         sources = self._chosen(request, stages)
+        if request.safeMode and request.op != worker_pb.Resume:
+            raise errors.new(
+                Code.MasterInvalidOperateOp,
+                f"task {request.name}: safe mode can be asked for only when the task is resumed",
+                workaround=f"Use `dmctl resume-task {request.name} --safe-mode`.",
+            )
         if request.op in _STOPPING:
             self._cluster.scheduler.stop_task(request.name, sources)
             check, expected = is_gone(request.name), "the subtask is stopped"
         elif request.op in _STAGES:
             stored, reported = _STAGES[request.op]
-            self._cluster.scheduler.set_stage(request.name, sources, stored)
+            self._cluster.scheduler.set_stage(request.name, sources, stored, safe_mode=request.safeMode)
             check, expected = reaches(request.name, reported), f"the subtask is {stored}"
         else:
             raise errors.new(

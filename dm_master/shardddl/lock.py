@@ -18,6 +18,7 @@ The rules for a worker, so that every DDL is executed exactly once:
 3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
    carried it out, it reports again. If it has, it deletes its report, and only acknowledges another operation on these
    DDLs.
+4. If it cannot execute, it may set ``error``, compared in the same way: whoever waits for it then sees why.
 
 The master proceeds in this order: once all members have reported the same DDLs, the owner executes. After that, the
 others skip. When all are done, the master deletes all records in one transaction, so that two DDLs of a table never
@@ -148,7 +149,9 @@ def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
     running = lock.executions(done=False)
     if running:
         if running[0] in members:
-            return LockDecision("executing", waits_for=(running[0],))
+            error = lock.operations[running[0]].record.error
+            problem = lock_errors.not_executable(lock.id, running[0], error) if error else None
+            return LockDecision("executing", waits_for=(running[0],), problem=problem)
         return LockDecision("owner left", waits_for=(running[0],), problem=lock_errors.owner_left(lock.id, running[0]))
     pending = lock.unexecuted()
     if pending:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm_master.shardddl.lock import Lock, LockPhase, UnlockProgress
+from dm_master.shardddl.lock import Lock, LockDecision, LockPhase, UnlockProgress
 from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from pkg.errors import DMError
 from pkg.mysql.names import qualified
@@ -143,12 +143,23 @@ def add_locks(locks: LockRegistry, status: worker_pb.QueryStatusResponse) -> Non
         if waits is not None:
             subtask.unresolvedDDLLockID = subtask.unresolvedDDLLockID or str(waits.id)
             subtask.sync.blockDDLOwner = subtask.sync.blockDDLOwner or waits.owner(locks.members(waits))
+        _add_owners_errors(subtask, source, [locks.decide(lock) for lock in mine if _waits(lock, source)])
         _add_foreign_groups(subtask.sync, [lock for lock in mine if source not in lock.reported()])
 
 
 def _waits(lock: Lock, source: str) -> bool:
     operation = lock.operations.get(source)
     return source in lock.infos and (operation is None or not operation.record.done)
+
+
+def _add_owners_errors(subtask: worker_pb.SubTaskStatus, source: str, waits: Sequence[LockDecision]) -> None:
+    """A source that waits for an owner that failed goes on with all else, and has no error of its own: DM shows one.
+
+    The owner shows its own.
+    """
+    for decision in waits:
+        if decision.phase == "executing" and decision.problem is not None and source not in decision.waits_for:
+            subtask.result.errors.add(**decision.problem.to_dict())
 
 
 def _add_foreign_groups(sync: worker_pb.SyncStatus, foreign: Sequence[Lock]) -> None:

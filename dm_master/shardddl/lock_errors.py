@@ -42,6 +42,17 @@ def owner_left(lock_id: object, source: str) -> DMError:
     )
 
 
+def not_executable(lock_id: object, source: str, error: str) -> DMError:
+    """38024, for an owner that could not execute; ``error`` is its own, with the way past the DDL."""
+    return new(
+        Code.MasterOwnerExecDDL,
+        f"owner {source} of lock {lock_id} could not execute its DDLs; the other sources wait for it",
+        raw=error,
+        workaround=f"Do what its error says, on {source} alone: the other sources then continue by themselves. Or let "
+        f"another source try: `{_unlock(lock_id)} --force-remove --owner SOURCE`.",
+    )
+
+
 def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
     """38024, for an order that no source can carry out any more."""
     return new(

@@ -40,7 +40,15 @@ _DM_META_TABLES = (
     "validator_table_status",
 )
 #: Our meta tables: progress of the load by file, and the records of the exactly-once protocol.
-_OWN_META_TABLES = ("loader_progress", "syncer_batch", "syncer_marker", "syncer_ddl", "syncer_xa", "syncer_taken_over")
+_OWN_META_TABLES = (
+    "loader_progress",
+    "syncer_batch",
+    "syncer_marker",
+    "syncer_ddl",
+    "syncer_xa",
+    "syncer_temporary",
+    "syncer_taken_over",
+)
 
 
 def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:

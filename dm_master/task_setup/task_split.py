@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pkg import errors
 from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.target_session import without_ignored
 from pkg.errors import Code
 from pkg.settings.options import nearest
 
@@ -63,6 +64,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         case_sensitive=task.case_sensitive or source.case_sensitive,
         collation_compatible=task.collation_compatible,
         target_collations=task.target_collations,
+        lossy_conversions=task.lossy_conversions,
         online_ddl=task.online_ddl,
         shadow_table_rules=task.shadow_table_rules,
         trash_table_rules=task.trash_table_rules,
@@ -97,7 +99,7 @@ def target_session(known: Collection[str], upstream_sql_mode: str, task: TaskCon
     know, are left out. No time zone is set: rows travel in UTC, and a writer in another zone would shift every
     TIMESTAMP.
     """
-    session = {name: value for name, value in task.target.session if name != "time_zone"}
+    session = without_ignored(task.target.session)
     for name, value in TARGET_DEFAULTS.items():
         if name in known:
             session.setdefault(name, value)

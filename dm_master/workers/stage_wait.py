@@ -31,16 +31,22 @@ _Ask = Callable[[float], tuple[str, pb.QueryStatusResponse | None, str]]
 
 
 def wait_for_all(
-    cluster: ClusterView, sources: Iterable[str], task: str, check: StageCheck, expected: str
+    cluster: ClusterView,
+    sources: Iterable[str],
+    task: str,
+    check: StageCheck,
+    expected: str,
+    patience: float = STAGE_TIMEOUT,
 ) -> list[pb.CommonWorkerResponse]:
     """One answer per source, in the sources' order, once ``check`` says that the wait is over, or on timeout
-    (38045)."""
+    (38045): after ``STAGE_TIMEOUT``, and as long as the worker answers, after ``patience`` seconds if that is longer.
+    """
     names = sorted(sources)
     if not names:
         return []
 
     def wait(source: str) -> pb.CommonWorkerResponse:
-        return _wait_for(lambda timeout: _ask(cluster, source, task, timeout), source, check, expected)
+        return _wait_for(lambda timeout: _ask(cluster, source, task, timeout), source, check, expected, patience)
 
     with ThreadPoolExecutor(min(len(names), 32), thread_name_prefix="expect") as pool:
         return list(pool.map(wait, names))
@@ -64,12 +70,16 @@ def wait_for_relays(
         return list(pool.map(lambda relay: wait(*relay), relays))
 
 
-def _wait_for(ask: _Ask, source: str, check: StageCheck, expected: str) -> pb.CommonWorkerResponse:
+def _wait_for(
+    ask: _Ask, source: str, check: StageCheck, expected: str, patience: float = 0.0
+) -> pb.CommonWorkerResponse:
     began = time.monotonic()
-    pause, moved = FIRST_PAUSE, False
+    pause, moved, limit = FIRST_PAUSE, False, STAGE_TIMEOUT
     while True:
-        remaining = began + STAGE_TIMEOUT - time.monotonic()
-        worker, answer, seen = ask(max(remaining, FIRST_PAUSE))
+        remaining = began + limit - time.monotonic()
+        worker, answer, seen = ask(min(max(remaining, FIRST_PAUSE), STAGE_TIMEOUT))
+        limit = max(STAGE_TIMEOUT, patience) if answer is not None else STAGE_TIMEOUT
+        remaining = began + limit - time.monotonic()
         settled, problem = check(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)

@@ -25,8 +25,9 @@ from dm_worker.dumper.insert_statements import Statements, statements
 from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.row_stream import stream
-from dm_worker.dumper.snapshot import DumpSnapshot, SnapshotRendezvous, join_snapshot, lead_snapshot
+from dm_worker.dumper.snapshot import DumpSnapshot, SnapshotRendezvous, end_of_binlog, join_snapshot, lead_snapshot
 from pkg import errors
+from pkg.binlog.position import Position
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
@@ -46,6 +47,7 @@ _LOOK_SECONDS = 0.05
 _READ_TIMEOUT = 3600.0
 #: A table changed or vanished behind the snapshot.
 _TABLE_CHANGED = frozenset({1412, 1146})
+_PRIVILEGE_NEEDED = 1227
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,14 @@ class DumpSpec:
 @dataclass(slots=True)
 class TaskReport:
     """How a task ended; ``size`` are the bytes of the rows it received, ``sizes`` those of the files it wrote;
-    ``snapshot`` comes from the leader."""
+    ``read_until``: where the binlog ended when it had read a table, whose metadata lock it still held; ``snapshot``
+    comes from the leader."""
 
     index: int
     rows: int = 0
     size: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
+    read_until: dict[tuple[str, str], Position] = field(default_factory=dict)
     snapshot: DumpSnapshot | None = None
     error: DMError | None = None
     stopped: bool = False
@@ -94,7 +98,18 @@ def open_session(upstream: DBConfig) -> Connection[Any]:
     conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     if "mariadb" in str(query(conn, "SELECT VERSION()")[0][0]).lower():
         conn.query("SET SESSION max_statement_time = 0")
+        _keep_off_binlog(conn)
     return conn
+
+
+def _keep_off_binlog(conn: Connection[Any]) -> None:
+    """Sessions of a dump write nothing. While a MariaDB could log for one, a rollback to its savepoint keeps metadata
+    locks: DDL on a table then waits for the end of the dump, and everybody else for the DDL."""
+    try:
+        conn.query("SET SESSION sql_log_bin = 0")
+    except pymysql.Error as exc:
+        if error_number(exc) != _PRIVILEGE_NEEDED:
+            raise
 
 
 def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskReport]:
@@ -197,6 +212,10 @@ class DumpTask:
         try:
             info = self._table(conn, chunk)
             self._copy_rows(conn, chunk, info, progress)
+            meeting = self._spec.rendezvous
+            end = end_of_binlog(conn, meeting.flavor, needed=meeting.needs_position)
+            if end is not None:
+                self._report.read_until[chunk.schema, chunk.table] = end.position
         except pymysql.Error as exc:
             raise self._explain(exc, name) from exc
         conn.query("ROLLBACK TO SAVEPOINT dm_dump")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pymysql
 
 from dm_worker.dumper import folder_owner
+from dm_worker.dumper.binlog_file import identified, snapshot_identified
 from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
+from dm_worker.dumper.ddl_check import DDLCheck
 from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.file_names import database_file
 from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_manifest
+from dm_worker.dumper.logged_ddl import ReadTables
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
-from dm_worker.dumper.snapshot import SnapshotRendezvous
+from dm_worker.dumper.snapshot import SnapshotRendezvous, end_of_binlog
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
 from dm_worker.meta.foreign_copy import refuse_unfinished
@@ -27,11 +30,11 @@ from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
-from pkg.binlog.server_position import master_status
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import list_schemas, query, server_info, show_create
+from pkg.mysql.introspect import ServerInfo, list_schemas, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -43,6 +46,8 @@ log = get_logger("dumper")
 #: A dump starts again this many times when its snapshot broke for reasons that may pass.
 ATTEMPTS = 5
 _WATCH_SECONDS = 0.5
+#: So many rows are read in about the time that a chunk takes besides its rows.
+_ROWS_OF_A_CHUNK = 2000
 _LOG_SECONDS = 5.0
 #: Task modes in which the dump is loaded by this task too.
 _LOADING = ("all", "full")
@@ -50,21 +55,39 @@ _LOADING = ("all", "full")
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``."""
+    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``.
+
+    ``begin``: where the binlog ended before the plan; None when there is none, or nobody may ask.
+    """
 
     work: DumpWorkFolder
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     collations_of: ServerDefaults | None = None
     json_types: bool = False
+    begin: Location | None = None
     rate: Rate = field(default_factory=Rate)
     rows: int = 0
     size: int = 0
+    chunks_done: int = 0
     tables_done: float = 0.0
 
     @property
     def estimate(self) -> int:
         return max(sum(stat.rows for stat in self.stats), self.rows)
+
+    @property
+    def progress(self) -> str:
+        return dump_progress(self.rows, self.estimate, self.chunks_done, len(self.chunks))
+
+
+def dump_progress(rows: int, estimate: int, chunks_done: int, chunks: int) -> str:
+    """How much is done. A chunk takes time also when it has no rows: many small tables are work as well.
+
+    The number of rows is an estimate: 100 % is shown when the dump is complete, not before.
+    """
+    total = estimate + chunks * _ROWS_OF_A_CHUNK
+    return percent(min(rows + chunks_done * _ROWS_OF_A_CHUNK, 0.9999 * total), max(total, 1))
 
 
 class DumpUnit:
@@ -156,8 +179,7 @@ class DumpUnit:
             finishedRows=attempt.rows,
             estimateTotalRows=attempt.estimate,
             bps=attempt.rate.per_second,
-            # The total is an estimate: 100 % is shown when the dump is complete, not before.
-            progress=percent(min(attempt.rows, 0.9999 * attempt.estimate), max(attempt.estimate, 1)),
+            progress=attempt.progress,
         )
 
     def remove_meta(self) -> None:
@@ -203,34 +225,66 @@ class DumpUnit:
                 raw=exc,
                 workaround="Check `dir` of loaders and the rights of the worker's user.",
             ) from exc
-        flavor, databases = self._plan(attempt, options, upstream)
+        info, databases = self._plan(attempt, options, upstream)
         self._received, self._attempt = self.received_bytes, attempt
         if not self._control.begin() or self._control.is_stopping():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))
-        needs_position = self._cfg.task_mode != "full"
-        rendezvous = SnapshotRendezvous(token, count, options.consistency, flavor, tables, needs_position)
+        rendezvous = SnapshotRendezvous(token, count, options.consistency, info.flavor, tables, self._needs_position)
         folder = str(attempt.work.path.absolute())
         spec = DumpSpec(upstream, options, rendezvous, tuple(attempt.chunks), folder, attempt.collations_of)
         spec = replace(spec, json_types=attempt.json_types)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
-        self._finish(attempt, reports, databases, started)
+        self._refuse_ddl(
+            attempt, reports, DDLCheck(self._cfg, upstream, info.version, self._control.is_stopping), options
+        )
+        if self._control.is_stopping():
+            return
+        self._finish(attempt, reports, databases, started, upstream)
+
+    @property
+    def _needs_position(self) -> bool:
+        return self._cfg.task_mode != "full"
+
+    def _refuse_ddl(self, attempt: _Attempt, reports: list[TaskReport], check: DDLCheck, options: DumpOptions) -> None:
+        """Raises DMError when DDL mixed the tables of the dump, or when it can't be told and replication follows."""
+        snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
+        if attempt.begin is None or snapshot.location is None:
+            log.warning(
+                "the user may not read the upstream's binlog: make sure that no DDL ran on the tables while they were dumped",
+                task=self._cfg.name,
+                source=self._cfg.source_id,
+            )
+            return
+        read = [report.read_until for report in reports]
+        tables = ReadTables(snapshot.location.position, read, partial(_copies_schema, attempt, options))
+        try:
+            check.refuse_mixed(attempt.begin.position, tables)
+        except DMError as exc:
+            if self._needs_position or exc.kind is Code.DumpUnitRuntime:
+                raise
+            log.warning(
+                "cannot read the upstream's binlog: make sure that no DDL ran on the tables while they were dumped",
+                task=self._cfg.name,
+                source=self._cfg.source_id,
+                error=str(exc),
+            )
 
     def _may_replace(self, source_id: str) -> bool:
         """Whether nothing waits any more for a dump that another source left behind."""
         state = stored_state(replace(self._cfg, source_id=source_id))
         return state is None or state.finished
 
-    def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[str, dict[str, int]]:
-        """Lists tables and chunks, writes the databases' files; the upstream's flavor and those files' sizes."""
+    def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[ServerInfo, dict[str, int]]:
+        """Lists tables and chunks, writes the databases' files; what the upstream is and those files' sizes."""
         conn = open_session(upstream)
         try:
             info = server_info(conn)
-            flavor, attempt.json_types = info.flavor, info.tells_json_types
-            self._check_binlog(conn, flavor)
+            attempt.json_types = info.tells_json_types
+            attempt.begin = self._begin(conn, info.flavor, upstream)
             if self._cfg.collation_compatible == "strict":
                 attempt.collations_of = fetch_server_defaults(conn)
             attempt.stats = list_dump_tables(conn, options)
@@ -261,7 +315,7 @@ class DumpUnit:
             log.warning(
                 "tables of these engines have no snapshots: stop writes to them during the dump", engines=dict(engines)
             )
-        return flavor, databases
+        return info, databases
 
     @staticmethod
     def _empty_schemas(conn: pymysql.connections.Connection[pymysql.cursors.Cursor], options: DumpOptions) -> set[str]:
@@ -277,8 +331,8 @@ class DumpUnit:
         if not spec.chunks:
             log.warning("nothing to dump: the filter excludes every table of the upstream", task=self._cfg.name)
         tasks = spec.rendezvous.count
-        work = functools.partial(run_dump_task, spec)
-        with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
+        work = partial(run_dump_task, spec)
+        with Periodic(_WATCH_SECONDS, partial(self._watch, attempt)):
             try:
                 group = self._engine.job_group(self._group, f"dump of {self._cfg.source_id}", self._control.is_stopping)
                 with group as context:
@@ -312,7 +366,7 @@ class DumpUnit:
         rows, size, done = attempt.work.progress()
         finished, total = Counter[str](), Counter(f"{chunk.schema}.{chunk.table}" for chunk in attempt.chunks)
         finished.update(f"{attempt.chunks[i].schema}.{attempt.chunks[i].table}" for i in done)
-        attempt.rows, attempt.size = rows, size
+        attempt.rows, attempt.size, attempt.chunks_done = rows, size, len(done)
         attempt.tables_done = float(sum(finished[name] == count for name, count in total.items()))
         now = time.monotonic()
         attempt.rate.add(now, size)
@@ -338,14 +392,25 @@ class DumpUnit:
 
     _last_log = 0.0
 
-    def _finish(self, attempt: _Attempt, reports: list[TaskReport], databases: dict[str, int], started: str) -> None:
+    def _finish(
+        self,
+        attempt: _Attempt,
+        reports: list[TaskReport],
+        databases: dict[str, int],
+        started: str,
+        upstream: DBConfig,
+    ) -> None:
         snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
+        location = snapshot.location
+        if location is not None and attempt.begin is not None and attempt.begin.file is not None:
+            stopping = self._control.is_stopping
+            location = snapshot_identified(self._cfg, upstream, attempt.begin, location, stopping)
         files = dict(databases)
         for report in reports:
             files |= report.sizes
         rows = sum(report.rows for report in reports)
         manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files)
-        metadata = DumpMetadata(snapshot.location, snapshot.exit_location, started, now_text())
+        metadata = DumpMetadata(location, snapshot.exit_location, started, now_text())
         attempt.work.publish(manifest, metadata)
         self._manifest = manifest
         log.info(
@@ -363,11 +428,23 @@ class DumpUnit:
         if snapshot.consistency == "none":
             log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
 
-    def _check_binlog(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> None:
+    def _begin(
+        self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str, upstream: DBConfig
+    ) -> Location | None:
         """Checked before the first row is read: otherwise it would show hours later that replication cannot follow."""
-        if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
+        begin = end_of_binlog(conn, flavor, needed=self._needs_position)
+        if begin is None and self._cfg.task_mode == "all":
             raise errors.new(
                 Code.NoMasterStatus,
                 f"the upstream of {self._cfg.source_id} writes no binlog, so replication has no position to start from",
                 workaround="Turn on log_bin on the upstream, or use task-mode full.",
             )
+        if begin is None or self._cfg.task_mode != "all":
+            return begin
+        return identified(self._cfg, upstream, begin, self._control.is_stopping)
+
+
+def _copies_schema(attempt: _Attempt, options: DumpOptions, schema: str) -> bool:
+    """Whether a database is created at the target, by the dump or, since it is new, by none."""
+    rules = options.filter.rules
+    return any(stat.schema == schema for stat in attempt.stats) or (rules is not None and rules.allows(schema))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from dm_worker.dumper.file_names import METADATA
 from pkg import errors
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import Location, Position, stored_identity
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _STATUS = "SHOW MASTER STATUS:"
+_FILE = "Binlog file:"
 _AFTER = "SHOW MASTER STATUS: /* AFTER CONNECTION POOL ESTABLISHED */"
 
 
@@ -43,6 +44,9 @@ def render(metadata: DumpMetadata) -> str:
             position = location.position
             lines += [title, f"\tLog: {position.name}", f"\tPos: {position.pos}", f"\tGTID: {location.gtid_set}", ""]
     lines.append(f"Finished dump at: {metadata.finished}")
+    if metadata.location is not None and metadata.location.file is not None:
+        # Ours; other readers, and earlier versions of this one, pass over what follows the end.
+        lines.append(f"{_FILE} {metadata.location.file.stored()}")
     return "\n".join(lines) + "\n"
 
 
@@ -58,7 +62,7 @@ def write_metadata(folder: Path, metadata: DumpMetadata) -> None:
 
 def parse_metadata(text: str, path: str) -> DumpMetadata:
     """Reads dumpling's and mydumper's classic form. Raises DMError 11001 for text that is neither."""
-    started = finished = ""
+    started = finished = identity = ""
     blocks: list[dict[str, str]] = []
     block: dict[str, str] | None = None
     key = ""
@@ -68,6 +72,8 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
             started = word.partition(":")[2].strip()
         elif word.startswith("Finished dump at:"):
             finished, block = word.partition(":")[2].strip(), None
+        elif word.startswith(_FILE):
+            identity = word.removeprefix(_FILE).strip()
         elif word.startswith("SHOW MASTER STATUS:"):
             block = {}
             blocks.append(block)
@@ -78,7 +84,10 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
     places = [_location(entry, path) for entry in blocks[:2]]
     if not blocks and not started:
         raise _malformed(path, "it has neither a start time nor a master status")
-    return DumpMetadata(places[0] if places else None, places[1] if len(places) > 1 else None, started, finished)
+    here = places[0] if places else None
+    if here is not None:
+        here = replace(here, file=stored_identity(identity, here.position.name))
+    return DumpMetadata(here, places[1] if len(places) > 1 else None, started, finished)
 
 
 def _read_line(block: dict[str, str], word: str, key: str, path: str) -> str:

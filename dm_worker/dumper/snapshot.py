@@ -111,33 +111,31 @@ def lead_snapshot(
     _take(conn, rendezvous.name("lead"))
     members = range(1, rendezvous.count)
     _wait_all(conn, rendezvous, [f"ready-{i}" for i in members], _GATHER_TIMEOUT, should_stop)
+    flavor, needed = rendezvous.flavor, rendezvous.needs_position
     lock_session = open_lock_session()
     try:
         begun = time.monotonic()
         consistency = _lock(lock_session, rendezvous)
         locked = time.monotonic()
-        location = _place(lock_session, rendezvous)
+        location = end_of_binlog(lock_session, flavor, needed=needed)
         _take(lock_session, rendezvous.name("locked"))
         _execute(conn, _SNAPSHOT)
         _wait_all(conn, rendezvous, [f"open-{i}" for i in members], _OPEN_TIMEOUT, should_stop)
-        exit_location = _place(lock_session, rendezvous) if consistency == "none" else None
+        exit_location = end_of_binlog(lock_session, flavor, needed=needed) if consistency == "none" else None
         _execute(lock_session, "UNLOCK TABLES")
         held = time.monotonic() - locked if consistency != "none" else 0.0
-    except pymysql.Error as exc:
-        raise classify(exc, scope="upstream", statement="SHOW MASTER STATUS") from exc
     finally:
         lock_session.close()  # always: the lock must not be held longer than needed
     return DumpSnapshot(location, exit_location, consistency, locked - begun, held)
 
 
-def _place(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> Location | None:
-    """Where the binlog ends; None if the user lacks the privilege and the position is not needed."""
+def end_of_binlog(conn: Connection[Any], flavor: str, *, needed: bool) -> Location | None:
+    """Where the binlog ends; None if there is none, or the user lacks the privilege and it is not ``needed``."""
     try:
-        return master_status(conn, rendezvous.flavor)
+        return master_status(conn, flavor)
     except pymysql.Error as exc:
-        if rendezvous.needs_position or error_number(exc) != _PRIVILEGE_NEEDED:
-            raise
-    log.info("the copy has no binlog position: its user lacks REPLICATION CLIENT, and no replication follows")
+        if needed or error_number(exc) != _PRIVILEGE_NEEDED:
+            raise classify(exc, scope="upstream", statement="SHOW MASTER STATUS") from exc
     return None
 
 

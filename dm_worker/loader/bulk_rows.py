@@ -31,7 +31,7 @@ _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
 class TargetTables:
     """The target tables of one task's files. ``refused``: tables at which a bulk execution failed."""
 
-    infos: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
+    structures: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
     refused: set[tuple[str, str]] = field(default_factory=set)
     possible: bool | None = None
 
@@ -43,10 +43,14 @@ class TargetTables:
             self.possible = takes_bulk({str(name).lower(): str(value) for name, value in rows})
         if not self.possible or target in self.refused:
             return None
-        if target not in self.infos:
-            info = fetch_table_info(conn, *target)
-            self.infos[target] = info if info is not None and info.engine.lower() == "innodb" else None
-        return self.infos[target]
+        info = self.structure(conn, target)
+        return info if info is not None and info.engine.lower() == "innodb" else None
+
+    def structure(self, conn: Connection[Any], target: tuple[str, str]) -> TableInfo | None:
+        """The table's structure; None when there is no such table. Raises ``pymysql.Error``."""
+        if target not in self.structures:
+            self.structures[target] = fetch_table_info(conn, *target)
+        return self.structures[target]
 
 
 class BulkFailed(Exception):

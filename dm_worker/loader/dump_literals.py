@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from pkg.binlog.charsets import decode_text
+from pkg.mysql.literal_text import unquoted
 from pkg.rules.column_mapping import Affix, Transform
 
 #: Sessions with these charsets write Unicode text as it is.
 UTF8 = frozenset({"utf8mb4", "utf8", "utf8mb3"})
 _STRING = re.compile(rb"""(?:_binary\s*)?(?P<quote>['"])(?P<inner>.*)(?P=quote)""", re.DOTALL | re.IGNORECASE)
 _QUOTED_PART = re.compile(rb"""\\(.)|''|""|'""", re.DOTALL)
-_ESCAPED = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}
 
 
 def plain_literal(literal: bytes, transform: Transform, charset: str, *, text_by_bytes: bool = True) -> bytes:
@@ -29,27 +29,15 @@ def plain_literal(literal: bytes, transform: Transform, charset: str, *, text_by
         return literal
     quote = match["quote"]
     if literal[:1] == b"_":
-        return b"x'%b'" % _unquoted(match["inner"], quote).hex().encode()
+        return b"x'%b'" % unquoted(match["inner"], quote).hex().encode()
     if isinstance(transform, Affix) and charset not in UTF8:
-        raw = _unquoted(match["inner"], quote)
+        raw = unquoted(match["inner"], quote)
         # After SET NAMES binary a column takes the bytes as they are: they are in its own charset.
         written = transform.charset if charset == "binary" else charset
         if not text_by_bytes and written not in UTF8 | {"", "binary"}:
             written, raw = "utf8mb4", decode_text(raw, written).encode()
         return b"_%b x'%b'" % (written.encode(), raw.hex().encode())
     return literal if quote == b"'" else b"'%b'" % _requoted(match["inner"])
-
-
-def _unquoted(inner: bytes, quote: bytes) -> bytes:
-    """The bytes that a string stands for; ``\\%`` and ``\\_`` keep their backslash."""
-
-    def meant(part: re.Match[bytes]) -> bytes:
-        escaped = part[1]
-        if escaped is None:
-            return part[0][:1] if part[0] == quote * 2 else part[0]
-        return b"\\" + escaped if escaped in b"%_" else _ESCAPED.get(escaped, escaped)
-
-    return _QUOTED_PART.sub(meant, inner)
 
 
 def _requoted(inner: bytes) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from dm_worker.dumper.file_names import DumpFile
 from dm_worker.loader.load_plan import DumpListing
 from dm_worker.loader.row_rewriter import RowRules
-from dm_worker.loader.schema_creation import create_statement
+from dm_worker.loader.schema_files import create_statement
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code

@@ -20,6 +20,7 @@ from dm_worker.loader.bulk_rows import BulkFailed, BulkRows, TargetTables
 from dm_worker.loader.dump_literals import UTF8
 from dm_worker.loader.row_rewriter import RowRewriter, RowRules
 from dm_worker.loader.sql_file import FileStatement, read_statements
+from dm_worker.loader.value_checks import ValueChecks, upstream_structure
 from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -46,7 +47,7 @@ class LoadSpec:
     """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error.
 
     ``transaction_bytes`` of statements make a transaction. A file is given up after ``retry_seconds`` of failures
-    without any progress.
+    without any progress. ``flavor`` is the upstream's; ``lossy``: the target may change values.
     """
 
     target: DBConfig
@@ -58,11 +59,14 @@ class LoadSpec:
     folder: str
     transaction_bytes: int
     retry_seconds: float
+    flavor: str = "mysql"
+    lossy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """A data file: its source table, where that routes to, and the rules for its rows."""
+    """A data file: its source table, where that routes to, the rules for its rows, and the file with its table's
+    ``structure``, if the dump has it."""
 
     name: str
     size: int
@@ -71,6 +75,7 @@ class FileSpec:
     target_schema: str
     target_table: str
     rules: RowRules | None = None
+    structure: str = ""
 
     @property
     def target(self) -> str:
@@ -188,11 +193,22 @@ class FileLoader:
         offset, finished = int(rows[0][0]), bool(rows[0][1])
         if finished:
             return
+        checks = self._value_checks(conn)
         bulk = BulkRows(conn, self._targets, (self._file.target_schema, self._file.target_table))
         with self._path.open("rb") as data:
             if offset:
                 self._repeat_preamble(conn, data)
-            self._load_from(conn, data, offset, bulk)
+            self._load_from(conn, data, offset, bulk, checks)
+
+    def _value_checks(self, conn: Connection[Any]) -> ValueChecks | None:
+        file, spec = self._file, self._spec
+        upstream = upstream_structure(Path(spec.folder), file.structure, (file.schema, file.table), spec.flavor)
+        target = None
+        if upstream is not None:
+            target = self._targets.structure(conn, (file.target_schema, file.target_table))
+        if upstream is None or target is None:
+            return None
+        return ValueChecks.of(file.name, upstream, target, file.rules, allowed=spec.lossy)
 
     def _repeat_preamble(self, conn: Connection[Any], data: BinaryIO) -> None:
         """Session statements at the file's head (character set, time zone) hold for all rows behind them."""
@@ -234,7 +250,9 @@ class FileLoader:
         columns = info.columns if info is not None else ()
         return [quote(c.name) for c in columns if c.charset == "latin1" and c.name.lower() not in changed]
 
-    def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows) -> None:
+    def _load_from(
+        self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows, checks: ValueChecks | None
+    ) -> None:
         size, begun = 0, False
         position = offset
         rewriter = self._rewriter(conn)
@@ -249,6 +267,8 @@ class FileLoader:
                     begun = True
                 head, tail = self._rewritten(conn, statement)
                 size += len(statement.text)
+                if checks is not None:
+                    checks.ensure_kept(statement)
                 if rewriter is not None:
                     statement = rewriter.rewrite(statement)
                 if not bulk.write(head, statement, tail):

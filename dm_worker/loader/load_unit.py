@@ -21,6 +21,7 @@ from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
+from dm_worker.loader.computed_check import check_computed
 from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
@@ -54,6 +55,7 @@ from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.table_router import TableRouter
+from pkg.rules.value_loss import ALLOW
 
 log = get_logger("loader")
 
@@ -246,7 +248,9 @@ class LoadUnit:
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
         try:
             rules = self._rules.compile(self._dir, listing, functools.partial(fetch_table_info, conn))
-            files = [replace(file, rules=rules.get((file.schema, file.table))) for file in files]
+            structures = {(file.schema, file.table): file.name for file in listing.tables}
+            tables = [(file, (file.schema, file.table)) for file in files]
+            files = [replace(f, rules=rules.get(name), structure=structures.get(name, "")) for f, name in tables]
             sizes = {file.name: file.size for file in files}
             if not self._control.begin():
                 return None
@@ -259,7 +263,9 @@ class LoadUnit:
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
             create_schema(conn, creations, self._control.is_stopping, self._cfg.flavor, self._cfg.target_collations)
-            self._check_engines(conn, {self._route(file.schema, file.table) for file in files})
+            targets = {self._route(file.schema, file.table) for file in files}
+            self._check_engines(conn, targets)
+            check_computed(self._cfg, conn, targets)
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
@@ -305,6 +311,8 @@ class LoadUnit:
             str(self._dir.absolute()),
             self.transaction_bytes,
             self.retry_seconds,
+            self._cfg.flavor,
+            self._cfg.lossy_conversions == ALLOW,
         )
         reports = self._collect(spec, shares)
         failures = [report.error for report in reports if report.error is not None]

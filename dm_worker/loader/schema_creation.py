@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 
 from dm_worker.dumper.file_names import DumpFile
 from dm_worker.loader.load_plan import DumpListing, unique_targets
-from dm_worker.loader.sql_file import first_statement
+from dm_worker.loader.schema_files import create_statement
 from pkg import errors
 from pkg.ddl.creation import creation_text, creation_words
 from pkg.ddl.target_collations import TargetCollations
@@ -61,17 +61,6 @@ def _statement(folder: Path, file: DumpFile, route: Route, flavor: str) -> str:
     return creation_text(create_statement(folder, file), schema=file.schema, flavor=flavor, route=route)
 
 
-def create_statement(folder: Path, file: DumpFile) -> str:
-    """The CREATE statement of a schema file. Raises DMError 34005 for one that cannot be read or has none."""
-    try:
-        text = first_statement((folder / file.name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise _unreadable(folder, file, str(exc)) from exc
-    if not text:
-        raise _unreadable(folder, file, "it has no CREATE statement")
-    return text
-
-
 def create_schema(
     conn: Connection[Any],
     creations: list[SchemaCreation],
@@ -117,11 +106,3 @@ def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error
         workaround=cause.workaround
         or f"Create the {what} on the target by hand in a form that the target accepts, then resume the task.",
     ) from exc
-
-
-def _unreadable(folder: Path, file: DumpFile, why: str) -> errors.DMError:
-    return errors.new(
-        Code.LoadUnitReadSchemaFile,
-        f"cannot use schema file {folder / file.name}: {why}",
-        workaround="Check the file, or dump again.",
-    )

@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.meta.epoch import next_epoch
 from pkg import errors
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
@@ -243,7 +243,10 @@ def _plain(location: Location | None) -> dict[str, Any] | None:
 def _location(data: dict[str, Any] | None) -> Location | None:
     if data is None:
         return None
-    return Location(Position(**data["position"]), data["gtid_set"], data["rows_events"])
+    # Loads that earlier versions began know no identity of the file.
+    file = data.get("file")
+    identity = None if file is None else FileIdentity(**file)
+    return Location(Position(**data["position"]), data["gtid_set"], data["rows_events"], file=identity)
 
 
 def _text(name: bytes | str) -> str:

@@ -77,10 +77,11 @@ def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> P
 def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None:
     stuck = unit.stuck_at
     if isinstance(stuck, SettleDDL) and stuck.covers(position):
-        if op != pb.Skip:
+        if op not in (pb.Skip, pb.Replace):
             raise refused(
-                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be skipped",
-                "Execute the replacement on the target by hand, then skip the statement.",
+                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be skipped "
+                "or replaced",
+                "Use `binlog replace` with your statements, and with its own behind them if it is to run too.",
             )
         return
     checkpoint = unit.checkpoint()

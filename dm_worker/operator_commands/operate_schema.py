@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_worker.operator_commands.replicating_unit import replicating_unit
+from dm_worker.operator_commands.replicating_unit import paused_unit
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from pkg import errors
@@ -15,14 +15,7 @@ def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> 
 
     Raises 40056, 40051, 44005, 44009, and what the servers say.
     """
-    unit = replicating_unit(subtask)
-    if subtask.state.stage != pb.Paused:
-        raise errors.new(
-            Code.WorkerNotPausedStage,
-            f"current stage is {pb.Stage.Name(subtask.state.stage)} but not paused, invalid",
-            workaround=f"`pause-task {subtask.name}` first, and `resume-task {subtask.name}` afterwards.",
-        )
-    with unit.structures() as structures:
+    with paused_unit(subtask).structures() as structures:
         return _operate(structures, request)
 
 

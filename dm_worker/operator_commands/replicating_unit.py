@@ -43,6 +43,10 @@ class ReplicatingUnit(Unit, Protocol):
         """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         ...
 
+    def hand_back(self, *, execute: bool) -> str:
+        """What is left for DM, as text; without ``execute`` it only would be. Raises DMError; 40051 during a run."""
+        ...
+
 
 def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
     """The subtask's unit if its turn is replication. Raises 40056."""
@@ -54,3 +58,15 @@ def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
             workaround="Wait until the full copy is complete.",
         )
     return cast(ReplicatingUnit, unit)
+
+
+def paused_unit(subtask: SubTask) -> ReplicatingUnit:
+    """The same of a paused subtask. Raises 40056, and 40051 in any other stage."""
+    unit = replicating_unit(subtask)
+    if subtask.state.stage != pb.Paused:
+        raise errors.new(
+            Code.WorkerNotPausedStage,
+            f"current stage is {pb.Stage.Name(subtask.state.stage)} but not paused, invalid",
+            workaround=f"`pause-task {subtask.name}` first, and `resume-task {subtask.name}` afterwards.",
+        )
+    return unit

@@ -69,17 +69,40 @@ def in_excess(files: Sequence[RelayFile], available: int, remain: int) -> list[R
     return found
 
 
-def before(files: Sequence[RelayFile], subdir: str, file: str) -> list[RelayFile]:
-    """The files before ``file``; without ``subdir``, of the newest sub-folder that has it. Raises 30042."""
+class FilesBefore(NamedTuple):
+    """What lies before a named file. ``known``: the relay log has this file."""
+
+    files: list[RelayFile]
+    known: bool
+
+
+def before(files: Sequence[RelayFile], subdir: str, file: str) -> FilesBefore:
+    """The files before ``file``; without ``subdir``, of the newest sub-folder that has it.
+
+    The number tells the place of a file that is not there, such as one that the relay has not fetched yet: in
+    ``subdir``, or in the newest sub-folder. Raises 30042 where nothing tells it.
+    """
     places = [number for number, known in enumerate(files) if known.file == file and subdir in ("", known.subdir)]
-    if not places:
+    if places:
+        return FilesBefore(list(files[: places[-1]]), known=True)
+    place = subdir or (files[-1].subdir if files else "")
+    mates = [number for number, known in enumerate(files) if known.subdir == place and _alike(known.file, file)]
+    if not mates:
         where = f"sub-folder {subdir}" if subdir else "the relay log"
         raise errors.new(
             Code.RelayPurgeArgsNotValid,
             f"{where} has no file {file}",
             workaround="Name a file that query-status shows, or one in the source's relay folder.",
         )
-    return list(files[: places[-1]])
+    wanted = file_number(file)
+    first = next((number for number in mates if file_number(files[number].file) > wanted), mates[-1] + 1)
+    return FilesBefore(list(files[:first]), known=False)
+
+
+def _alike(known: str, file: str) -> bool:
+    """Whether ``file`` is a binlog file of the same server by its name, so that the numbers tell the order."""
+    (base, _, _), (wanted, _, digits) = known.rpartition("."), file.rpartition(".")
+    return base == wanted and digits.isdigit()
 
 
 class Purger:
@@ -110,11 +133,15 @@ class Purger:
             return count + self._remove(expired(files[count:], self._now(), expires))
 
     def up_to(self, file: str, subdir: str = "") -> int:
-        """Removes what lies before ``file``. Raises 30042 for one that is not there or is still needed."""
+        """Removes what lies before ``file``. For a file that is not there, as with DM only what nothing needs; else
+        raises 30042 for one that is still needed, or whose place is not known."""
         with self._disk():
             everything = list(self._files())
-            wanted = before(everything, subdir, file)
+            wanted, known = before(everything, subdir, file)
             free = set(removable(everything, self._needed()))
+            if not known:
+                log.warning("the relay log does not have the file; what nothing needs before it is purged", file=file)
+                return self._remove([one for one in wanted if one in free])
             for kept in wanted:
                 if kept not in free:
                     raise errors.new(

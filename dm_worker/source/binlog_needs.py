@@ -105,7 +105,7 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
             continue
         position = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
         if position is not None:
-            found.append(BinlogReader(f"task {subtask.name}", position, float(sync.secondsBehindMaster)))
+            found.append(BinlogReader(f"task {subtask.name}", position, float(max(sync.secondsBehindMaster, 0))))
     return found
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pkg.binlog.position import Position, file_number
+from pkg.errors.workarounds import COPY_AGAIN
 
 #: A warning is given for a reader that does not advance when less than this part of the retention is left.
 WARNING_SHARE = 0.5
@@ -77,7 +78,7 @@ class PurgeGuard:
                 RiskLevel.LOST,
                 0.0,
                 f"{position.name} is still needed, but the upstream has purged it. "
-                "Migrate the upstream again from a full copy.",
+                f"The tables must be copied again: {COPY_AGAIN}.",
             )
         return max(
             (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity

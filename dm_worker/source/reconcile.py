@@ -14,11 +14,20 @@ from pkg.pb import dmworker_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSubTask:
-    """A subtask as etcd has it: its config's text, the desired stage and the revision of that stage's key."""
+    """A subtask as etcd has it: its config's text, the desired stage and the revision of that stage's key.
+
+    ``safe_mode``: the operator wants the batch that stopped it to be applied again in safe mode.
+    """
 
     config: str
     stage: int
     revision: int
+    safe_mode: bool = False
+
+    @property
+    def safe_request(self) -> int:
+        """What names this wish of the operator, so that it is fulfilled once; 0 for none."""
+        return self.revision if self.safe_mode else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,8 +254,10 @@ class SourceWorker:
         stages = _by_task(keys.SUBTASK_STAGE, self._stages.snapshot())
         wanted = {}
         for task in configs.keys() & stages.keys():
-            stage = stage_number(SubTaskStage.from_json(stages[task].value).expect)
-            wanted[task] = ExpectedSubTask(configs[task].value, stage, stages[task].mod_revision)
+            record = SubTaskStage.from_json(stages[task].value)
+            wanted[task] = ExpectedSubTask(
+                configs[task].value, stage_number(record.expect), stages[task].mod_revision, record.safe_mode
+            )
         return wanted
 
     def _create(self, task: str, wanted: ExpectedSubTask) -> None:
@@ -275,7 +277,7 @@ class SourceWorker:
             self._slots[task] = slot
         if slot.subtask is not None:
             log.info("subtask created", task=task, source=self.source.source_id)
-            slot.subtask.expect(wanted.stage)
+            slot.subtask.expect(wanted.stage, wanted.safe_request)
 
     def _make_subtask(self, text: str) -> SubTask:
         config = decode_subtask(text)
@@ -333,7 +335,7 @@ class SourceWorker:
             slot = self._slots[task]
             slot.wanted = replace(wanted, config=slot.wanted.config)
         if slot.subtask is not None:
-            slot.subtask.expect(wanted.stage)
+            slot.subtask.expect(wanted.stage, wanted.safe_request)
 
     def _remove(self, task: str) -> None:
         with self._lock:
@@ -430,3 +432,6 @@ def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bo
         sync.synced = sync.masterBinlogGtid == sync.syncerBinlogGtid
     else:
         sync.synced = sync.masterBinlog == sync.syncerBinlog
+    if sync.synced:
+        # It is known now, also of a task that does not run.
+        sync.secondsBehindMaster, sync.bytesBehind, sync.eta = 0, 0, "0s"

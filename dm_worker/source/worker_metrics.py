@@ -100,6 +100,9 @@ class _SyncCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         lag = GaugeMetricFamily("dm_syncer_replication_lag_gauge", "Seconds behind the upstream.", labels=_TASK)
+        behind = GaugeMetricFamily(
+            "dm_syncer_bytes_behind", "Bytes of binlog up to the upstream's end, while that is known.", labels=_TASK
+        )
         offset = GaugeMetricFamily("dm_syncer_binlog_pos", "Offset in the binlog file.", labels=_NODE)
         file = GaugeMetricFamily("dm_syncer_binlog_file", "Number of the binlog file.", labels=_NODE)
         waiting = GaugeMetricFamily(
@@ -115,7 +118,11 @@ class _SyncCollector(Collector):
             if status.WhichOneof("status") != "sync":
                 continue
             sync = status.sync
-            lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
+            # What is not known is no number: -1 would be less than no lag.
+            if sync.secondsBehindMaster >= 0:
+                lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
+            if sync.bytesBehind >= 0:
+                behind.add_metric([source, status.name, self._worker], sync.bytesBehind)
             for node, text in (("master", sync.masterBinlog), ("syncer", sync.syncerBinlog)):
                 position = _position(text)
                 if position is not None:
@@ -129,7 +136,7 @@ class _SyncCollector(Collector):
             for target in sorted(merged[status.name])[:MOST_TABLES]:
                 unsynced.add_metric([source, status.name, target], counts.get(target, 0))
         self._merged = merged
-        yield from (lag, offset, file, waiting, unsynced, held)
+        yield from (lag, behind, offset, file, waiting, unsynced, held)
 
 
 def _position(text: str) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ from dm_worker.subtask.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import with_names
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -71,6 +72,7 @@ class SubTask:
         self._state = stages.initial(config.task_mode)
         self._units: list[Unit] = []
         self._run: _Run | None = None
+        self._safe_request = 0
         self._work: queue.SimpleQueue[stages.SubTaskInstruction] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"subtask-{config.name}", daemon=True)
@@ -85,8 +87,13 @@ class SubTask:
         with self._lock:
             return self._state
 
-    def expect(self, stage: int) -> None:
-        """Asks for Running, Paused or Stopped; returns at once. Asking for Running resumes a failed subtask."""
+    def expect(self, stage: int, safe_request: int = 0) -> None:
+        """Asks for Running, Paused or Stopped; returns at once. Asking for Running resumes a failed subtask.
+
+        ``safe_request`` goes to the runs that follow (:class:`Control`), until another stage is asked for.
+        """
+        with self._lock:
+            self._safe_request = safe_request
         self._send(stages.Expect(stage))
 
     def kill(self) -> None:
@@ -176,7 +183,7 @@ class SubTask:
             threading.Thread(target=self._stop_run, args=arguments, name=f"stop-{self.name}", daemon=True).start()
             return
         if isinstance(instruction, stages.StartUnit):
-            self._run = _Run(self._units[instruction.index], Control(self._may_begin))
+            self._run = _Run(self._units[instruction.index], Control(self._may_begin, self._safe_request))
         self._work.put(instruction)
 
     def _main(self) -> None:
@@ -214,7 +221,7 @@ class SubTask:
             return stages.Probed(0)
         except Exception as exc:  # noqa: BLE001 - every error of a unit pauses its subtask and is shown
             self._log_bug(exc)
-            error = errors.wrap(exc)
+            error = self._named(errors.wrap(exc))
             log.error("cannot determine the subtask's progress", task=self.name, error=str(error))
             return stages.ProbeFailed((error,))
 
@@ -228,12 +235,17 @@ class SubTask:
             outcome = UnitOutcome(errors=[errors.wrap(exc)])
         finally:
             run.done.set()
+        outcome.errors = [self._named(error) for error in outcome.errors]
         if outcome.finished:
             return stages.UnitFinished()
         if outcome.errors:
             self._report(run.unit.unit_type, outcome.errors)
             return stages.UnitFailed(tuple(outcome.errors))
         return stages.UnitCanceled()
+
+    def _named(self, error: DMError) -> DMError:
+        """The error with this task's and source's names in the commands that it advises."""
+        return error.with_workaround(with_names(error.workaround, self.name, self.config.source_id))
 
     def _framed_run(self, run: _Run) -> UnitOutcome:
         self._before_unit(run.unit.unit_type)

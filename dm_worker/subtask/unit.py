@@ -28,10 +28,14 @@ class Control:
 
     A run first initialises, which changes nothing durable. Nobody has to wait for a run that is stopped during that
     time, because it cannot :meth:`begin` any more. ``may_begin`` is called once, in the run's thread.
+
+    ``safe_request``: names the operator's wish to apply the batch that stopped again in safe mode; 0 for none. Each run
+    gets it; the unit fulfils it once.
     """
 
-    def __init__(self, may_begin: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, may_begin: Callable[[], bool] = lambda: True, safe_request: int = 0) -> None:
         self._may_begin = may_begin
+        self.safe_request = safe_request
         self._begun = False
         self._stopping = threading.Event()
 

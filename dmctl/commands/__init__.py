@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "resume-task": ("task", "resume_task", "Resumes a paused task, or all tasks of one source."),
     "check-task": ("task", "check_task", "Checks whether a task could run."),
     "show-rules": ("rules", "show_rules", "Shows what a task's rules would do with each upstream table."),
+    "hand-back": ("hand_back", "hand_back", "Makes a paused task's checkpoint one that DM continues from."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
     "transfer-source": ("source", "transfer_source", "Moves a source to another worker."),
@@ -68,5 +69,6 @@ class LazyCommands(CommandGroup):
 def pick(value: str, allowed: Sequence[str], what: str) -> str:
     """``value`` if it is one of ``allowed``; otherwise a usage error that lists them."""
     if value not in allowed:
-        raise click.UsageError(f"{what} {value!r} is not one of {', '.join(allowed)}")
+        # The first words are DM's.
+        raise click.UsageError(f"invalid {what} '{value}': it is not one of {', '.join(allowed)}")
     return value

@@ -46,11 +46,13 @@ def _checked(position: str) -> str:
         if position:
             parse_position(position)
     except DMError as exc:
-        raise click.UsageError(exc.message) from exc
+        raise click.UsageError(f"invalid --binlog-pos {position} in handle-error operation: {exc.message}") from exc
     return position
 
 
 def _handle(context: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
+    # Before the task's file is read: what is wrong here is wrong for any task.
+    checked = _checked(position)
     # Without quotes the shell or the prompt splits a statement at its blanks.
     sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
@@ -61,7 +63,7 @@ def _handle(context: CommandContext, operation: str, task: str, position: str, s
         op=_OPERATIONS[operation],
         task=files.task_name(task),
         sources=context.sources,
-        binlogPos=_checked(position),
+        binlogPos=checked,
         sqls=sqls,
     )
     context.run("HandleError", request)

@@ -68,7 +68,8 @@ USAGE = {
 class _Formatter(click.HelpFormatter):
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         """In one line: scripts look for it."""
-        line = USAGE.get(prog.partition(" ")[2], args)
+        line = USAGE.get(prog.partition(" ")[2])
+        line = args if line is None else f"{line} [flags]"
         self.write(f"{prefix or 'Usage: '}{prog} {line}\n")
 
 
@@ -80,6 +81,14 @@ class DMCommand(click.Command):
     """A command with DM's usage line."""
 
     context_class = _Context
+
+
+class UnknownCommand(click.UsageError):
+    """A word that is no command, of all or of a group."""
+
+    def __init__(self, word: str, ctx: click.Context) -> None:
+        listed = "" if ctx.parent is None else f"\n{ctx.get_help()}"
+        super().__init__(f'unknown command "{word}" for "{ctx.command_path}"{listed}', ctx)
 
 
 class CommandGroup(click.Group):
@@ -100,7 +109,7 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None:
-            raise click.UsageError(f'unknown command "{args[0]}" for "{ctx.command_path}"', ctx)
+            raise UnknownCommand(args[0], ctx)
         return super().resolve_command(ctx, args)
 
 

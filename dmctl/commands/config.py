@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +14,7 @@ from dmctl.command_context import CommandContext
 from dmctl.commands import pick
 from dmctl.commands.command import CommandGroup, DMCommand
 from dmctl.failure import CommandError
+from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 
 _EXISTS = ("already exist",)
@@ -121,18 +123,51 @@ def import_(context: CommandContext, path: str) -> None:
     sources, tasks = configdir.read(path)
     pulling = configdir.relay_workers(path)
     _ensure_key(context, [file for file, text in (*sources, *tasks) if configdir.is_sealed(text)])
+    done, refused = _Steps(context), []
     for file, _ in sources:
-        # On a worker that pulled its relay log before: the files are there, and it will pull it again.
-        worker = _usable(context, "", pulling.get(files.source_id(file), []))[:1]
-        request = master.OperateSourceRequest(op=master.StartSource, config=[files.read_source(file)])
-        request.workerName = worker[0] if worker else ""
-        _require(context, "OperateSource", request, f"fail to create source from {file}")
+        refused += done.step(partial(_create_source, context, file, pulling))
     for source, workers in pulling.items():
-        context.print(_start_relay(context, source, workers))
+        refused += done.step(partial(_start_relay, context, source, workers))
     for file, _ in tasks:
-        start = master.StartTaskRequest(task=files.read_task(file))
-        _require(context, "StartTask", start, f"fail to start task from {file}")
+        refused += done.step(partial(_start_task, context, file))
+    if not tasks:
+        context.print(f"there are no files in {path}/tasks: no task was started")
+    if refused:
+        what = f"{len(refused)} of {done.count} steps failed; what is done stays, and the import can be repeated"
+        raise CommandError("\n".join([f"import configs from directory `{path}`: {what}", *refused]))
     context.print(f"import configs from directory `{path}` succeed")
+
+
+class _Steps:
+    """The steps of an import: one that is refused does not keep the others."""
+
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self.count = 0
+
+    def step(self, work: Callable[[], str]) -> list[str]:
+        """Prints what was done; returns why it was refused, if it was."""
+        self.count += 1
+        try:
+            self._context.print(work())
+        except (CommandError, DMError) as exc:
+            return [str(exc)]
+        return []
+
+
+def _create_source(context: CommandContext, file: str, pulling: dict[str, list[str]]) -> str:
+    """On a worker that pulled its relay log before: the files are there, and it will pull it again."""
+    worker = _usable(context, "", pulling.get(files.source_id(file), []))[:1]
+    request = master.OperateSourceRequest(op=master.StartSource, config=[files.read_source(file)])
+    request.workerName = worker[0] if worker else ""
+    there = _require(context, "OperateSource", request, f"fail to create source from {file}")
+    return f"{'left alone' if there else 'created'} the source of {file}{' (it exists already)' if there else ''}"
+
+
+def _start_task(context: CommandContext, file: str) -> str:
+    start = master.StartTaskRequest(task=files.read_task(file))
+    there = _require(context, "StartTask", start, f"fail to start task from {file}")
+    return f"{'left alone' if there else 'started'} the task of {file}{' (it exists already)' if there else ''}"
 
 
 def _usable(context: CommandContext, source: str, workers: list[str]) -> list[str]:

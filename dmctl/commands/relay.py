@@ -51,6 +51,8 @@ resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of
 @click.pass_obj
 def purge_relay(context: CommandContext, filename: str, sub_dir: str) -> None:
     """Removes relay files of the source given with -s that are no longer needed."""
+    if len(context.some_sources()) > 1:
+        raise click.UsageError("for --filename, can only specify one source per time")
     source = context.one_source()
     if not sub_dir:
         sys.stderr.write("Warning: no --sub-dir specified for --filename; the latest one will be used\n")

@@ -59,6 +59,10 @@ def update(
     from_target: bool,
 ) -> None:
     """Sets a table's known structure, from a file with CREATE TABLE, from the upstream, or from the target."""
+    if from_source and from_target:
+        raise click.UsageError("from-source and from-target can not be used together")
+    if schema_file is not None and (from_source or from_target):
+        raise click.UsageError("can not set schema-file when use from-source or from-target")
     if sum((schema_file is not None, from_source, from_target)) != 1:
         raise click.UsageError("exactly one of a schema file, --from-source and --from-target is needed")
     request = _request(context, worker.SetSchema, task, database, table)

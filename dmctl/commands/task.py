@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -77,7 +78,14 @@ def _readable(text: str) -> str:
     return f"{head.rstrip()}\n{pbjson.INDENT * 2}{_DETAIL}{indented}{detail[end:]}"
 
 
-def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
+def _operation(
+    name: str,
+    op: worker.TaskOp,
+    text: str,
+    option: Callable[[Callable[..., None]], Callable[..., None]] = lambda it: it,
+) -> click.Command:
+    """``option``: a decorator for a further option of this operation."""
+
     @click.command(name, help=text, cls=DMCommand)
     @click.argument("task", required=False)
     @click.option(
@@ -86,20 +94,35 @@ def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
         default=5,
         help="Without a task name: how many tasks to operate at the same time.",
     )
+    @option
     @click.pass_obj
-    def command(context: CommandContext, task: str | None, batch_size: int) -> None:
+    def command(context: CommandContext, task: str | None, batch_size: int, safe_mode: bool = False) -> None:
+        if task is None and safe_mode:
+            raise click.UsageError("--safe-mode needs the name of the task")
         if task is None:
             context.print(pbjson.marshal_indent(_operate_source(context, op, batch_size)))
         else:
-            request = master.OperateTaskRequest(op=op, name=files.task_name(task), sources=context.sources)
-            context.run("OperateTask", request)
+            name = files.task_name(task)
+            context.run(
+                "OperateTask",
+                master.OperateTaskRequest(op=op, name=name, sources=context.sources, safeMode=safe_mode),
+            )
 
     return command
 
 
 stop_task = _operation("stop-task", worker.Delete, "Stops a task, or all tasks of the one source given with -s.")
 pause_task = _operation("pause-task", worker.Pause, "Pauses a task, or all tasks of the one source given with -s.")
-resume_task = _operation("resume-task", worker.Resume, "Resumes a task, or all tasks of the one source given with -s.")
+resume_task = _operation(
+    "resume-task",
+    worker.Resume,
+    "Resumes a task, or all tasks of the one source given with -s.",
+    click.option(
+        "--safe-mode",
+        is_flag=True,
+        help="Apply the batch that the target refused again in safe mode, up to its end.",
+    ),
+)
 
 
 def _operate_source(context: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:

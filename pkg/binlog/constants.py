@@ -59,6 +59,8 @@ MARIADB_DELETE_ROWS_COMPRESSED_EVENT: Final = 171
 
 #: The file is open for writing (only in FORMAT_DESCRIPTION; not covered by its checksum).
 FLAG_BINLOG_IN_USE: Final = 0x01
+#: The statement used a temporary table of its session, or another one of the same call of a procedure did.
+FLAG_THREAD_SPECIFIC: Final = 0x04
 #: Made up by the server for this connection; not in any file.
 FLAG_ARTIFICIAL: Final = 0x20
 #: Whoever does not know the event may skip it.

@@ -21,7 +21,7 @@ from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.binlog.variable_length import signed_variable_length, variable_length
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
+from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, COPY_AGAIN
 
 T = TypeVar("T")
 
@@ -189,7 +189,8 @@ class QueryEvent:
     default_collation_for_utf8mb4, ``charset_collations`` pairs (charset's default, chosen one) of MariaDB's
     character_set_collations. ``auto_increment`` is the increment and the offset. ``microseconds`` of the statement's
     time, when it used them. ``flags`` and ``sql_mode`` differ between the families in some bits. ``statement`` are the
-    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes.
+    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes. ``server_id`` and
+    ``thread_id`` tell the session, ``file`` the binlog's; ``thread_specific``: see FLAG_THREAD_SPECIFIC.
     """
 
     thread_id: int
@@ -208,6 +209,9 @@ class QueryEvent:
     lc_time_names: int | None = None
     charset_collations: tuple[tuple[int, int], ...] = ()
     unknown_variable: int | None = None
+    server_id: int = 0
+    file: str = ""
+    thread_specific: bool = False
 
     @property
     def client_charset(self) -> str:
@@ -230,10 +234,10 @@ class QueryEvent:
 
 def parse_query(event: Event, file: str = "") -> QueryEvent:
     """QUERY, also in MariaDB's compressed form."""
-    return parsing(event, file, lambda: _query(event))
+    return parsing(event, file, lambda: _query(event, file))
 
 
-def _query(event: Event) -> QueryEvent:
+def _query(event: Event, file: str) -> QueryEvent:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     thread_id, execution_time = cursor.uint(4), cursor.uint(4)
     schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
@@ -243,7 +247,17 @@ def _query(event: Event) -> QueryEvent:
     statement = cursor.rest()
     if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
         statement = inflate(statement)
-    return QueryEvent(thread_id, execution_time, error_code, schema, statement, **status)
+    return QueryEvent(
+        thread_id,
+        execution_time,
+        error_code,
+        schema,
+        statement,
+        server_id=event.server_id,
+        file=file,
+        thread_specific=bool(event.flags & c.FLAG_THREAD_SPECIFIC),
+        **status,
+    )
 
 
 def inflate(data: bytes) -> bytes:
@@ -372,7 +386,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
         "INCIDENT (the upstream reports that its binlog lacks changes)",
-        "Migrate this upstream again from a full copy.",
+        f"The tables must be copied again: {COPY_AGAIN}.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
         "compressed transaction from an upstream that is not MySQL",

@@ -133,6 +133,12 @@ class MySQLGTIDSet:
                 left._intervals[source] = rest
         return left
 
+    def of_sources(self, other: MySQLGTIDSet) -> MySQLGTIDSet:
+        """What is in this set of the sources, and tags of sources, that ``other`` has."""
+        found = MySQLGTIDSet()
+        found._intervals = {name: list(spans) for name, spans in self._intervals.items() if name in other._intervals}
+        return found
+
     def contains(self, other: MySQLGTIDSet) -> bool:
         """True when every GTID of ``other`` is in this set."""
         return all(self._holds(source, interval) for source, rest in other._intervals.items() for interval in rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pkg import errors
 from pkg.errors import Code
@@ -78,19 +78,52 @@ def parse_position(text: str) -> Position:
 
 
 @dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """A binlog file as its FORMAT_DESCRIPTION names it, which stays the same however often the file is sent.
+
+    ``server_id``: of the server that wrote it. ``created``: when it began (unix seconds).
+    """
+
+    name: str
+    server_id: int
+    created: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, created at {self.created} (unix time) by server_id {self.server_id}"
+
+    def stored(self) -> str:
+        """The text of which :func:`stored_identity` makes it again."""
+        return f"{self.server_id} {self.created} {self.name}"
+
+
+def stored_identity(text: str, name: str) -> FileIdentity | None:
+    """The identity of the file ``name``; None where none is stored, or that of another file.
+
+    A version that knows no identities moves a position and leaves the text behind.
+    """
+    server_id, _, rest = text.partition(" ")
+    created, _, file = rest.partition(" ")
+    if file != name or not (server_id.isdigit() and created.isdigit()):
+        return None
+    return FileIdentity(file, int(server_id), int(created))
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
     """Where replication stands: always at a transaction's start, plus how much of that transaction is done.
 
     ``gtid_set`` is the executed set as the server's text ('' when unknown). ``rows_events`` counts the rows events
     of the transaction starting here that are already applied: a cut inside a large transaction is part of the
     location, and reading again from ``position`` skips that many. ``cut`` says whose they are: the server that wrote
-    them and the transaction's GTID; '' where it was not recorded.
+    them and the transaction's GTID; '' where it was not recorded. ``file`` is the identity of the position's file, None
+    where it is not known; it does not make two locations different.
     """
 
     position: Position
     gtid_set: str = ""
     rows_events: int = 0
     cut: str = ""
+    file: FileIdentity | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"[position: {self.position}, gtid-set: {self.gtid_set}]"

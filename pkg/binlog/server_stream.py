@@ -8,20 +8,22 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from pkg import errors
+from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from pkg.binlog.position import Location
+from pkg.binlog.position import FileIdentity, Location, Position
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
+from pkg.errors.workarounds import COPY_AGAIN
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import variable
@@ -69,6 +71,17 @@ def open_upstream(
     stream = ServerStream(conn, framer, heartbeat=heartbeat, received=received)
     # Only MySQL compresses whole transactions; MariaDB compresses single events.
     return ExpandingStream(stream) if flavor == "mysql" else stream
+
+
+def identity_of(cfg: DBConfig, file: str, *, flavor: str, server_id: int) -> FileIdentity:
+    """Which file of that name the server has; asked as replica ``server_id``. Raises DMError as a stream does."""
+    place = Location(Position(file, 4))
+    with closing(open_upstream(cfg, place, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:
+        # A server that sends nothing is noticed by its missing heartbeats.
+        while True:
+            for event in stream.read(1, 1.0):
+                if event.type == c.FORMAT_DESCRIPTION_EVENT:
+                    return FileIdentity(file, event.server_id, event.timestamp)
 
 
 def open_raw(
@@ -275,8 +288,8 @@ class ServerStream:
 
 
 _FULL_COPY = (
-    "The upstream no longer has the binlog that is needed. Migrate this upstream again from a full copy "
-    "(start-task --remove-meta), and keep binlogs longer (expire_logs_days, binlog_expire_logs_seconds)."
+    f"The upstream no longer has the binlog that is needed, so the tables must be copied again: {COPY_AGAIN}. First "
+    "let the upstream keep its binlogs for longer (expire_logs_days, binlog_expire_logs_seconds)."
 )
 #: What a server's dump error means: a part of its text, whether trying again may help, and what the operator can do.
 _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
@@ -288,7 +301,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream never had this GTID: it was reset, or the source points to another server. "
-            "Check the source's host. If it is correct, migrate the upstream again from a full copy."
+            f"Check the source's host. If it is correct, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     (
@@ -296,7 +309,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream lacks transactions that were already replicated: check that the source "
-            "points to the right server. If it does, migrate the upstream again from a full copy."
+            f"points to the right server. If it does, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     (
@@ -304,8 +317,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream's binlog is shorter than the position: check that the source points "
-            "to the right server. After a crash of the upstream, migrate it again from a full "
-            "copy."
+            f"to the right server. After a crash of the upstream, the tables must be copied again: {COPY_AGAIN}."
         ),
     ),
     ("same server_uuid/server_id", False, "Another replica uses this server id: set another server-id in the source."),

@@ -1,39 +1,116 @@
-"""A task file with its defaults filled in, as ``config task`` shows it. Pure."""
+"""A task file in DM's normalised form, as ``config task`` shows it. Pure.
+
+DM keeps only what each upstream's subtask needs, and makes the file anew from it: every key is there, each rule and
+each unit's block has a numbered name, and equal ones are one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
 from pkg.config.effects.effect import KeyEffect
-from pkg.config.effects.shared_keys import LOADER, MYDUMPER, SYNCER
+from pkg.config.effects.shared_keys import LOADER, MYDUMPER, SYNCER, VALIDATOR
 from pkg.config.effects.task_keys import TASK_EFFECTS
 
-#: Defaults of these are no values, or the key is an older spelling, of which a warning would follow.
-_LEFT_OUT = frozenset(
-    {"is-sharding", "online-ddl-scheme", "mydumper-path", "on-duplicate-physical", "checksum-physical"}
-)
-_UNITS = (("mydumper", MYDUMPER), ("loader", LOADER), ("syncer", SYNCER))
+#: Block of rules → the instance's key that names some of them, and the numbered name.
+_RULES = {
+    "routes": ("route-rules", "route"),
+    "filters": ("filter-rules", "filter"),
+    "expression-filter": ("expression-filters", "expr-filter"),
+    "column-mappings": ("column-mapping-rules", "cm"),
+}
+#: Unit → the keys of its block, the numbered name, and what ``UNIT-thread`` of an instance sets.
+_UNITS: Mapping[str, tuple[Iterable[KeyEffect], str, str]] = {
+    "mydumper": (MYDUMPER, "dump", "threads"),
+    "loader": (LOADER, "load", "pool-size"),
+    "syncer": (SYNCER, "sync", "worker-count"),
+}
+#: What DM shows of keys that nobody set, where our own table has no default.
+_EMPTY_TASK: Mapping[str, Any] = {
+    "shard-mode": "",
+    "strict-optimistic-shard-mode": False,
+    "ignore-checking-items": [],
+    "enable-heartbeat": False,
+    "heartbeat-update-interval": 1,
+    "heartbeat-report-interval": 10,
+    "timezone": "",
+    "case-sensitive": False,
+    "online-ddl-scheme": "",
+    "ansi-quotes": False,
+    "remove-meta": False,
+    "experimental": {"async-checkpoint-flush": False},
+}
+_EMPTY_TARGET: Mapping[str, Any] = {"max-allowed-packet": None, "session": {}, "security": None}
+#: The defaults of these are no values.
+_LEFT_OUT = frozenset({"on-duplicate-physical", "checksum-physical"})
+_LISTS = ("black-white-list", "block-allow-list")
 
 
-def with_defaults(text: str) -> str:
-    """The task file ``text`` with the defaults of the task and of its units; it means the same.
-
-    An instance that names no block of a unit gets one of its own, as in DM. Keys without a default stay away.
-    """
+def normalised(text: str) -> str:
+    """The task file ``text`` in DM's form; it means the same."""
     data = yaml.safe_load(text)
-    top = [row for row in TASK_EFFECTS if row.key == row.name and row.kind == "works"]
+    top = [row for row in TASK_EFFECTS if row.key == row.name and row.kind == "works" and row.name != "is-sharding"]
     _fill(data, (row for row in top if row.name != "clean-dump-file" or "load" not in data["task-mode"]))
-    for unit, rows in _UNITS:
-        named = data.get(f"{unit}s") or {}
-        for name, block in named.items():
-            named[name] = _fill(block or {}, rows)
-        for instance in data.get("mysql-instances") or ():
-            if not instance.get(f"{unit}-config-name"):
-                instance[unit] = _fill(instance.get(unit) or {}, rows)
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    for key, value in _EMPTY_TASK.items():
+        data[key] = value if data.get(key) is None else data[key]
+    data["shard-mode"] = data["shard-mode"] or ("pessimistic" if data.get("is-sharding") else "")
+    data["is-sharding"] = bool(data["shard-mode"])
+    data["target-database"] = {**_EMPTY_TARGET, **data["target-database"]}
+    numbered = _Numbered(data)
+    data["mysql-instances"] = [numbered.instance(one) for one in data["mysql-instances"]]
+    return str(yaml.safe_dump({**data, **numbered.blocks}, sort_keys=False, allow_unicode=True))
+
+
+class _Numbered:
+    """Gives rules and units' blocks their numbered names, in the order in which instances name them."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        names = (*_RULES, *_LISTS, *(f"{unit}s" for unit in _UNITS), "validators")
+        self.blocks: dict[str, dict[str, Any]] = {name: {} for name in names}
+        self._seen: dict[tuple[str, str], str] = {}
+
+    def instance(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The instance with the new names."""
+        shown = {"meta": None, **given, "black-white-list": ""}
+        for block, (key, prefix) in _RULES.items():
+            rules = self._data.get(block) or {}
+            shown[key] = [self._name(block, prefix, rules[name]) for name in given.get(key) or ()]
+        shown["block-allow-list"] = self._list(given)
+        for unit, (rows, prefix, threads) in _UNITS.items():
+            value = dict(given.get(unit) or self._named(f"{unit}s", given.get(f"{unit}-config-name")))
+            if given.get(f"{unit}-thread"):
+                value[threads] = given[f"{unit}-thread"]
+            shown[f"{unit}-config-name"] = self._name(f"{unit}s", prefix, _fill(value, rows))
+            shown |= {unit: None, f"{unit}-thread": 0}
+        validator = given.get("validator-config-name")
+        if validator:
+            value = _fill(self._named("validators", validator), VALIDATOR)
+            shown["validator-config-name"] = self._name("validators", "validator", value)
+        return shown
+
+    def _list(self, given: Mapping[str, Any]) -> str:
+        """DM takes the older spelling only where the newer one is missing."""
+        for key in reversed(_LISTS):
+            if given.get(key):
+                lists = self._data.get("block-allow-list") or self._data.get("black-white-list") or {}
+                return self._name("block-allow-list", "balist", lists[given[key]])
+        return ""
+
+    def _named(self, block: str, name: str | None) -> dict[str, Any]:
+        return dict((self._data.get(block) or {}).get(name) or {})
+
+    def _name(self, block: str, prefix: str, value: Any) -> str:
+        content = json.dumps(value, sort_keys=True, default=str)
+        if (block, content) not in self._seen:
+            name = f"{prefix}-{len(self.blocks[block]) + 1:02d}"
+            self._seen[block, content] = name
+            self.blocks[block][name] = value
+        return self._seen[block, content]
 
 
 def _fill(data: dict[str, Any], rows: Iterable[KeyEffect]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ TASK: Mapping[str, Shape] = {
         "timezone", "case-sensitive", "collation_compatible",
     ),
     "target-collations": Free(),
+    "lossy-conversions": LEAF,
     "target-database": DATABASE,
     "mysql-instances": Items(INSTANCE),
     **leaves("online-ddl", "shadow-table-rules", "trash-table-rules", "online-ddl-scheme"),

@@ -141,6 +141,7 @@ class SubTaskConfig:
     case_sensitive: bool = False
     collation_compatible: str = "loose"
     target_collations: tuple[tuple[str, str], ...] = field(default=(), metadata=ADDED)
+    lossy_conversions: str = field(default="refuse", metadata=ADDED)
     online_ddl: bool = True
     shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
     trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
@@ -189,6 +190,7 @@ class TaskConfig:
     case_sensitive: bool = False
     collation_compatible: str = "loose"
     target_collations: tuple[tuple[str, str], ...] = ()
+    lossy_conversions: str = "refuse"
     online_ddl: bool = True
     shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
     trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES

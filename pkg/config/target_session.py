@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pkg.errors import Code
@@ -69,7 +69,12 @@ _REFUSED: RefusedVariables = {
         ("tidb_batch_insert", "tidb_batch_delete", "tidb_batch_commit"),
         (on, "TiDB would commit parts of a transaction"),
     ),
-    "tidb_disable_txn_auto_retry": (off, "TiDB would repeat statements on rows that others have changed"),
+}
+#: Variables that are never set: why each has no effect, for the values that would ask for something else.
+_IGNORED: RefusedVariables = {
+    "time_zone": (always, "rows are sent in UTC and stay the same"),
+    # Task files of DM set it OFF. A repeated statement would not be checked again for what it found.
+    "tidb_disable_txn_auto_retry": (off, "transactions are never repeated by TiDB, and the writers repeat them"),
 }
 
 
@@ -82,8 +87,19 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
             f"max-allowed-packet of {section.name} is deprecated: statements have at most half of it, and the server's "
             "own limit counts"
         )
-    if any(name.lower() == "time_zone" for name in session):
-        warnings.append(f"time_zone in {section.name}.session has no effect: rows are sent in UTC and stay the same")
+    for name, value in session.items():
+        if why := _why_ignored(name, value):
+            warnings.append(f"{name} in {section.name}.session has no effect: {why}")
+
+
+def without_ignored(session: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The variables of a target's session that are set."""
+    return {name: value for name, value in session if not _why_ignored(name, value)}
+
+
+def _why_ignored(name: str, value: str) -> str:
+    ignored, why = _IGNORED.get(name.lower(), (None, ""))
+    return why if ignored is not None and ignored(value.strip().upper()) else ""
 
 
 def refuse_session(

@@ -135,6 +135,7 @@ class _TaskReader:
             case_sensitive=self._case_sensitive,
             collation_compatible=self._collation_compatible(),
             target_collations=chosen_collations(top),
+            lossy_conversions=self._lossy_conversions(),
             online_ddl=top.flag("online-ddl", True) or bool(top.text("online-ddl-scheme")),
             shadow_table_rules=self._online_rules("shadow-table-rules", SHADOW_TABLE_RULES),
             trash_table_rules=self._online_rules("trash-table-rules", TRASH_TABLE_RULES),
@@ -268,6 +269,14 @@ class _TaskReader:
                 "collation_compatible",
                 f"collation_compatible {value!r} is not valid",
                 "Set loose or strict.",
+            )
+        return value
+
+    def _lossy_conversions(self) -> str:
+        value = self._top.text("lossy-conversions") or "refuse"
+        if value not in ("refuse", "allow"):
+            raise self._top.error(
+                _YAML, "lossy-conversions", f"lossy-conversions {value!r} is not valid", "Set refuse or allow."
             )
         return value
 

@@ -51,6 +51,17 @@ def specifications(cursor: TokenCursor, schema: str) -> tuple[AlterSpec, ...]:
     return tuple(specs)
 
 
+def keeps_rows(action: AlterAction) -> bool:
+    """Whether this part of ALTER IGNORE TABLE can neither remove a row nor change a value that was there."""
+    if isinstance(action, AddColumn):
+        return not (action.column.unique or action.column.primary)
+    if isinstance(action, AddIndex):
+        return action.index.kind in ("index", "fulltext", "spatial")
+    if isinstance(action, NoStructure):
+        return action.modifier
+    return isinstance(action, AlterColumn | RenameColumn | RenameTable | DropForeignKey | DropIndex | RenameIndex)
+
+
 def _partition_next(cursor: TokenCursor) -> bool:
     return cursor.at_words("PARTITION", "BY") or cursor.at_words("REMOVE", "PARTITIONING")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pkg import errors
-from pkg.ddl.alter import specifications
-from pkg.ddl.failure import dml_found, shorten
+from pkg.ddl.alter import keeps_rows, specifications
+from pkg.ddl.failure import dml_found, shorten, unsupported
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, AlterSpec, DDLStatement, DropIndex, IndexDef, TableOptions, TableRef
 from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
+from pkg.ddl.temporary import temporary_tables
 from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 from pkg.errors import Code
@@ -58,7 +59,15 @@ def read_statement(cursor: TokenCursor) -> DDLStatement:
     if statement_class == "dml":
         raise dml_found(cursor.sql)
     if statement_class != "ddl":
-        return DDLStatement(cursor.sql, "skip", default_schema=cursor.default_schema, dialect=cursor.dialect)
+        effect = temporary_tables(cursor)
+        return DDLStatement(
+            cursor.sql,
+            "skip",
+            refs=tuple(cursor.refs),
+            temporary=effect,
+            default_schema=cursor.default_schema,
+            dialect=cursor.dialect,
+        )
     statement = _statement(cursor)
     cursor.finish()
     return replace(
@@ -216,16 +225,25 @@ def _schema_options(cursor: TokenCursor) -> TableOptions:
             return options
 
 
+_REMOVES_ROWS = (
+    "ALTER IGNORE TABLE removes rows with equal unique values, and cuts values; which rows stay depends on the order "
+    "in which a server has them, so the target would keep others. Make the target's rows by hand what the upstream's "
+    "are now, then replace the statement with the same one without IGNORE"
+)
+
+
 def _alter(cursor: TokenCursor) -> DDLStatement:
     if cursor.accept_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
     _online(cursor)
-    cursor.accept("IGNORE")
+    ignores = cursor.accept("IGNORE")
     cursor.expect("TABLE")
     if_exists = cursor.if_exists(rare=True) or cursor.dialect.session.if_exists
     table = cursor.table()
     cursor.wait_option()
     specs = specifications(cursor, table.schema)
+    if ignores and not all(keeps_rows(action) for spec in specs for action in spec.actions):
+        raise unsupported(cursor.sql, _REMOVES_ROWS)
     return DDLStatement(cursor.sql, "alter table", specs=specs, if_exists=if_exists)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pkg.ddl.temporary import at_temporary_table, filled_by_query
 from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import word_set
 
 StatementClass = Literal["transaction", "skip", "dml", "ddl"]
 
-_TRANSACTION = frozenset({"BEGIN", "COMMIT"})
 _DML = word_set("""INSERT UPDATE DELETE REPLACE LOAD CALL DO SELECT WITH HANDLER""")
 _MAINTENANCE = frozenset({"OPTIMIZE", "ANALYZE", "REPAIR"})
+_UNLOGGED = ("NO_WRITE_TO_BINLOG", "LOCAL")
 #: Objects without rows, and accounts: the target has its own.
 _OBJECTS = word_set(
     """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE INSTANCE SRS
@@ -30,14 +31,17 @@ def classify_at(cursor: TokenCursor) -> StatementClass:
     verb = cursor.token.word
     if cursor.at_end or cursor.at_op(";"):
         return "skip"
-    if verb in _TRANSACTION or cursor.at_words("START", "TRANSACTION"):
+    if _controls_transaction(cursor):
         return "transaction"
-    if verb in _DML:
+    if verb in _DML or filled_by_query(cursor):
         return "dml"
     if verb in ("CREATE", "ALTER", "DROP", "RENAME"):
-        skipped = _object_kind(cursor) in _OBJECTS or _temporary_table(cursor) or _respells_schema(cursor)
+        skipped = _object_kind(cursor) in _OBJECTS or at_temporary_table(cursor) or _respells_schema(cursor)
         return "skip" if skipped else "ddl"
-    if verb in ("SAVEPOINT", "FLUSH", "GRANT", "REVOKE") or verb in _MAINTENANCE or _skipped_set(cursor):
+    if verb in _MAINTENANCE:
+        # MariaDB's ANALYZE without TABLE executes the statement that follows.
+        return "skip" if _maintains(cursor) else "dml" if verb == "ANALYZE" else "ddl"
+    if verb in ("SAVEPOINT", "FLUSH", "GRANT", "REVOKE") or _skipped_set(cursor):
         return "skip"
     return "ddl"
 
@@ -61,10 +65,18 @@ def _skipped_set(cursor: TokenCursor) -> bool:
     return any(cursor.at_words("SET", *words) for words in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
 
 
-def _temporary_table(cursor: TokenCursor) -> bool:
-    """A temporary table lives and dies with its upstream session, and its rows are not in the binlog."""
-    at = 3 if cursor.ahead(1).word == "OR" else 1
-    return cursor.ahead(at).word == "TEMPORARY" and cursor.ahead(at + 1).word in ("TABLE", "TABLES")
+def _controls_transaction(cursor: TokenCursor) -> bool:
+    """BEGIN … END of MariaDB is a block of statements, and begins with the same word."""
+    if cursor.token.word == "BEGIN":
+        return cursor.ahead(2 if cursor.ahead(1).word == "WORK" else 1).text in ("", ";")
+    return cursor.token.word == "COMMIT" or cursor.at_words("START", "TRANSACTION")
+
+
+def _maintains(cursor: TokenCursor) -> bool:
+    """Statistics and the storage of tables: their rows stay. Only names and options can follow these words."""
+    at = 2 if cursor.ahead(1).word in _UNLOGGED else 1
+    kinds = ("TABLE", "TABLES", "VIEW") if cursor.token.word == "REPAIR" else ("TABLE", "TABLES")
+    return cursor.ahead(at).word in kinds
 
 
 def _respells_schema(cursor: TokenCursor) -> bool:

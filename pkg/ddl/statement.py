@@ -21,6 +21,9 @@ DDLKind = Literal[
     "skip",
 ]
 
+#: What a statement does to temporary tables: its session has those that it names from then on, or no more.
+TemporaryEffect = Literal["", "made", "dropped"]
+
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
@@ -335,7 +338,7 @@ class DDLStatement:
     ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
     where IF EXISTS or IF NOT EXISTS is missing, -1 when it is there or not possible. ``items`` are the spans that can
     stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that are not for the target.
-    ``marks`` are the words that not every family of servers knows.
+    ``marks`` are the words that not every family of servers knows. ``temporary``: ``refs`` are temporary tables.
     """
 
     sql: str
@@ -351,6 +354,7 @@ class DDLStatement:
     if_exists: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
+    temporary: TemporaryEffect = ""
     default_schema: str = ""
     dialect: Dialect = DEFAULT_DIALECT
 

@@ -18,6 +18,8 @@ _ALIKE = MappingProxyType({"utf8mb4_0900_bin": "utf8mb4_nopad_bin", "utf8mb4_nop
 #: MariaDB's collations for any charset, named without one.
 _CONTEXTUAL = "uca1400_"
 _USUAL_CHARSET = "utf8mb4"
+#: "Unknown collation: 'x'"; TiDB also "Unsupported collation when new collation is enabled: 'x'".
+_LACKS = re.compile(r"(?:unknown|unsupported) collation[^']*'(\w+_\w+)'", re.IGNORECASE)
 _COLLATE = re.compile("collate", re.IGNORECASE)
 #: MySQL's languages → MariaDB's.
 _LANGUAGES = {
@@ -93,13 +95,27 @@ def _spellings(name: str) -> Iterable[str]:
 
 
 def nearest(collation: str, known: Iterable[str]) -> str:
-    """The one of the target's collations that compares most like one that it lacks; '' if it lacks the charset too."""
+    """The one of the target's collations whose name promises most likeness to one that it lacks; '' if it lacks the
+    charset too."""
+    return next(iter(alike(collation, known)), "")
+
+
+def alike(collation: str, known: Iterable[str]) -> list[str]:
+    """The target's collations that may stand for one that it lacks, the most alike first by their names."""
     names = {name.lower() for name in known}
-    for name in _candidates(_older(collation)):
-        found = next((spelling for spelling in _spellings(name) if spelling in names), "")
-        if found:
-            return found
-    return ""
+    found = (next((one for one in _spellings(name) if one in names), "") for name in _candidates(_older(collation)))
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def unknown_in(error: str) -> str:
+    """The collation that a server's error says it lacks; '' for another error."""
+    found = _LACKS.search(error)
+    return found[1].lower() if found else ""
+
+
+def choice(collation: str, instead: str) -> str:
+    """What to write into the task file."""
+    return f"target-collations: {{{collation.lower()}: {instead}}}"
 
 
 def _candidates(name: str) -> Iterable[str]:
@@ -118,5 +134,5 @@ def _candidates(name: str) -> Iterable[str]:
         yield from (f"{charset}_unicode_520_nopad_ci", f"{charset}_unicode_520_ci", f"{charset}_unicode_ci")
     yield name.replace("_nopad", "")
     if rest.endswith("_ci"):
-        yield f"{charset}_general_ci"
+        yield from (f"{charset}_{tail}" for tail in ("0900_ai_ci", "unicode_520_ci", "unicode_ci", "general_ci"))
     yield f"{charset}_bin"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
@@ -47,6 +47,10 @@ class TokenCursor:
     def read_since(self, offset: int) -> Iterator[Token]:
         """The tokens read whose text begins at ``offset`` or behind it, the last first."""
         return takewhile(lambda token: token.start >= offset, reversed(self._tokens[: self._at]))
+
+    def behind(self) -> Sequence[Token]:
+        """The tokens that come next."""
+        return self._tokens[self._at :]
 
     def at_words(self, *words: str) -> bool:
         """Whether the next tokens are these words."""

@@ -67,7 +67,7 @@ class Record:
 
 
 class _StageRecord(Record):
-    """``expect`` is a stage's name here and its number in etcd."""
+    """``expect`` is a stage's name here and its number in etcd; ``safe_mode`` is a flag."""
 
     __slots__ = ()
 
@@ -76,6 +76,10 @@ class _StageRecord(Record):
 
     @classmethod
     def _in(cls, attr: str, value: Any) -> Any:
+        if attr == "safe_mode":
+            if not isinstance(value, bool):
+                raise TypeError(f"{cls.FIELDS[attr]} is not true or false")
+            return value
         if attr != "expect":
             return super()._in(attr, value)
         if not isinstance(value, int):
@@ -112,12 +116,20 @@ class SourceBound(Record):
 
 @dataclass(frozen=True, slots=True)
 class SubTaskStage(_StageRecord):
-    """The desired stage of a subtask (``Running``, ``Paused`` or ``Stopped``)."""
+    """The desired stage of a subtask (``Running``, ``Paused`` or ``Stopped``). ``safe_mode``: the batch that stopped it
+    is applied again in safe mode; DM, and earlier versions, pass over it."""
 
     expect: str
     source: str
     task: str
-    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source", "task": "task"}
+    safe_mode: bool = False
+    FIELDS: ClassVar[dict[str, str]] = {
+        "expect": "expect",
+        "source": "source",
+        "task": "task",
+        "safe_mode": "safe-mode",
+    }
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"safe_mode"})
 
 
 @dataclass(frozen=True, slots=True)

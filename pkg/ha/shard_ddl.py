@@ -56,7 +56,10 @@ class ShardInfo(_ShardRecord):
 @dataclass(frozen=True, slots=True)
 class ShardOperation(_ShardRecord):
     """What ``source`` has to do with the ``ddls`` that it reported to lock ``id``: execute or skip. It then sets
-    ``done``."""
+    ``done``.
+
+    ``error`` is ours: why it could not execute them when it last tried.
+    """
 
     id: str
     task: str
@@ -64,9 +67,12 @@ class ShardOperation(_ShardRecord):
     ddls: DDLTexts
     execute: bool
     done: bool = False
+    error: str = ""
     FIELDS: ClassVar[dict[str, str]] = {
         "id": "id", "task": "task", "source": "source", "ddls": "ddls", "execute": "exec", "done": "done",
+        "error": "error",
     }  # fmt: skip
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"error"})
     LISTS: ClassVar[frozenset[str]] = frozenset({"ddls"})
     FLAGS: ClassVar[frozenset[str]] = frozenset({"execute", "done"})
 

@@ -68,6 +68,14 @@ def withdraw(lock: LockId, source: str) -> LockStep:
 
 def confirm(lock: LockId, operation: StoredRecord[ShardOperation]) -> LockStep:
     """A source has carried out its operation. Refused when that was taken back meanwhile."""
-    key = lock.operation_key(operation.record.source)
-    done = replace(operation.record, done=True)
-    return LockStep((mod_revision_is(key, operation.mod_revision),), (Put(key, done.to_json()),))
+    return _changed(lock, operation, replace(operation.record, done=True, error=""))
+
+
+def tell_error(lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> LockStep:
+    """A source could not execute its operation, or tries again ("" for ``error``). Refused as :func:`confirm` is."""
+    return _changed(lock, operation, replace(operation.record, error=error))
+
+
+def _changed(lock: LockId, operation: StoredRecord[ShardOperation], record: ShardOperation) -> LockStep:
+    key = lock.operation_key(record.source)
+    return LockStep((mod_revision_is(key, operation.mod_revision),), (Put(key, record.to_json()),))

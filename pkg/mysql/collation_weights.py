@@ -1,12 +1,13 @@
 """The weights of a collation, as a table from code points to weights, read from the server that compares.
 
 Two texts that the server calls equal have equal sequences of weights. This holds for collations that weigh each
-character alone; those with contractions (``ch`` as one letter) are recognised by their names and by queries to the
-server.
+character alone. For those with contractions (``ch`` as one letter) the weights are coarser than the server's, see
+:mod:`pkg.mysql.contractions`: still equal for texts that it calls equal, and for some others.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from pkg.mysql.contractions import Points, candidates, coarse_weights, joined, longer, whole_script
 from pkg.mysql.introspect import query
 
 #: Code points with entries of their own in collation tables: three planes, and the tags and variation selectors of
@@ -32,19 +34,38 @@ _DIGITS = " UNION ALL ".join(f"SELECT {i}{' AS d' if i == 0 else ''}" for i in r
 #: What follows charset and ``_``, with ``nopad_`` taken out: characters weigh the same wherever they stand.
 _SIMPLE = frozenset(
     {
-        *("general_ci", "general_mysql500_ci", "unicode_ci", "unicode_520_ci"),
+        *("general_ci", "general_mysql500_ci", "general1400_as_ci", "unicode_ci", "unicode_520_ci"),
         *("swedish_ci", "german2_ci", "spanish_ci"),
     }
 )
 _SIMPLE_OF_MULTI_BYTE = frozenset({"gbk_chinese_ci"})
 #: The only ones of single-byte charsets with contractions.
 _CZECH = "czech_cs"
-#: Language-neutral collations of several levels, and the one that compares their first level alone.
-_LEVELS = {
-    "0900_ai_ci": "0900_ai_ci",
-    "0900_as_ci": "0900_ai_ci",
-    "0900_as_cs": "0900_ai_ci",
-}
+#: Collations of Unicode 9 and 14. They compare by several levels, the first of which _ai_ci compares alone.
+_UCA = re.compile(r"(?P<language>(?:\w+_)?0900|uca1400(?:_\w+)?)_(?P<kind>a[is]_c[is](?:_ks)?)")
+#: Of these languages there are no others but those of all levels.
+_ALL_LEVELS = ("ja_0900", "zh_0900")
+#: What follows a Unicode charset and ``_`` in the collations of languages by earlier versions of Unicode.
+_LANGUAGES = frozenset(
+    {
+        *("croatian_ci", "croatian_mysql561_ci", "czech_ci", "danish_ci", "esperanto_ci", "estonian_ci"),
+        *("hungarian_ci", "icelandic_ci", "latvian_ci", "lithuanian_ci", "myanmar_ci", "persian_ci", "polish_ci"),
+        *("roman_ci", "romanian_ci", "sinhala_ci", "slovak_ci", "slovenian_ci", "spanish2_ci", "thai_520_w2"),
+        *("turkish_ci", "vietnamese_ci"),
+    }
+)
+_UNICODE = frozenset({"utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"})
+#: Two levels, of which only MariaDB's function can give the first alone.
+_OF_TWO_LEVELS = "thai_520_w2"
+#: What parts the levels in the weights of MySQL's collations.
+_LEVEL_END = b"\0\0"
+#: Sequences of more characters are not looked for.
+_LONGEST = 4
+#: Weights of two bytes, so that they can be split as characters.
+_UNIT, _UNITS = 2, "utf-16-be"
+_TOGETHER = 10_000
+#: Stands between sequences whose weights are asked for together: a character that no language contracts.
+_SEPARATOR = 0x30
 #: Sequences that Unicode's own table or a language contracts: letters with marks, vowels before consonants, digraphs.
 _MARKS = (0x300, 0x301, 0x306, 0x308, 0x30A, 0x327, 0x653, 0x654, 0x655, 0xB7, 0x387)
 _LETTERS = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x400, 0x460), *range(0x621, 0x64B))
@@ -101,26 +122,21 @@ def weights(folding: CollationWeights) -> tuple[bytes, ...]:
 
 
 def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:
-    """The weights that this server gives; None for a collation whose characters are not weighed alone, or when
-    the server cannot say. Takes 0.3 s per plane. Raises ``pymysql.Error`` only when the connection is lost."""
+    """The weights that this server gives; None for a collation of which too little is known, or when the server
+    cannot say. Takes 0.3 s per plane, and 2 s for contractions. Raises ``pymysql.Error`` only when the connection is
+    lost."""
     try:
         asked = _first_level(charset, collation, single=_bytes_per_character(conn, charset) == 1)
         if not asked:
             return None
         scale = _Scale(conn, charset, asked)
-        if not scale.is_independent():
+        independent = _is_simple(charset, collation) and scale.is_independent()
+        if not independent and charset not in _UNICODE:
             return None
-        table = scale.plane(0)
-        if not table[_SPACE]:
-            # Alone it stands at the end, where it may count for nothing.
-            table[_SPACE] = scale.weight((_SPACE, _OTHER)).removesuffix(table[_OTHER])
-        far = {scale.weight((point,)) for point in _FAR}
-        if len(far) == 1 and {scale.weight((point,)) for point in (0x1F600, 0x20000)} == far:
-            return CollationWeights.of(collation, table, far.pop())
-        for plane in range(1, NEAR // _PLANE):
-            table += scale.plane(plane)
-        table += scale.plane(TAGS.start // _PLANE, len(TAGS))
-        return CollationWeights.of(collation, table)
+        table, far = _table(scale)
+        if not independent:
+            table = _coarse(scale, asked, table)
+        return CollationWeights.of(collation, table, far) if table else None
     except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError):
         return None
     except (pymysql.OperationalError, pymysql.InternalError) as exc:
@@ -129,15 +145,58 @@ def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str)
         raise
 
 
-def _first_level(charset: str, collation: str, *, single: bool) -> str:
-    """The collation to ask for, '' for one that may have contractions."""
+def _table(scale: _Scale) -> tuple[list[bytes], bytes]:
+    """The weights of the characters alone, and that of those beyond."""
+    table = scale.plane(0)
+    if not table[_SPACE]:
+        # Alone it stands at the end, where it may count for nothing.
+        table[_SPACE] = scale.weight((_SPACE, _OTHER)).removesuffix(table[_OTHER])
+    far = {scale.weight((point,)) for point in _FAR}
+    if len(far) == 1 and {scale.weight((point,)) for point in (0x1F600, 0x20000)} == far:
+        return table, far.pop()
+    for plane in range(1, NEAR // _PLANE):
+        table += scale.plane(plane)
+    return table + scale.plane(TAGS.start // _PLANE, len(TAGS)), b""
+
+
+def _coarse(scale: _Scale, collation: str, table: list[bytes]) -> list[bytes]:
+    """The table by which contractions have the weights of their characters; empty where that can't be found out."""
+    if any(len(weight) % _UNIT for weight in table):
+        return []
+    known: dict[Points, bytes] = {}
+    asked: Sequence[Points] = [points for points in candidates() if max(points) < len(table)]
+    while asked:
+        answers = scale.together(asked)
+        if answers is None:
+            return []
+        pairs = zip(asked, answers, strict=True)
+        found = {points: weight for points, weight in pairs if weight not in joined(points, table, known)}
+        known |= found
+        asked = longer(found) if len(asked[0]) < _LONGEST else ()
+    unequal = [(weight, b"".join(table[point] for point in points)) for points, weight in known.items()]
+    form = coarse_weights(unequal, [table[point] for point in whole_script(collation)])
+    return [form(weight) for weight in table]
+
+
+def _tail(charset: str, collation: str) -> str:
+    """What follows the charset in a collation's name."""
     tail = collation.removeprefix(f"{charset}_").replace("nopad_", "")
-    if charset == "utf8mb3":
-        tail = tail.removeprefix("utf8_")
-    if tail in _LEVELS:
-        return f"{charset}_{_LEVELS[tail]}"
+    return tail.removeprefix("utf8_") if charset == "utf8mb3" else tail
+
+
+def _is_simple(charset: str, collation: str) -> bool:
+    """Whether the collation's name promises that it has no contractions."""
+    tail = _tail(charset, collation)
+    return tail not in _LANGUAGES and (not (uca := _UCA.fullmatch(tail)) or uca["language"] == "0900")
+
+
+def _first_level(charset: str, collation: str, *, single: bool) -> str:
+    """The collation to ask for, '' for one of which too little is known."""
+    tail = _tail(charset, collation)
+    if uca := _UCA.fullmatch(tail):
+        return collation if uca["language"] in _ALL_LEVELS else f"{charset}_{uca['language']}_ai_ci"
     simple = tail in _SIMPLE or collation in _SIMPLE_OF_MULTI_BYTE or (single and tail != _CZECH)
-    return collation if simple else ""
+    return collation if simple or (tail in _LANGUAGES and charset in _UNICODE) else ""
 
 
 def _bytes_per_character(conn: Connection[Any], charset: str) -> int:
@@ -153,6 +212,8 @@ class _Scale:
         self._conn = conn
         self._charset = charset
         self._collation = collation
+        self._levels = any(language in collation for language in _ALL_LEVELS)
+        self._level = " LEVEL 1" if collation.endswith(_OF_TWO_LEVELS) else ""
         # TiDB does not have it.
         self._utf32 = _bytes_per_character(conn, "utf32") > 0
 
@@ -166,12 +227,33 @@ class _Scale:
             self._conn,
             f"SELECT n, {self._weight(self._computed(plane))} FROM (SELECT {n} AS n FROM {tables}) x WHERE {asked}",
         )
-        found = {int(number): bytes.fromhex(weight or "") for number, weight in rows}
+        found = {int(number): self._read(weight) for number, weight in rows}
         found.setdefault(_UNWEIGHABLE, b"\0" + _UNWEIGHABLE.to_bytes(3, "big"))
         return [found[point] for point in range(first, first + count)]
 
     def weight(self, points: Sequence[int]) -> bytes:
-        return bytes.fromhex(query(self._conn, f"SELECT {self._weight(self._written(points))}")[0][0] or "")
+        return self._read(query(self._conn, f"SELECT {self._weight(self._written(points))}")[0][0])
+
+    def together(self, asked: Sequence[Points]) -> list[bytes] | None:
+        """The weights of sequences, many asked for at once; None when their answers can't be told apart."""
+        separator = self.weight((_SEPARATOR,)).decode(_UNITS, "surrogatepass")
+        found: list[bytes] = []
+        for start in range(0, len(asked), _TOGETHER):
+            part = asked[start : start + _TOGETHER]
+            text = [point for points in part for point in (*points, _SEPARATOR)]
+            answers = self.weight(text).decode(_UNITS, "surrogatepass").split(separator)
+            if not separator or len(answers) != len(part) + 1:
+                return None
+            found += [answer.encode(_UNITS, "surrogatepass") for answer in answers[:-1]]
+        return found
+
+    def _read(self, weight: str | None) -> bytes:
+        """The first level of what the server gives in hexadecimal digits."""
+        weights = bytes.fromhex(weight or "")
+        if not self._levels:
+            return weights
+        levels = (at for at in range(0, len(weights), _UNIT) if weights[at : at + _UNIT] == _LEVEL_END)
+        return weights[: next(levels, len(weights))]
 
     def is_independent(self) -> bool:
         """Whether no sequence that some collation contracts weighs otherwise than its characters."""
@@ -188,7 +270,7 @@ class _Scale:
 
     def _weight(self, encoded: str) -> str:
         text = f"CONVERT({encoded} USING {'utf32' if self._utf32 else 'utf8mb4'})"
-        return f"HEX(WEIGHT_STRING(CONVERT({text} USING {self._charset}) COLLATE {self._collation}))"
+        return f"HEX(WEIGHT_STRING(CONVERT({text} USING {self._charset}) COLLATE {self._collation}{self._level}))"
 
     def _written(self, points: Sequence[int]) -> str:
         if self._utf32:

@@ -166,6 +166,16 @@ class NameCursor(pymysql.cursors.Cursor):
         return super().execute(query if args is None else self.mogrify(query, args))
 
 
+#: What every session begins with. Otherwise a server's global defaults would decide how structures are shown
+#: (ANSI_QUOTES), how many rows a SELECT gives, how literals are read, and how a transaction ends.
+NEUTRAL_SESSION: Mapping[str, str] = {
+    "sql_mode": "",
+    "sql_quote_show_create": "ON",
+    "sql_select_limit": "18446744073709551615",
+    "sql_auto_is_null": "0",
+    "completion_type": "0",
+    "unique_checks": "ON",
+}
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)*`")
 
 
@@ -186,7 +196,7 @@ def connect(
     local_data: bool = False,
     bulk: bool = False,
 ) -> Connection[Any]:
-    """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
+    """Opens a connection and sets its session variables: :data:`NEUTRAL_SESSION`, ``cfg``'s, then ``session``.
 
     With ``local_data`` the server may be sent LOAD DATA LOCAL. The driver still opens no file for a server that
     asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`. Without
@@ -218,7 +228,7 @@ def connect(
     except pymysql.Error as exc:
         raise _refused(exc, cfg, scope) from exc
     try:
-        set_session(conn, {**dict(cfg.session), **(session or {})})
+        set_session(conn, {**NEUTRAL_SESSION, **dict(cfg.session), **(session or {})})
     except pymysql.Error as exc:
         conn.close()
         raise classify(exc, scope=scope, statement="SET SESSION …") from exc

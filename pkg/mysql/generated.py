@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import TableInfo
 
 #: An expression's number is out of its type's range. Values alone never give this error.
 OUT_OF_RANGE = 1690
@@ -43,3 +45,29 @@ def advice(target: tuple[str, str], names: Sequence[str], otherwise: str) -> str
         "pause it and add the column again in a session with the upstream's sql_mode. "
         f"Otherwise: {otherwise}"
     )
+
+
+_WORD = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+
+
+def base_columns(table: TableInfo, name: str) -> frozenset[str] | None:
+    """The plain columns that decide the value of the generated column ``name``, maybe more; None when it is not known.
+
+    Words within texts of the expression count, too.
+    """
+    found: set[str] = set()
+    waiting, seen = [name], {name.lower()}
+    while waiting:
+        expression = table.expression_of(waiting.pop())
+        if expression is None:
+            return None
+        for quoted, word in _WORD.findall(expression):
+            column = table.column(quoted.replace("``", "`") or word)
+            if column is None or column.name.lower() in seen:
+                continue
+            seen.add(column.name.lower())
+            if column.generated:
+                waiting.append(column.name)
+            else:
+                found.add(column.name)
+    return frozenset(found) or None

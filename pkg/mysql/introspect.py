@@ -30,6 +30,9 @@ _INDEXES = "INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE FROM infor
 #: MySQL 8 takes a prefix of so many bytes for the length of the whole column when the column has one of these types.
 _HIDDEN_PREFIX = 8
 _LARGE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
+#: Types that both ends of a period may have.
+_PERIODS = frozenset({"date", "datetime", "timestamp"})
+_WITHOUT_OVERLAPS = re.compile(r"^ *(?:PRIMARY KEY|UNIQUE KEY (`(?:[^`]|``)+`)) \(.* WITHOUT OVERLAPS\)", re.MULTILINE)
 _FOREIGN_KEYS = "REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE"
 
 
@@ -228,6 +231,21 @@ def fetch_table_info(conn: Connection[Any], schema: str, table: str) -> TableInf
     return None if info is None else replace(info, schema=schema, name=table)
 
 
+def tables_with_generated_columns(conn: Connection[Any], tables: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of the tables (schema, name) that have generated columns, by one question per schema."""
+    found = []
+    for schema in sorted({schema for schema, _ in tables}):
+        rows = query(
+            conn,
+            "SELECT DISTINCT TABLE_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND"
+            " (EXTRA LIKE '%%VIRTUAL%%' OR EXTRA LIKE '%%STORED%%' OR EXTRA LIKE '%%PERSISTENT%%')",
+            (schema,),
+        )
+        names = {str(row[0]).lower() for row in rows}
+        found += sorted(table for table in tables if table[0] == schema and table[1].lower() in names)
+    return found
+
+
 def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str]) -> dict[str, TableInfo]:
     """The structures of those of ``tables`` that exist, by the names asked for.
 
@@ -260,10 +278,15 @@ def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str
     indexes = _rows(conn, _INDEXES, "INDEX_NAME, SEQ_IN_INDEX", schema, table)
     keys = _rows(conn, _FOREIGN_KEYS, "CONSTRAINT_NAME, ORDINAL_POSITION", schema, table)
     structures = {name: tuple(_column(*row) for row in rows) for name, rows in columns.items()}
+    computed = any(column.generated for found in structures.values() for column in found)
+    expressions = _expressions(conn, schema, table) if computed else {}
 
     def indexes_of(name: str) -> tuple[Index, ...]:
-        hidden = partial(_hidden_prefix, conn, {column.name: column for column in structures.get(name, ())})
-        return _to_indexes(indexes.get(name, ()), hidden)
+        by_name = {column.name: column for column in structures.get(name, ())}
+        found = _to_indexes(indexes.get(name, ()), partial(_hidden_prefix, conn, by_name))
+        if not any(_may_be_of_a_period(index, by_name) for index in found):
+            return found
+        return with_periods(found, show_create_if_there(conn, schema, name))
 
     return {
         str(name): TableInfo(
@@ -276,9 +299,35 @@ def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str
             collation=str(collation or ""),
             foreign_keys=tuple(sorted({(str(ref[0]), str(ref[1])) for ref in keys.get(str(name), ()) if ref[1]})),
             engine=str(engine or ""),
+            expressions=expressions.get(str(name), ()),
         )
         for name, engine, collation, charset in heads
     }
+
+
+def _expressions(conn: Connection[Any], schema: str, table: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Table → its generated columns with their expressions; empty for a server that does not show them."""
+    select = "COLUMN_NAME, GENERATION_EXPRESSION FROM information_schema.COLUMNS"
+    try:
+        found = _rows(conn, select, "ORDINAL_POSITION", schema, table)
+    except pymysql.Error as exc:
+        if error_number(exc) != _UNKNOWN_COLUMN:
+            raise
+        return {}
+    return {name: tuple((str(column), str(text)) for column, text in rows if text) for name, rows in found.items()}
+
+
+def _may_be_of_a_period(index: Index, columns: Mapping[str, Column]) -> bool:
+    """Whether a unique key ends with two columns that can be a period."""
+    ends = [columns.get(part.column) for part in index.parts[-2:] if not part.length]
+    kinds = {column.type_name for column in ends if column is not None and not column.nullable}
+    return index.unique and len(index.parts) > 2 and len(ends) == 2 and len(kinds) == 1 and kinds <= _PERIODS
+
+
+def with_periods(indexes: tuple[Index, ...], create: str) -> tuple[Index, ...]:
+    """The indexes of a table, with what only its CREATE TABLE statement shows: keys WITHOUT OVERLAPS."""
+    found = {name[1:-1].replace("``", "`") if name else "PRIMARY" for name in _WITHOUT_OVERLAPS.findall(create)}
+    return tuple(replace(index, without_overlaps=True) if index.name in found else index for index in indexes)
 
 
 def _rows(conn: Connection[Any], select: str, order: str, schema: str, table: str) -> dict[str, list[tuple[Any, ...]]]:

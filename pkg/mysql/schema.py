@@ -53,12 +53,15 @@ class Index:
 
     ``hashed``: it was declared as a hash, or the server says that it is one. Not part of what an index is: a statement
     may leave it to the server.
+    ``without_overlaps``: the last two parts are the end and the start of a period. Rows with equal other parts collide
+    when their periods overlap (MariaDB). Known of structures that a server has shown.
     """
 
     name: str
     parts: tuple[IndexPart, ...]
     unique: bool = False
     hashed: bool = field(default=False, compare=False)
+    without_overlaps: bool = field(default=False, compare=False)
 
     @property
     def primary(self) -> bool:
@@ -92,7 +95,11 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references."""
+    """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references.
+
+    ``expressions``: pairs of a generated column and its expression in the server's words. Known of structures that a
+    server has shown, if it shows expressions.
+    """
 
     schema: str
     name: str
@@ -102,6 +109,7 @@ class TableInfo:
     collation: str = ""
     foreign_keys: tuple[tuple[str, str], ...] = ()
     engine: str = ""
+    expressions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     _by_name: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -132,6 +140,10 @@ class TableInfo:
             if index.primary or all(c is not None and not c.nullable for c in columns):
                 return index
         return None
+
+    def expression_of(self, column: str) -> str | None:
+        """The expression of a generated column; None when it is not known."""
+        return next((text for name, text in self.expressions if name.lower() == column.lower()), None)
 
     def renamed(self, schema: str, name: str) -> TableInfo:
         return replace(self, schema=schema, name=name)
@@ -181,7 +193,7 @@ class TableInfo:
 
 
 _COLUMN_FIELDS = tuple(each.name for each in fields(Column))
-_TABLE_FIELDS = tuple(each.name for each in fields(TableInfo) if each.init)
+_TABLE_FIELDS = tuple(each.name for each in fields(TableInfo) if each.init and each.compare)
 #: Bounded, as what is remembered stays in memory: some MB of columns, some tens of MB of wide tables.
 _shared_column = lru_cache(1 << 14)(Column)
 

@@ -91,14 +91,16 @@ class StartTaskResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperateTaskRequest(_message.Message):
-    __slots__ = ("op", "name", "sources")
+    __slots__ = ("op", "name", "sources", "safeMode")
     OP_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SAFEMODE_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.TaskOp
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+    safeMode: bool
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ...) -> None: ...
 
 class OperateTaskResponse(_message.Message):
     __slots__ = ("op", "result", "msg", "sources")
@@ -311,6 +313,24 @@ class RulesSummary(_message.Message):
     leftOut: int
     unused: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, tables: _Optional[int] = ..., targets: _Optional[int] = ..., leftOut: _Optional[int] = ..., unused: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HandBackRequest(_message.Message):
+    __slots__ = ("task", "execute")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    execute: bool
+    def __init__(self, task: _Optional[str] = ..., execute: _Optional[bool] = ...) -> None: ...
+
+class HandBackResponse(_message.Message):
+    __slots__ = ("result", "msg", "sources")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
 
 class ShowRulesRequest(_message.Message):
     __slots__ = ("task", "sources")

@@ -191,6 +191,11 @@ class MasterStub:
                 request_serializer=dmmaster__pb2.ShowRulesRequest.SerializeToString,
                 response_deserializer=dmmaster__pb2.ShowRulesResponse.FromString,
                 _registered_method=True)
+        self.HandBack = channel.unary_unary(
+                '/pb.Master/HandBack',
+                request_serializer=dmmaster__pb2.HandBackRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.HandBackResponse.FromString,
+                _registered_method=True)
 
 
 class MasterServicer:
@@ -383,6 +388,12 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HandBack(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MasterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -540,6 +551,11 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.ShowRules,
                     request_deserializer=dmmaster__pb2.ShowRulesRequest.FromString,
                     response_serializer=dmmaster__pb2.ShowRulesResponse.SerializeToString,
+            ),
+            'HandBack': grpc.unary_unary_rpc_method_handler(
+                    servicer.HandBack,
+                    request_deserializer=dmmaster__pb2.HandBackRequest.FromString,
+                    response_serializer=dmmaster__pb2.HandBackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1379,6 +1395,33 @@ class Master:
             '/pb.Master/ShowRules',
             dmmaster__pb2.ShowRulesRequest.SerializeToString,
             dmmaster__pb2.ShowRulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HandBack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/HandBack',
+            dmmaster__pb2.HandBackRequest.SerializeToString,
+            dmmaster__pb2.HandBackResponse.FromString,
             options,
             channel_credentials,
             insecure,

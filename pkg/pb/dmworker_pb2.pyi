@@ -145,6 +145,14 @@ IgnoreErrOp: ValidationErrOp
 ResolveErrOp: ValidationErrOp
 ClearErrOp: ValidationErrOp
 
+class HandBackWorkerRequest(_message.Message):
+    __slots__ = ("task", "execute")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    execute: bool
+    def __init__(self, task: _Optional[str] = ..., execute: _Optional[bool] = ...) -> None: ...
+
 class QueryStatusRequest(_message.Message):
     __slots__ = ("name", "profile", "relayWorker")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -250,7 +258,7 @@ class ShardingGroup(_message.Message):
     def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
-    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason")
+    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta")
     TOTALEVENTS_FIELD_NUMBER: _ClassVar[int]
     TOTALTPS_FIELD_NUMBER: _ClassVar[int]
     RECENTTPS_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +281,8 @@ class SyncStatus(_message.Message):
     TAKENOVER_FIELD_NUMBER: _ClassVar[int]
     TARGETDDL_FIELD_NUMBER: _ClassVar[int]
     LAGREASON_FIELD_NUMBER: _ClassVar[int]
+    BYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
     totalEvents: int
     totalTps: int
     recentTps: int
@@ -295,7 +305,9 @@ class SyncStatus(_message.Message):
     takenOver: str
     targetDDL: str
     lagReason: str
-    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ...) -> None: ...
+    bytesBehind: int
+    eta: str
+    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("source", "worker", "result", "relayStatus")

@@ -89,6 +89,11 @@ class WorkerStub:
                 request_serializer=dmworker__pb2.UpdateValidationWorkerRequest.SerializeToString,
                 response_deserializer=dmworker__pb2.CommonWorkerResponse.FromString,
                 _registered_method=True)
+        self.HandBack = channel.unary_unary(
+                '/pb.Worker/HandBack',
+                request_serializer=dmworker__pb2.HandBackWorkerRequest.SerializeToString,
+                response_deserializer=dmworker__pb2.CommonWorkerResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -160,6 +165,13 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HandBack(self, request, context):
+        """Our own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -216,6 +228,11 @@ def add_WorkerServicer_to_server(servicer, server):
             'UpdateValidator': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateValidator,
                     request_deserializer=dmworker__pb2.UpdateValidationWorkerRequest.FromString,
+                    response_serializer=dmworker__pb2.CommonWorkerResponse.SerializeToString,
+            ),
+            'HandBack': grpc.unary_unary_rpc_method_handler(
+                    servicer.HandBack,
+                    request_deserializer=dmworker__pb2.HandBackWorkerRequest.FromString,
                     response_serializer=dmworker__pb2.CommonWorkerResponse.SerializeToString,
             ),
     }
@@ -515,6 +532,33 @@ class Worker:
             target,
             '/pb.Worker/UpdateValidator',
             dmworker__pb2.UpdateValidationWorkerRequest.SerializeToString,
+            dmworker__pb2.CommonWorkerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HandBack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Worker/HandBack',
+            dmworker__pb2.HandBackWorkerRequest.SerializeToString,
             dmworker__pb2.CommonWorkerResponse.FromString,
             options,
             channel_credentials,

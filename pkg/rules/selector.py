@@ -7,7 +7,8 @@ Patterns go into a trie of bytes, so that a look-up costs about the length of th
 - ``[…]`` one of a list of characters and ranges, ``[!…]`` one that is not; ``[!]`` is a literal ``!``, a ``[``
   without its ``]`` is literal. ``[0-63]`` is one character of ``0``–``6`` or ``3``, not a number up to 63.
 
-A rule with an empty table pattern is a *schema-level* rule, the others are *table-level*.
+A rule with an empty table pattern is a *schema-level* rule, the others are *table-level*. A name without a table (a
+statement on a schema) matches schema-level rules; for binlog event filters it also matches the table pattern ``*``.
 """
 
 from __future__ import annotations
@@ -168,10 +169,14 @@ class Matches(Generic[T]):
 
 
 class Selector(Generic[T]):
-    """Rules by schema and table pattern. Look-ups are remembered; picklable (without its memory)."""
+    """Rules by schema and table pattern. Look-ups are remembered; picklable (without its memory).
 
-    def __init__(self, case_sensitive: bool) -> None:
+    ``star_takes_schemas``: a name without a table matches the table pattern ``*``, as in DM's binlog event filters.
+    """
+
+    def __init__(self, case_sensitive: bool, *, star_takes_schemas: bool = False) -> None:
         self._case_sensitive = case_sensitive
+        self._star_takes_schemas = star_takes_schemas
         self._schemas: _Trie[_SchemaItem[T]] = _Trie()
         self._rules: list[tuple[str, str, T]] = []
         self._cache: dict[tuple[str, str], Matches[T]] = {}
@@ -204,7 +209,7 @@ class Selector(Generic[T]):
         self._by_schema.clear()
 
     def match(self, schema: str, table: str = "") -> Matches[T]:
-        """All rules that match; for an empty ``table`` the schema-level ones alone."""
+        """All rules that match; without a ``table`` the schema-level ones, and ``*`` if it takes schemas."""
         key = (self._fold(schema), self._fold(table))
         found = self._cache.get(key)
         if found is None:
@@ -220,7 +225,8 @@ class Selector(Generic[T]):
                 self._by_schema.clear()
             items = self._by_schema[schema] = self._schemas.match(schema)
         schema_level = [item.rule for item in items if item.rule is not None]
-        table_level = [entry for item in items if table and item.tables for entry in item.tables.match(table)]
+        asks_tables = bool(table) or self._star_takes_schemas
+        table_level = [entry for item in items if asks_tables and item.tables for entry in item.tables.match(table)]
         return Matches(_in_order(schema_level), _in_order(table_level))
 
     def _fold(self, name: str) -> str:
@@ -228,11 +234,11 @@ class Selector(Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The trie of long patterns is nested too deeply for pickle's recursion; the rules are flat.
-        return _rebuild, (self._case_sensitive, self._rules)
+        return _rebuild, (self._case_sensitive, self._star_takes_schemas, self._rules)
 
 
-def _rebuild(case_sensitive: bool, rules: list[tuple[str, str, T]]) -> Selector[T]:
-    selector: Selector[T] = Selector(case_sensitive)
+def _rebuild(case_sensitive: bool, star_takes_schemas: bool, rules: list[tuple[str, str, T]]) -> Selector[T]:
+    selector: Selector[T] = Selector(case_sensitive, star_takes_schemas=star_takes_schemas)
     for schema_pattern, table_pattern, rule in rules:
         selector.insert(schema_pattern, table_pattern, rule)
     return selector

@@ -65,7 +65,7 @@ class ServerDefaults:
     ``charset``/``collation`` are what a new schema gets; ``explicit_timestamp`` is
     ``explicit_defaults_for_timestamp``: without it a TIMESTAMP is NOT NULL unless NULL is said.
     ``collations`` are its collations' names by id, as far as they are known. ``folds_names``: names of schemas and
-    tables are kept in lower case (``lower_case_table_names`` is not 0).
+    tables are kept in lower case (``lower_case_table_names`` is not 0). ``engine``: the default of new tables.
     """
 
     flavor: str = "mariadb"
@@ -75,6 +75,7 @@ class ServerDefaults:
     explicit_timestamp: bool = True
     folds_names: bool = False
     collations: Mapping[int, str] = field(default_factory=dict, hash=False)
+    engine: str = ""
 
     @property
     def mariadb(self) -> bool:
@@ -170,6 +171,7 @@ def fetch_server_defaults(conn: Connection[Any]) -> ServerDefaults:
         explicit_timestamp=(explicit or "0").upper() in ("1", "ON"),
         folds_names=(variable(conn, "lower_case_table_names") or "0") != "0",
         collations=fetch_collations(conn),
+        engine=variable(conn, "default_storage_engine") or "",
     )
 
 

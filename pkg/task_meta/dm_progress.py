@@ -79,6 +79,22 @@ def read_structures(
             yield (str(table_schema), str(table)), data
 
 
+def ghost_tables(conn: Connection[Any], schema: str, task: str, source: str) -> frozenset[tuple[str, str]]:
+    """The ghost tables whose changes DM, or this program, has followed up to the checkpoint. Raises
+    ``pymysql.Error``."""
+    try:
+        rows = query(
+            conn,
+            f"SELECT ghost_schema, ghost_table FROM {qualified(schema, f'{task}_onlineddl')} WHERE id = %s",
+            (source,),
+        )
+    except pymysql.Error as exc:
+        if error_number(exc) in _MISSING:
+            return frozenset()
+        raise
+    return frozenset((str(ghost_schema), str(ghost)) for ghost_schema, ghost in rows)
+
+
 def _location(name: Any, pos: Any, gtid: Any) -> Location | None:
     """DM writes the row before it knows a position, too."""
     if not name and not gtid:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from pkg.process.heap import keep_freed
-from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow, tidb
+from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, many_tables, relay, slow, tidb
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 from tests.harness.process import HarnessError
@@ -35,6 +35,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     for name in tidb.CATCH_UPS:
         made[f"tidb-{name}"] = partial(tidb.catch_up, name=name)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
+    made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 
@@ -64,6 +65,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--budget", type=int, default=3072, help="MiB that all our processes together may hold")
     parser.add_argument("--rate", type=float, default=0, help="maximum rows/s for the lag; default: by a catch-up")
     parser.add_argument("--lag-seconds", type=float, default=30, help="how long lag is measured under load")
+    parser.add_argument("--tables", type=int, default=10_000, help="tables of the part many-tables")
+    parser.add_argument("--statements", type=int, default=100, help="DDL of the part many-tables, a multiple of 4")
     parser.add_argument("--threads", type=int, default=4, help="worker-count, dump and load threads, peers' threads")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser.parse_args(argv)

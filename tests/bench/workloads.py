@@ -30,6 +30,8 @@ _UNIQUES_SHAPE = """(
   id INT NOT NULL PRIMARY KEY, email VARCHAR(60) NOT NULL, code BIGINT NOT NULL, c CHAR(120) NOT NULL,
   UNIQUE KEY email (email), UNIQUE KEY code (code)
 )"""
+#: MariaDB 11.8's default collation.
+_UCA_1400 = "VARCHAR(40) COLLATE utf8mb4_uca1400_ai_ci"
 #: Column and its value from the number {0}.
 _WIDE = {
     "a_tiny TINYINT": "{0} % 128",
@@ -251,6 +253,7 @@ def all_workloads() -> dict[str, Workload]:
         Workload("mixed", 5, _sysbench, _mixed, per_row=2.5),
         Workload("wide", 17, *_wide("BIGINT", "{0}"), (f"{SCHEMA}.wide",), 17 / 7),
         Workload("wide-string", 17, *_wide("VARCHAR(40)", "CONCAT('key-', {0})"), (f"{SCHEMA}.wide",), 17 / 7),
+        Workload("wide-uca1400", 17, *_wide(_UCA_1400, "CONCAT('key-', {0})"), (f"{SCHEMA}.wide",), 17 / 7),
         Workload("several", 4, _create_several, _several, tuple(f"{SCHEMA}.sbtest{i + 1}" for i in range(8))),
         Workload("uniques", 4, _create_uniques, _uniques, (f"{SCHEMA}.uniques",)),
     ]

@@ -4,14 +4,15 @@ go back because DM's tables can't be read any more."""
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
+import pytest
+
 from pkg.binlog.server_position import master_status
-from tests.harness.cluster import ROOT, Cluster
+from tests.harness.cluster import Cluster
 from tests.harness.dm_state.tables import DMState, models
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from tests.harness.process import HarnessError, wait_until
 
 _TABLES = {"moved": "moved", "texts": "texts", "no_key": "no key"}
 _SOURCE = """\
@@ -20,6 +21,7 @@ enable-gtid: false
 relay-dir: ""
 enable-relay: false
 source-id: source-1
+server-id: 429532771
 from:
   host: 127.0.0.1
   port: {port}
@@ -103,11 +105,16 @@ def _equal(upstream: MariaDBServer, target: MariaDBServer) -> None:
         assert target.execute(rows) == upstream.execute(rows), table
 
 
-def _go_back(target: MariaDBServer) -> None:
-    """The statements of the page, as an operator runs them."""
-    page = (ROOT / "docs/from-dm.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
-    target.execute(*[line.rstrip(";").replace("TASK", "t") for line in block.splitlines()])
+def _go_back(cluster: Cluster) -> None:
+    """The commands of the page."""
+    with pytest.raises(HarnessError, match="is Running but not paused"):
+        cluster.dmctl_text("hand-back", "t", "--yes")
+    cluster.ok("pause-task", "t")
+    said = cluster.dmctl_text("hand-back", "t")
+    assert "DM would continue at" in said
+    assert "Nothing was changed" in said
+    assert "DM continues at" in cluster.dmctl_text("hand-back", "t", "--yes")
+    cluster.ok("stop-task", "t")
 
 
 def test_a_task_comes_from_dm_goes_back_and_comes_again(
@@ -134,16 +141,17 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     worker.start()
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
+    # Its own relay holds the server-id now.
+    assert cluster.dmctl_text("config", "import", "-d", folder).count("it exists already") == 2
     assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint [position: (mysql-bin.")
 
-    cluster.ok("stop-task", "t")
     exported = tmp_path / "exported"
     cluster.dmctl_text("config", "export", "-d", str(exported))
     assert set(json.loads((exported / "relay_workers.json").read_text())) == {"source-1"}
-    _go_back(target)
-    left = target.execute("SELECT is_global, table_info FROM dm_meta.t_syncer_checkpoint")
-    assert [text for is_global, text in left if is_global] == ["null"]
-    assert all("cols" in json.loads(text) for is_global, text in left if not is_global)
+    _go_back(cluster)
+    left = dict(target.execute("SELECT cp_table, table_info FROM dm_meta.t_syncer_checkpoint"))
+    assert left.pop("") == "null"
+    assert set(_TABLES) <= {table for table, text in left.items() if json.loads(text)["cols"]} == set(left)
 
     mariadb_upstream.execute("INSERT INTO d.moved (id, late) VALUES (4, 4)")
     target.execute("INSERT INTO d.moved (id, late) VALUES (4, 4)")

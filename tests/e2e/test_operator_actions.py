@@ -58,7 +58,7 @@ class Stage:
     def orders(self) -> list[dict[str, Any]]:
         answer = self.one("binlog", "list", "out")
         assert answer["result"], answer
-        return json.loads(answer["msg"])  # type: ignore[no-any-return]
+        return json.loads(answer["msg"]) if answer["msg"] else []
 
     def stopped(self, code: int) -> dict[str, Any]:
         """Its error, by one command: the task tries again by itself, and stands still only in between."""
@@ -99,6 +99,7 @@ def test_operators_get_past_statements_and_structures(
         _skip_where_it_stands(stage)
         _orders_survive_kills(stage)
         _a_wrong_structure_is_put_right(stage)
+        _a_refused_batch_goes_on_in_safe_mode(stage)
         _orders_end_with_the_metadata(stage)
 
 
@@ -173,6 +174,19 @@ def _a_wrong_structure_is_put_right(stage: Stage) -> None:
     assert stage.one("operate-schema", "get", "out", "-d", "out", "-t", "t", "-s", "s1")["msg"] == shown
     stage.resume()
     stage.check()
+
+
+def _a_refused_batch_goes_on_in_safe_mode(stage: Stage) -> None:
+    next_row = stage.upstream.execute("SELECT MAX(id) + 1 FROM `out`.t")[0][0]
+    stage.target.execute(f"INSERT INTO `out`.t (id, v) VALUES ({next_row}, 99)")
+    stage.write()
+    workaround = stage.stopped(10006)["Workaround"]
+    # As the error says it.
+    command = re.search(r"`dmctl (resume-task out -s s1 --safe-mode)`", workaround)
+    assert command is not None, workaround
+    stage.cluster.dmctl(*command[1].split())  # which may tell of the error that was
+    stage.check()
+    assert "safe" not in stage.cluster.dmctl("config", "task", "out")["cfg"].replace("safe-mode: false", "")
 
 
 def _orders_end_with_the_metadata(stage: Stage) -> None:

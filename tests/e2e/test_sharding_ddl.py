@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from typing import Any
 
@@ -192,3 +193,43 @@ def test_operators_resolve_a_conflict_and_a_shard_that_never_runs_the_ddl(cluste
         task.abandon()
     assert set(task.executed().values()) == {1}, (executed, task.executed())
     cluster.ok("stop-task", "ways")
+
+
+def test_a_ddl_that_the_target_refuses_is_shown_by_both_sources_until_it_is_replaced(
+    cluster: Cluster, servers: Servers
+) -> None:
+    task = ShardedTask(cluster, servers[:2], servers[2], "refused", rows=1)
+    task.create(seed=5)
+    shards = task.shards("orders")
+    for shard in shards:
+        # Unique in each shard, not in the merged table.
+        shard.server.execute(f"UPDATE {shard.name} SET customer = 7")
+
+    def told(source: str) -> str:
+        return str(cluster.subtask("refused", source)["result"])
+
+    cluster.ok("start-task", cluster.write_task(task.text(), "refused.yaml"))
+    cluster.wait_stage("refused", "Running", unit="Sync")
+    task.alter(shards, "ADD UNIQUE INDEX one (customer)")
+    for source in ("source-1", "source-2"):
+        wait_until(lambda source=source: "Duplicate entry" in told(source), f"{source} shows it")  # type: ignore[misc]
+    lock = task.locks()["orders"]
+    assert (lock["phase"], lock["waitsFor"]) == ("executing", [lock["owner"]])
+    assert "Duplicate entry" in lock["problem"]
+    owner = lock["owner"]
+    other = next(source for source in ("source-1", "source-2") if source != owner)
+    assert cluster.subtask("refused", other)["stage"] == "Running"
+    # As the error says it, of both sources.
+    command = re.search(rf"dmctl binlog replace refused -s {owner} -b (\S+) ", told(other))
+    assert command is not None
+    assert command[0] in told(owner)
+    name = task.shards("orders", int(owner[-1]) - 1)[0].name
+    instead = f"ALTER TABLE {name} ADD INDEX one (customer)"
+    cluster.ok("binlog", "replace", "refused", "-s", owner, "-b", command[1], instead)
+    task.wait_no_lock()
+    cluster.wait_stage("refused", "Running", unit="Sync")
+    assert "Duplicate entry" not in told(owner) + told(other)
+    for shard in shards:
+        found = probe(shard, 1).format("refused")
+        arrives(servers[2], found, "both sources go on")
+    cluster.ok("stop-task", "refused")

@@ -44,6 +44,10 @@ class CountingProxy:
         self._held_text = b""
         self._released.set()
 
+    def lead_to(self, port: int) -> None:
+        """New connections go to another server, as those to a virtual address do after a failover."""
+        self._target = port
+
     def lose_clients(self) -> None:
         """The clients lose their connections, of which the server hears nothing."""
         self._deaf = True

@@ -15,10 +15,11 @@ from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
-from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
 from pkg.ddl import DDLStatement, as_heeded, parse, rewrite, split
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
 from pkg.mysql.names import TableId, quote
 from pkg.mysql.schema import TableInfo

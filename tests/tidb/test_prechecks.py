@@ -3,6 +3,7 @@ behind at the target."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -96,3 +97,24 @@ def test_a_user_who_may_not_try_is_told(mariadb_upstream: MariaDBServer, tidb: T
     failed = {found.subject for found in findings if found.severity == "fail"}
     assert failed == {"s1 `a`.`swedish`", "s1 `a`.`ids`"}
     assert ["CREATE TEMPORARY TABLES" in found.instruction for found in findings if found.severity == "warn"] == [True]
+
+
+def test_the_advised_collation_compares_as_the_upstreams_does(
+    mariadb_upstream: MariaDBServer, tidb: TiDBServer
+) -> None:
+    keys = "(id INT PRIMARY KEY, v VARCHAR(9) NOT NULL, UNIQUE KEY (v)) COLLATE"
+    mariadb_upstream.execute(
+        "CREATE DATABASE b CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
+        f"CREATE TABLE b.e {keys} utf8mb4_unicode_520_ci",
+        f"CREATE TABLE b.s {keys} utf8mb4_swedish_ci",
+        "INSERT INTO b.e VALUES (1, '😀'), (2, '😁')",
+    )
+    found = _checked(mariadb_upstream, tidb.db_config)
+    said = " ".join(f"{one.message} {one.instruction}" for one in found)
+    chosen = dict(re.findall(r"target-collations: \{(\w+): (\w+)\}", said))
+    assert chosen == {"utf8mb4_unicode_520_ci": "utf8mb4_0900_ai_ci", "utf8mb4_swedish_ci": "utf8mb4_unicode_ci"}
+    tidb.execute("CREATE DATABASE b", f"CREATE TABLE b.e {keys} {chosen['utf8mb4_unicode_520_ci']}")
+    tidb.execute("INSERT INTO b.e VALUES (1, '😀'), (2, '😁')")
+    # What names no collation there later.
+    defaults = [one for one in _checked(mariadb_upstream, tidb.db_config) if "default collation of" in one.message]
+    assert [(one.severity, "the schema `b`" in one.message) for one in defaults] == [("warn", True)]

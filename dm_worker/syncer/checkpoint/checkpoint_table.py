@@ -140,6 +140,10 @@ class CheckpointTable:
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
         return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
 
+    def described_table(self, name: TableId, text: str, location: Location) -> BoundStatement:
+        """The statement that stores a structure in DM's form, as JSON."""
+        return self._upsert(*name, location, Location(Position("", 0)), text, is_global=False)
+
     def given_up_name(self, schema: str, table: str, location: Location) -> BoundStatement:
         """The statement that notes that a table was dropped or renamed, or a schema dropped (table '')."""
         if not self._keeps_names:

@@ -18,6 +18,8 @@ from pkg.mysql.introspect import BoundStatement, query
 
 #: The index of the first statement that executes a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
+#: The numbers of statements that an operator gives in place of such a DDL are below this one.
+GIVEN_SETTLING = -(1 << 22)
 #: Begins the state of a statement that is executed part by part; the part's number follows. Versions that executed them
 #: in the order of the text wrote "at".
 _AT_TURN, _AT_PART = "turn ", "at "

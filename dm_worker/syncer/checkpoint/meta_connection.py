@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import Location, Position, stored_identity
 from pkg.errors import DMError
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.retry import retrying
@@ -69,6 +69,7 @@ def column_list(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
-def stored_location(name: Any, pos: Any, gtid: Any, rows: Any = 0, cut: Any = "") -> Location:
+def stored_location(name: Any, pos: Any, gtid: Any, rows: Any = 0, cut: Any = "", file: Any = "") -> Location:
     # DM's name of a relay file is understood; what is written is always the upstream's own.
-    return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""), int(rows), str(cut))
+    position = Position(str(name or ""), int(pos or 0)).of_upstream()
+    return Location(position, str(gtid or ""), int(rows), str(cut), stored_identity(str(file), position.name))

@@ -23,6 +23,7 @@ from dm_worker.syncer.checkpoint.open_transactions import end_open_transactions
 from dm_worker.syncer.checkpoint.protocol import IDLE, AppliedBuckets, BatchProgress
 from dm_worker.syncer.checkpoint.protocol_tables import ProtocolTables
 from dm_worker.syncer.checkpoint.start_location import FULL_MODES
+from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges, TemporaryNames, TemporaryTable
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.records_table import OnlineDDLTable
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
@@ -67,6 +68,7 @@ class DurableState:
     #: Where the last checkpoint was that this program took over from another one; None when it never did.
     taken_over: Location | None = None
     ghosts: dict[TableId, GhostRecord] = field(default_factory=dict)
+    temporary: dict[TemporaryTable, str] = field(default_factory=dict)
 
 
 class MetaStore:
@@ -82,9 +84,11 @@ class MetaStore:
         self._ddls = DDLTable(self._name("ddl"), cfg.source_id)
         self._shards = GroupsTable(cfg.meta_schema, cfg.name, cfg.source_id)
         self._ghosts = OnlineDDLTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
+        self._temporary = TemporaryNames(self._name("temporary"), cfg.source_id)
         self._transactions = MetaTransactions(cfg.to, self._checkpoints.name, should_stop)
         #: Changes of the records of online changes that go with the next write.
         self._ghost_changes: dict[TableId, GhostRecord | None] = {}
+        self._temporary_changes: dict[TemporaryTable, str | None] = {}
         #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
         self.exit_safe: Location | None = None
 
@@ -111,7 +115,8 @@ class MetaStore:
             for table in (self._checkpoints, self._foreign):
                 table.create(conn)
                 table.adapt(conn)
-            for statement in (*self._protocol.creations(), self._ddls.creation(SMALL_KEYS)):
+            others = (self._ddls.creation(SMALL_KEYS), self._temporary.creation(SMALL_KEYS))
+            for statement in (*self._protocol.creations(), *others):
                 query(conn, statement)
             if self._cfg.shard_mode:
                 query(conn, self._shards.creation())
@@ -123,7 +128,7 @@ class MetaStore:
 
     def _check_engines(self, conn: MetaConnection) -> None:
         """Raises 36004 for a table that can't roll back, made by something else or by a server's default."""
-        names = ("checkpoint", "taken_over", "batch", "marker", "ddl", "xa", "sharding_meta")
+        names = ("checkpoint", "taken_over", "batch", "marker", "ddl", "xa", "temporary", "sharding_meta")
         tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
         tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
         for table, engine in engines.tables_without_transactions(conn, tables):
@@ -143,15 +148,39 @@ class MetaStore:
         def delete(conn: MetaConnection) -> None:
             protocol = (self.batches, self.markers, self._protocol.prepared)
             own = (self._checkpoints.name, self._foreign.name, *protocol, self._ddls.name, self._ghosts.name)
-            deletions = [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in own]
+            names = (*own, self._temporary.name)
+            deletions = [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in names]
             for sql, values in (*deletions, self._shards.deletion()):
-                try:
-                    query(conn, sql, values)
-                except pymysql.Error as exc:
-                    if error_number(exc) not in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
-                        raise
+                _if_there(conn, sql, values)
 
         self._transactions.run(delete)
+
+    def hand_back(self, place: Location, structures: Mapping[TableId, str], gone: Iterable[TableId]) -> None:
+        """Leaves the rows that DM goes on from, and nothing that it does not understand: in one transaction, behind
+        which no run of this program may write. ``structures`` are in DM's form; ``gone``: rows that DM must not read.
+        """
+        own = (self.batches, self.markers, self._protocol.prepared, self._ddls.name, self._foreign.name)
+        loaded = qualified(self._cfg.meta_schema, f"{self._cfg.name}_loader_progress")
+
+        def write(conn: MetaConnection) -> None:
+            statements = [self._checkpoints.removed_table(*name) for name in gone]
+            statements += [self._checkpoints.described_table(name, text, place) for name, text in structures.items()]
+            statements += [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in own]
+            moved = [name for name, record in self._ghosts.read(conn).items() if record.moved]
+            statements += self._ghosts.changes(dict.fromkeys(moved))
+            for sql, values in statements:
+                query(conn, sql, values)
+            for sql, values in (self._shards.deletion(), (f"DELETE FROM {loaded} WHERE id = %s", (self.source_id,))):
+                _if_there(conn, sql, values)
+
+        def drop(conn: MetaConnection) -> None:
+            for table in (*own, self._shards.table, loaded):
+                # Another source of the task may not be handed back yet.
+                if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
+                    query(conn, f"DROP TABLE {table}")
+
+        self._transactions.run(write)
+        self._transactions.run(drop)
 
     # -- the protocol -------------------------------------------------------------------------------------------
 
@@ -168,10 +197,10 @@ class MetaStore:
             structures = self._checkpoints.read_tables(conn, checkpoint)
             taken_over, _ = self._foreign.read(conn)
             shards, unsettled = self._shards.read(conn), self._shards.read_foreign(conn)
-            ghosts = self._ghosts.read(conn)
+            ghosts, temporary = self._ghosts.read(conn), self._temporary.read(conn)
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {lock_wait}")
             return DurableState(
-                epoch, progress, checkpoint, exit_safe, structures, shards, unsettled, taken_over, ghosts
+                epoch, progress, checkpoint, exit_safe, structures, shards, unsettled, taken_over, ghosts, temporary
             )
 
         durable = self._transactions.run(take)
@@ -221,6 +250,7 @@ class MetaStore:
             rest += self._ddls.written(ddl) if ddl is not None else []
             rest += self._shards.written(shards) if shards is not None else []
             rest += self._ghosts.changes(self._ghost_changes)
+            rest += self._temporary.changes(self._temporary_changes)
             self._send(conn, update, rest, progress.epoch)
 
         if through is None:
@@ -228,15 +258,17 @@ class MetaStore:
         else:
             through(put)
         self._protocol.written(progress)
-        self._ghost_changes = {}
+        self._ghost_changes, self._temporary_changes = {}, {}
 
     def has_bucket_of(self, number: int) -> bool:
         """Whether the rows of a bucket of this batch, or of a later one, are in."""
         return self._transactions.run(lambda conn: self._protocol.has_bucket_of(conn, number))
 
-    def remember(self, ghosts: Mapping[TableId, GhostRecord | None]) -> None:
-        """Changes of the records of online changes, None for those to remove: the next write makes them durable."""
+    def remember(self, ghosts: Mapping[TableId, GhostRecord | None], temporary: TemporaryChanges) -> None:
+        """Changes of the records of online changes and of temporary tables, None for those to remove: the next write
+        makes them durable."""
         self._ghost_changes |= ghosts
+        self._temporary_changes |= temporary
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
@@ -306,3 +338,13 @@ class MetaStore:
     def ensure_epoch(self, epoch: int, conn: MetaConnection) -> None:
         """Raises DMError when the epoch has moved; and what the driver raises."""
         self._protocol.ensure_epoch(epoch, conn)
+
+
+def _if_there(conn: MetaConnection, sql: str, values: tuple[object, ...] = ()) -> tuple[tuple[object, ...], ...] | None:
+    """The statement's rows; None where its table was never made."""
+    try:
+        return tuple(query(conn, sql, values))
+    except pymysql.Error as exc:
+        if error_number(exc) in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
+            return None
+        raise

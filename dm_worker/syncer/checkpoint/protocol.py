@@ -35,6 +35,7 @@ class BatchProgress:
     ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key.
     ``keyless_since``: a bucket whose marker has this number or a later one holds its rows without a key.
     ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
+    ``safe_request``: the last wish of the operator for safe mode that a run has met.
     """
 
     number: int
@@ -48,6 +49,7 @@ class BatchProgress:
     prepared: PreparedLocations = field(default_factory=dict)
     keyless: str = ""
     keyless_since: int = 0
+    safe_request: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,18 @@ class Sequencer:
     """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
 
     def __init__(
-        self, epoch: int, last: BatchProgress | None, start: Location, prepared: PreparedLocations | None = None
+        self,
+        epoch: int,
+        last: BatchProgress | None,
+        start: Location,
+        prepared: PreparedLocations | None = None,
+        safe_request: int = 0,
     ) -> None:
+        """``safe_request``: the operator's wish that the batch which is open now is applied in safe mode; 0 for none.
+        It is fulfilled once: what becomes durable next says that it was met, also when no batch is open."""
+        met = last.safe_request if last is not None else 0
+        self._safe_request = safe_request or met
+        self._ask_safe = self._safe_request != met
         self.epoch = epoch
         self._number = last.number if last is not None else 0
         self._open: BatchProgress | None = None
@@ -171,6 +183,7 @@ class Sequencer:
             prepared=self.prepared,
             keyless=keyless,
             keyless_since=self._number,
+            safe_request=self._safe_request,
         )
         return self._open
 
@@ -180,8 +193,9 @@ class Sequencer:
         Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
         into other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
         can't be written again; few things decide their bucket, so that the markers still show which are in.
+        If the operator asked for safe mode, the same plan is treated as another one.
         """
-        same = fingerprint == last.fingerprint
+        same = fingerprint == last.fingerprint and not self._ask_safe
         if not same:
             self._number += 1
         number = last.number if same else self._number
@@ -194,6 +208,7 @@ class Sequencer:
             safe=last.safe or not same,
             keyless=keyless,
             keyless_since=keyless_since,
+            safe_request=self._safe_request,
         )
         return self._open
 
@@ -224,4 +239,6 @@ class Sequencer:
             raise AssertionError("a batch is open")
         self.applied = location
         self.prepared = self.prepared if prepared is None else prepared
-        return BatchProgress(self._number, self.epoch, IDLE, location, location, prepared=self.prepared)
+        return BatchProgress(
+            self._number, self.epoch, IDLE, location, location, prepared=self.prepared, safe_request=self._safe_request
+        )

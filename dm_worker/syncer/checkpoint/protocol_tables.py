@@ -37,6 +37,9 @@ _LATE_COLUMNS = {
     "writes": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
     "start_cut": "VARCHAR(96) NOT NULL DEFAULT ''",
     "end_cut": "VARCHAR(96) NOT NULL DEFAULT ''",
+    "start_file": "VARCHAR(160) NOT NULL DEFAULT ''",
+    "end_file": "VARCHAR(160) NOT NULL DEFAULT ''",
+    "safe_request": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
 }
 
 
@@ -106,18 +109,19 @@ class ProtocolTables:
     def _read_progress(self, conn: MetaConnection) -> BatchProgress | None:
         rows = query(
             conn,
-            "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, start_cut, end_name, end_pos,"
-            f" end_gtid, end_rows, end_cut, buckets, fingerprint, safe, keyless, since FROM {self.batches}"
-            " WHERE id = %s FOR UPDATE",
+            "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, start_cut, start_file,"
+            " end_name, end_pos, end_gtid, end_rows, end_cut, end_file, buckets, fingerprint, safe, keyless, since,"
+            " safe_request"
+            f" FROM {self.batches} WHERE id = %s FOR UPDATE",
             (self._source,),
         )
         if not rows:
             return None
-        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since = rows[0]
-        start, end = stored_location(*places[:5]), stored_location(*places[5:])
+        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since, met = rows[0]
+        start, end = stored_location(*places[:6]), stored_location(*places[6:])
         return BatchProgress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
-            self._read_prepared(conn), str(keyless), int(keyless_since) or int(number),
+            self._read_prepared(conn), str(keyless), int(keyless_since) or int(number), int(met),
         )  # fmt: skip
 
     def _read_prepared(self, conn: MetaConnection) -> PreparedLocations:
@@ -187,6 +191,8 @@ def _batch_values(progress: BatchProgress) -> dict[str, Any]:
             f"{name}_gtid": place.gtid_set,
             f"{name}_rows": place.rows_events,
             f"{name}_cut": place.cut,
+            f"{name}_file": place.file.stored() if place.file is not None else "",
         }
     values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
-    return values | {"keyless": progress.keyless, "since": progress.keyless_since}
+    values |= {"keyless": progress.keyless, "since": progress.keyless_since}
+    return values | {"safe_request": progress.safe_request}

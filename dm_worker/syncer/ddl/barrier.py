@@ -6,7 +6,7 @@ instead, and is executed after the DDL lock has decided (:meth:`DDLBarrier.settl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
@@ -14,10 +14,12 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.differences import adds_ids
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext, contexts_of, contexts_text
-from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
+from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused, settling_number
 from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
-from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
+from dm_worker.syncer.ddl.statement_effect import StatementEffect, effect_of
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
+from dm_worker.syncer.ddl.variables import in_plain_words
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -36,8 +38,9 @@ from dm_worker.syncer.shard_ddl.statement_effects import (
 )
 from pkg import ddl
 from pkg.binlog.events import QueryEvent, parse_query
-from pkg.binlog.position import Position, location_range
+from pkg.binlog.position import Location, Position, location_range
 from pkg.config.model import SubTaskConfig
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
 from pkg.errors.workarounds import (
     CONTINUE_AFTER_EVENT,
@@ -45,9 +48,9 @@ from pkg.errors.workarounds import (
     SKIP_OR_REPLACE,
     correct_structure,
     skip_or_replace,
-    skip_resolved_ddl,
+    skip_or_replace_resolved,
 )  # fmt: skip
-from pkg.ha.binlog_operator import OperatorSource, position_name
+from pkg.ha.binlog_operator import BinlogOperator, OperatorSource, position_name
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -78,13 +81,16 @@ class DDLBarrier:
         upstream_tables: Callable[[], Mapping[str, Sequence[str]]] = dict,
         orders: OperatorSource = tuple,
         sharding: Sharding | None = None,
+        temporary: TemporaryTables | None = None,
     ) -> None:
         self._cfg = cfg
         self._rules = rules
         self._route = rules.route
         self._source = source
         self._online = online
-        self._statements = OrderedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
+        self._temporary = temporary or TemporaryTables(cfg.flavor)
+        self._parts = StatementParts(rules, source, online, self._temporary, cfg.flavor)
+        self._statements = OrderedStatements(self._parts, store, orders)
         self._store = store
         self._executor = executor
         self._system_zone = system_zone
@@ -92,8 +98,8 @@ class DDLBarrier:
         self._sharding = sharding
         self._orders = orders
 
-    def execute(self, statement: BinlogStatement, intent: BatchProgress) -> bool:
-        """Executes the statement unless it was; True when structures may have changed.
+    def execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
+        """Executes the statement unless it was; what that may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
         """
@@ -136,10 +142,10 @@ class DDLBarrier:
                     )
                 for table in self._swapped_in(ordered):
                     sharding.restructured(statement, table)
-            self._store.remember(self._online.take_changes())
+            self._store.remember(self._online.take_changes(), self._temporary.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
-        return bool(ordered.target or ordered.followed)
+        return effect_of((step for _, step in steps), of_the_task=bool(ordered.target or ordered.followed))
 
     def settle(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
@@ -147,29 +153,49 @@ class DDLBarrier:
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
-        if any(settle.covers(one.at) and readable(one).kind == "skip" for one in self._orders()):
+        order = next((readable(one) for one in self._orders() if settle.covers(one.at)), None)
+        if order is not None and order.kind == "skip":
             log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
             return None
         # The decision is what is obeyed once: another one on the same statements is another order.
         place = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
         try:
-            for i, (text, context) in enumerate(zip(settle.statements, contexts_of(settle.session), strict=True)):
+            for index, step, context in self._settling(settle, order):
                 if record is not None:
                     self._store.write(intent, ddl=record)
-                record = self._executor.once(place, SETTLING - i, self._settling_step(text, context), context, intent)
+                record = self._executor.once(place, index, step, context, intent)
         except DMError as exc:
-            where = f"the first shard of {qualified(*settle.target)} ran it at {settle.key}"
-            raise self._unsettled(exc.at(where), settle) from exc
-        assert record is not None, "a DDL has statements"
+            raise self._unsettled(exc, settle) from exc
         return record
 
+    def _settling(
+        self, settle: SettleDDL, order: BinlogOperator | None
+    ) -> Iterator[tuple[int, DDLStep, StatementContext]]:
+        """The statements of a DDL that all shards have run, or those that an operator gives in place of it."""
+        contexts = contexts_of(settle.session)
+        if order is not None and order.kind == "replace":
+            steps = [self._step(part.parsed) for part in self._parts.given(order.statements, 0)]
+            texts = {ddl.uniform(step.text, step.parsed.dialect) for step in steps}
+            # What an order gave at the shard's own statement is what the shards ran, and settled as such.
+            if not texts.issuperset(settle.statements):
+                log.info("an operator replaces a DDL of merged shards", statements="; ".join(order.statements))
+                context = replace(contexts[0], query=typed(contexts[0].query))
+                yield from ((settling_number(order.statements) - i, step, context) for i, step in enumerate(steps))
+                return
+        for i, (text, context) in enumerate(zip(settle.statements, contexts, strict=True)):
+            yield SETTLING - i, self._settling_step(text, context), context
+
     def _unsettled(self, exc: DMError, settle: SettleDDL) -> DMError:
-        """The error with the way past a DDL that all shards have run."""
+        """The error with its place, and with the way past a DDL that all shards have run."""
+        # The statement of the shard that ran it first; its key is where that ends, or its GTID.
+        end = f"position: {settle.key}, gtid-set: " if settle.key.startswith("(") else f"gtid-set: {settle.key}"
+        where = f"startLocation: {Location(settle.at)}, endLocation: [{end}]"
+        exc = exc.at(f"{where}, as the first shard of {qualified(*settle.target)} ran it")
         if exc.retryable:
             return exc
         own = exc.workaround.replace(SKIP_OR_REPLACE, "").strip()
-        command = skip_resolved_ddl(self._cfg.name, self._cfg.source_id, position_name(settle.at))
+        command = skip_or_replace_resolved(self._cfg.name, self._cfg.source_id, position_name(settle.at))
         return exc.with_workaround(f"{own} {command}".strip())
 
     def _follow(self, part: Part, ordered: OrderedParts, session: GhostSession) -> None:

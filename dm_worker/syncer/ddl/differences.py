@@ -237,7 +237,7 @@ def _checks(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
 
 def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:
     """A new AUTO_INCREMENT column numbers the rows in the order of their primary key, if they have one."""
-    if _same_order(sides.source, sides.copy):
+    if _same_order(sides.source, sides.copy, sides.upstream.engine):
         return
     yield Doubt(
         f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that the target "
@@ -247,9 +247,9 @@ def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:
     )
 
 
-def _same_order(source: TableInfo | None, copy: TableInfo | None) -> bool:
-    """Whether both servers keep the rows in the order of the same primary key."""
-    if source is None or copy is None or {source.engine.lower(), copy.engine.lower()} != {"innodb"}:
+def _same_order(source: TableInfo | None, copy: TableInfo | None, engine: str) -> bool:
+    """Whether both servers keep the rows in the order of the same primary key. ``engine``: the upstream's default."""
+    if source is None or copy is None or {(source.engine or engine).lower(), copy.engine.lower()} != {"innodb"}:
         return False
     one, other = source.primary_key, copy.primary_key
     return one is not None and other is not None and _ordering(one, source) == _ordering(other, copy)

@@ -16,7 +16,7 @@ from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.differences import Sides, adds_ids, changes_times, doubts, refused, replaced_columns
-from dm_worker.syncer.ddl.operator_orders import STRIDE
+from dm_worker.syncer.ddl.operator_orders import is_given
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.target_jobs import wait_until_finished
@@ -152,7 +152,7 @@ class DDLExecutor:
             record = replace(record, part=0, fingerprint="")
         if record.part is not None:
             self._parts(record, step, context, intent)
-        if record.index < STRIDE:
+        if not is_given(record.index):
             self._rename_foreign_keys(step)
         return replace(record, done=True)
 
@@ -221,7 +221,7 @@ class DDLExecutor:
             if begun.fingerprint and not self._is_due(begun, part, step, context, now):
                 log.info("a DDL was already executed", statement=text, place=str(record.place))
                 return
-            if record.index < STRIDE:
+            if not is_given(record.index):
                 # What an operator gave is the operator's judgement.
                 self._ensure_alike(part, step, context.query, now)
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
@@ -250,7 +250,7 @@ class DDLExecutor:
         """The statement with what it leaves open, where TiDB has other rules than the upstream: names of keys, and what
         TIMESTAMP means. ``shown``: its tables before it. The target's keys have the upstream's names, so they show
         which ones are free. Raises DMError."""
-        if record.index >= STRIDE:
+        if is_given(record.index):
             return part  # what an operator gave runs as it is
         if self.target_flavor != "tidb":
             return self._with_check_names(part, step, shown) if self.target_flavor == "mariadb" else part

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.variables import defaults_of
 from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import Replay
 from pkg import ddl, errors
 from pkg.ddl import Dialect
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo

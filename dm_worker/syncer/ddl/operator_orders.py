@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
+from dm_worker.syncer.checkpoint.ddl_table import GIVEN_SETTLING
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg import ddl, errors
 from pkg.binlog.position import Position, parse_position
@@ -22,7 +24,23 @@ from pkg.ha.binlog_operator import BinlogOperator
 
 #: Numbers of parts that each order has for its statements; the binlog's own have those below.
 STRIDE = 1 << 22
+#: Statements that one order may give in place of a DDL of merged shards, and the orders that are told apart.
+_SETTLING_STRIDE, _SETTLING_ORDERS = 1 << 10, 1 << 20
 _INVALID = Code.VerifyHandleErrorArgs
+
+
+def is_given(index: int) -> bool:
+    """Whether the number of a record is that of a statement that an operator gave."""
+    return index >= STRIDE or index < GIVEN_SETTLING
+
+
+def settling_number(statements: Sequence[str]) -> int:
+    """The number of the first statement that an order gives in place of a DDL of merged shards; the next are smaller.
+
+    It follows from the order's content, as the decision is not stored: the same order runs once.
+    """
+    digest = blake2b("\0".join(statements).encode(), digest_size=4).digest()
+    return GIVEN_SETTLING - 1 - int.from_bytes(digest) % _SETTLING_ORDERS * _SETTLING_STRIDE
 
 
 def meeting(statement: BinlogStatement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
@@ -59,7 +77,9 @@ def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[
 
 
 def listing(operators: Sequence[BinlogOperator]) -> str:
-    """DM's JSON of orders; what is wrong with a damaged one is its ``error``."""
+    """DM's JSON of orders, '' without any; what is wrong with a damaged one is its ``error``."""
+    if not operators:
+        return ""
     return json.dumps([_shown(one) for one in operators], separators=(",", ":"))
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dm_worker.syncer.ddl.ghost_replay import check_agree, on_real_table
-from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
+from dm_worker.syncer.ddl.variables import defaults_of
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
@@ -49,10 +51,13 @@ class Part:
 class StatementParts:
     """Takes statements apart."""
 
-    def __init__(self, rules: TaskRules, source: SchemaSource, online: OnlineDDL, flavor: str) -> None:
+    def __init__(
+        self, rules: TaskRules, source: SchemaSource, online: OnlineDDL, temporary: TemporaryTables, flavor: str
+    ) -> None:
         self._rules = rules
         self._source = source
         self._online = online
+        self._temporary = temporary
         self._flavor = flavor
 
     @property
@@ -63,8 +68,8 @@ class StatementParts:
         """The parts about tables that take part in the task; the structures follow all of them.
 
         Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
-        migrated table, 36015 when a filter says so, 36068 for a rename out of the allow-list or into it, and 20049 for
-        rules of online DDL that match half a swap.
+        migrated table, 36015 when a filter says so, 36068 for a rename out of the allow-list or into it, and where it
+        is not known whether a temporary table is meant, and 20049 for rules of online DDL that match half a swap.
         """
         try:
             parsed = self._parsed(query)
@@ -74,13 +79,16 @@ class StatementParts:
                 raise
             log.warning("ignored a statement that is not understood", error=exc.message)
             return []
+        if parsed.temporary:
+            self._temporary.follow(parsed, query)
         heeded = ddl.as_heeded(parsed)
         if heeded is None or heeded.kind == "skip":
             return []
         parsed = heeded
-        if any(self._rules.follows(*name) for name in parsed.tables):
+        parts = [part for part in _numbered(ddl.split(parsed)) if not self._temporary.takes(part.parsed, query)]
+        if any(self._rules.follows(*name) for part in parts for name in part.parsed.tables):
             self._online.check_rules(parsed)
-        return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
+        return [part for part in parts if self._is_migrated(part.parsed)]
 
     def _parsed(self, query: QueryEvent) -> ddl.DDLStatement:
         return ddl.parse(

@@ -21,15 +21,16 @@ from dm_worker.syncer.ddl.variables import (
     TargetSession,
     UpstreamSession,
     settings,
-    sql_mode_text,
 )
 from pkg import errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import IGNORABLE_ERRORS, DDLKind, Dialect, by_copying, parse_dialect
 from pkg.ddl.engines import in_innodb
-from pkg.ddl.target_collations import TargetCollations
+from pkg.ddl.sql_modes import sql_mode_text
+from pkg.ddl.target_collations import TargetCollations, choice, nearest, unknown_in
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import SKIP_OR_REPLACE
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
@@ -82,6 +83,7 @@ class DDLSession:
     ) -> None:
         self._cfg = cfg
         self._chosen_collations = tuple(collations)
+        self._known_collations: frozenset[str] = frozenset()
         self._foreign_keys = foreign_keys
         self._fence = fence
         self._conn: Conn | None = None
@@ -185,7 +187,8 @@ class DDLSession:
             if self._aborted:
                 raise errors.new(Code.DBExecuteFailed, "the run was stopped before the statement", retryable=True)
             target = self._target(conn)
-            collations = TargetCollations.of(target.collations.values(), self._chosen_collations)
+            self._known_collations = frozenset(target.collations.values())
+            collations = TargetCollations.of(self._known_collations, self._chosen_collations)
             words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn), collations)
             if words.left_out:
                 log.info("the target gets a DDL without some words", statement=sql, left_out=words.left_out)
@@ -202,10 +205,8 @@ class DDLSession:
                 self._timestamp_defaults(conn, upstream.explicit_timestamp_of(event))
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
-            statements = words.statements
-            if target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS:
-                statements = tuple(by_copying(statement, dialect) for statement in statements)
-            for statement in statements:
+            copies = target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS
+            for statement in (by_copying(one, dialect) if copies else one for one in words.statements):
                 with self._progress.during(statement, self._ask):
                     query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")
@@ -215,9 +216,21 @@ class DDLSession:
             number = error_number(exc)
             if error.retryable or not number:
                 raise error from exc
-            raise StatementFailed(number, error) from exc
+            raise StatementFailed(number, self._with_collation(error)) from exc
         finally:
             self._running = False
+
+    def _with_collation(self, error: DMError) -> DMError:
+        """The error with a collation to take, where the target lacks the statement's."""
+        name = unknown_in(error.raw_cause)
+        like = nearest(name, self._known_collations) if name else ""
+        if not like:
+            return error
+        return error.with_workaround(
+            f"The target lacks the collation {name}. Write `{choice(name, like)}` into the task file (check-task "
+            f"compares what both servers call equal), then `dmctl stop-task TASK` and `dmctl start-task FILE`: the "
+            f"statement then runs with {like}. {SKIP_OR_REPLACE}"
+        )
 
     def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
         """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""

@@ -13,36 +13,13 @@ from typing import Final
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLKind, SessionDefaults
+from pkg.ddl.sql_modes import MODES
 
 #: Bits of flags2.
 NO_CHECKS: Final = 1 << 15  # MariaDB: check_constraint_checks is off
 EXPLICIT_TIMESTAMP: Final = 1 << 24  # MariaDB: explicit_defaults_for_timestamp is on
 NO_FOREIGN_KEY_CHECKS: Final = 1 << 26
 IF_EXISTS: Final = 1 << 28  # MariaDB: sql_if_exists is on
-#: Bits of sql_mode that change what a statement means or whether it is allowed, and are the same in both families. A
-#: target that lacks one (MySQL 8 has neither ORACLE nor MAXDB) refuses the statement.
-_MODES: Final = {
-    0: "REAL_AS_FLOAT",
-    1: "PIPES_AS_CONCAT",
-    2: "ANSI_QUOTES",
-    3: "IGNORE_SPACE",
-    5: "ONLY_FULL_GROUP_BY",
-    6: "NO_UNSIGNED_SUBTRACTION",
-    7: "NO_DIR_IN_CREATE",
-    9: "ORACLE",
-    12: "MAXDB",
-    19: "NO_AUTO_VALUE_ON_ZERO",
-    20: "NO_BACKSLASH_ESCAPES",
-    21: "STRICT_TRANS_TABLES",
-    22: "STRICT_ALL_TABLES",
-    23: "NO_ZERO_IN_DATE",
-    24: "NO_ZERO_DATE",
-    25: "ALLOW_INVALID_DATES",
-    26: "ERROR_FOR_DIVISION_BY_ZERO",
-    29: "HIGH_NOT_PRECEDENCE",
-    30: "NO_ENGINE_SUBSTITUTION",
-    31: "PAD_CHAR_TO_FULL_LENGTH",
-}
 #: Those of MariaDB alone.
 _MARIADB_MODES: Final = {4: "IGNORE_BAD_TABLE_OPTIONS", 32: "EMPTY_STRING_IS_NULL"}
 IGNORE_BAD_TABLE_OPTIONS: Final = 1 << 4
@@ -71,11 +48,12 @@ OPTIONAL: Final = (
 @dataclass(frozen=True, slots=True)
 class UpstreamSession:
     """The server whose statements run. ``explicit_timestamp`` is its explicit_defaults_for_timestamp, for events that
-    do not tell their session's."""
+    do not tell their session's. ``engine`` is what tables get whose statements name none."""
 
     flavor: str
     version: tuple[int, int, int] = (0, 0, 0)
     explicit_timestamp: bool = True
+    engine: str = ""
 
     def explicit_timestamp_of(self, event: QueryEvent) -> bool:
         """Whether explicit_defaults_for_timestamp was on in the session that ran the statement."""
@@ -114,11 +92,6 @@ class TargetSession:
         return self.flavor == "mariadb" and self.version >= (10, 3, 0)
 
 
-def sql_mode_text(bits: int | None) -> str:
-    """The names of the modes that change how a statement reads, in both families."""
-    return ",".join(name for bit, name in _MODES.items() if bits is not None and bits >> bit & 1)
-
-
 def truncates_fractions(bits: int, flavor: str) -> bool:
     """Whether fractions of seconds that do not fit are cut off, and not rounded, in a session of that family."""
     return not bits & _TIME_ROUND_FRACTIONAL if flavor == "mariadb" else bool(bits & _TIME_TRUNCATE_FRACTIONAL)
@@ -129,12 +102,12 @@ def unknown_modes(bits: int, flavor: str) -> int:
     own = _TIME_TRUNCATE_FRACTIONAL
     if flavor == "mariadb":
         own = sum(1 << bit for bit in _MARIADB_MODES) | _SIMULTANEOUS_ASSIGNMENT | _TIME_ROUND_FRACTIONAL
-    return bits & ~(sum(1 << bit for bit in _MODES) | _NO_BEARING | own)
+    return bits & ~(sum(1 << bit for bit in MODES) | _NO_BEARING | own)
 
 
 def target_modes(bits: int, upstream: UpstreamSession, target: TargetSession) -> str:
     """sql_mode at the target, as far as it can be as it was upstream."""
-    found = [name for bit, name in _MODES.items() if bits >> bit & 1]
+    found = [name for bit, name in MODES.items() if bits >> bit & 1]
     if upstream.flavor == target.flavor == "mariadb":
         known = target.knows_empty_as_null
         found += [name for bit, name in _MARIADB_MODES.items() if bits >> bit & 1 and (known or bit < 32)]

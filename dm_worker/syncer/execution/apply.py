@@ -14,7 +14,14 @@ from itertools import chain, groupby, islice
 
 import pymysql
 
-from dm_worker.syncer.execution import bulk_execution, keyless_writer, load_data, refused_rows, row_statements
+from dm_worker.syncer.execution import (
+    bulk_execution,
+    keyless_writer,
+    load_data,
+    refused_rows,
+    row_statements,
+    value_checks,
+)
 from dm_worker.syncer.execution.bulk_choice import BulkChoice
 from dm_worker.syncer.execution.computed_rows import RowByRow
 from dm_worker.syncer.execution.keyless import KeylessRows
@@ -157,6 +164,7 @@ class _BucketWriter:
 
         Raises DMError, and ``_NotExact`` when it must be done without them.
         """
+        value_checks.ensure_kept(content, self._plans)
         self._statements = 0
         self._by_row = None if fast or not _computes(content, self._plans) else self._row_by_row()
         if self._token.replanned and self._marker.holds_once():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import BATCH_IN_SAFE_MODE
 from pkg.mysql import generated
 from pkg.mysql.connection import TOO_LARGE_ROW, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
@@ -16,7 +17,7 @@ REPAIRS = {
     1048: "Allow NULL in the target's column as in the upstream's, then resume the task.",
     1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
     1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
-    "then resume the task.",
+    f"then `dmctl resume-task TASK`. {BATCH_IN_SAFE_MODE}",
     1114: "Free space on the target, then resume the task.",
     1118: "Give the target table the upstream's row format and column types, then resume the task.",
     1146: (
@@ -41,7 +42,10 @@ REPAIRS = {
     **TOO_MUCH_AT_ONCE,
     **TOO_LARGE_ROW,
 }
-REPAIR = "Fix the target as described, then resume the task; it continues from where it stopped."
+REPAIR = (
+    "Fix the target as described, then `dmctl resume-task TASK`; it continues from where it stopped. "
+    + BATCH_IN_SAFE_MODE
+)
 _ENUM_WORKAROUND = (
     "The target's strict session accepts only the members of an ENUM. If the upstream has ENUM's error value (e + "
     "0 = 0), set it to a member there, or let the task accept it: set target-database.session sql_mode: "

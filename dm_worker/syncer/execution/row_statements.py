@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.row_matching import around
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.wire import Command
 
@@ -241,14 +241,6 @@ def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
     return b",".join([literals[plan.write.index(i)] for i in plan.key if i in plan.write])
 
 
-_LITERAL = re.compile(rb"(?:'(?:[^'\\]|\\.)*'|\([^()']*\)|[^,'()])+", re.DOTALL)
-
-
-def split_tuple(row: bytes) -> list[bytes]:
-    """The literals of an SQL tuple such as ``(1,'a,b',NULL)``."""
-    return _LITERAL.findall(row[1:-1])
-
-
 def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, bytes]:
     """What stands before and after the rows."""
     if kind == DELETE_KEYS:
@@ -260,8 +252,8 @@ def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, byte
     head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
     if kind == INSERT_ROWS or replace:
         return head, b""
-    known = {name.lower() for name in plan.key_names}
-    changed = [name for name in plan.write_names if name.lower() not in known] or list(plan.write_names)
+    left_out = {name.lower() for name in plan.key_names} - set(plan.filled)
+    changed = [name for name in plan.write_names if name.lower() not in left_out] or list(plan.write_names)
     if form.alias:
         update = ",".join(f"{quote(name)}={_ALIAS}.{quote(name)}" for name in changed)
         return head, f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()
@@ -317,12 +309,27 @@ def for_ordered(
 def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: StatementForm) -> Iterator[RowStatement]:
     if not form.safe or not plan.key:
         yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row) for row in rows], form)
+    elif plan.period_keys:
+        for row in rows:
+            yield from _make_room(plan, row, form)
+            yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
     elif plan.upserts or replaces(plan, UPSERT_ROWS, form):
         yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, row) for row in rows], form)
     else:
         for row in rows:
             (insert,) = of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
             yield replace(insert, text=insert.text + b" ON DUPLICATE KEY UPDATE " + _assignments(plan, row))
+
+
+def _make_room(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
+    """Removes the row itself and those whose periods stand in its way, as REPLACE does for keys without periods."""
+    yield _delete_one(plan, image, 0, form)
+    for key in plan.period_keys:
+        parts = [quote(name).encode() + b"=" + image[i] for name, i in key.equal]
+        (start, first), (end, last) = key.start, key.end
+        parts += [quote(start).encode() + b"<" + image[last], quote(end).encode() + b">" + image[first]]
+        head = f"DELETE FROM {qualified(*plan.target)} WHERE ".encode()
+        yield _one_row(plan, head + b" AND ".join(parts), image, 0, form)
 
 
 def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:

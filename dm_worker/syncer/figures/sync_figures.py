@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dm_worker.syncer.figures.batch_report import COMPACT, DECODE, SHUFFLE, WRITE, BatchReport, BucketFigures
+from dm_worker.syncer.figures.lag import LagWatch
 from dm_worker.syncer.figures.lag_reason import (
     DRIVER,
     HANDING,
@@ -205,8 +206,9 @@ class SyncFigures:
         self.reading = ReadFigures(clock)
         self.applying = ApplyFigures(clock)
         self._recent = RecentTimes()
-        #: Seconds behind the upstream, once a second.
+        #: Seconds behind the upstream, once a second while they are known.
         self.lag = Distribution(0.5, 12)
+        self.lag_watch = LagWatch()
         #: Gauges as the monitor found them last. ``remaining``: seconds to go, None while not known.
         self.reason = STOPPED
         self.remaining: float | None = None
@@ -216,12 +218,15 @@ class SyncFigures:
         """A run begins; nothing of the time before belongs to it."""
         self.applying.clock.switch(DRIVER)
         self.reading.clock.switch(SOURCE)
+        self.lag_watch.run_changed()
 
     def ended(self) -> None:
         """A run has ended."""
         self.applying.clock.switch(STOPPED)
         self.reading.clock.switch(STOPPED)
+        self.lag_watch.run_changed()
         self.reason = STOPPED
+        self.remaining = None
         self.queued_batches = self.queued_bytes = self.waiting_bytes = 0
 
     def sample(self) -> None:

@@ -40,7 +40,11 @@ class BatchCutter:
     @property
     def has_pending(self) -> bool:
         """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
-        return self._buffer.transactions > 0 or self._reading.boundary != self.builder.start.position
+        start = self.builder.start
+        if self._buffer.transactions > 0 or self._reading.boundary != start.position:
+            return True
+        # A checkpoint of an earlier version, or of a new task, does not say which file it is in.
+        return start.file is None and self._reading.identity is not None and not start.rows_events
 
     @property
     def undecided(self) -> bool:

@@ -278,8 +278,8 @@ class Planner(PlannerProgress):
         self._tables.forget_ids()
 
     def _on_format(self, event: Event) -> None:
-        self._reading.server_id = event.server_id
         self._range.ensure_server(event.server_id)
+        self._reading.described(event)
 
     def _on_gtid(self, event: Event) -> None:
         buffer = self._buffer

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from dm_worker.syncer.planning.event_buffer import EventBuffer, gtid_text
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.server_switch import cut_mark, ensure_transaction
+from dm_worker.syncer.planning.server_switch import cut_mark, ensure_same_file, ensure_transaction
 from dm_worker.syncer.planning.xa import Xid
 from dm_worker.syncer.planning.xa_rows import XaReread
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position
 
 
 class ReadingState:
@@ -28,6 +28,8 @@ class ReadingState:
         self.reread: XaReread | None = None
         #: The server that wrote the binlog being read.
         self.server_id = 0
+        #: Which file of the name ``file`` it is; None until that is known.
+        self.identity = start.file
         #: Where the stream was opened inside a transaction, until its transaction has come; None otherwise.
         self.resumed = start if start.rows_events else None
         self._buffer = buffer
@@ -74,7 +76,7 @@ class ReadingState:
 
     def at_boundary(self) -> Location:
         """The end of a batch of finished transactions."""
-        return Location(self.boundary, self._gtid_text())
+        return Location(self.boundary, self._gtid_text(), file=self.identity)
 
     def inside(self) -> Location:
         """The end of a batch that holds the current transaction up to here."""
@@ -86,7 +88,7 @@ class ReadingState:
             return replace(self.resumed, rows_events=rows_events)
         run = self._buffer.gtid
         mark = cut_mark(self.server_id, "" if run is None else gtid_text(run))
-        return Location(self.boundary, self._gtid_text(), rows_events, mark)
+        return Location(self.boundary, self._gtid_text(), rows_events, mark, self.identity)
 
     def is_at(self, until: Location) -> bool:
         """Whether the current transaction begins, or the last one ended, at ``until``."""
@@ -134,9 +136,22 @@ class ReadingState:
         # The ROTATE that a server makes up when a dump starts names the position where it starts.
         if buffer.inside or (rotate.artificial and name == self.file):
             return False
-        self.file = name
+        # Another server's file, in a relay log, may have the name of the one before.
+        self.file, self.identity = name, None
         buffer.offset = buffer.boundary = position
         return True
+
+    def described(self, event: Event) -> None:
+        """A FORMAT_DESCRIPTION: a file begins, or a stream that starts inside one. Raises DMError (36069) when it is
+        not the file of that name that was read before."""
+        self.server_id = event.server_id
+        if self.reread is not None:
+            return
+        found = FileIdentity(self.file, event.server_id, event.timestamp)
+        if not self._by_gtid:
+            # By GTID another server may have a file of that name.
+            ensure_same_file(self.location, self.identity, found)
+        self.identity = found
 
     def begin(self, gtid: Event) -> None:
         """A GTID event begins a transaction. Raises OtherServer when not the one that the stream was opened in."""

@@ -9,16 +9,20 @@ before anything is written.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+
 from dm_worker.syncer.planning.event_buffer import gtid_text
 from dm_worker.syncer.planning.xa import xa_statement
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
-from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position, file_number
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import OTHER_BINLOG
 from pkg.mysql.names import qualified
 
 
@@ -61,6 +65,82 @@ def ensure_transaction(location: Location, server_id: int, gtid: str, file: str,
     same_position = begins.name == location.position.name and not (begins.pos - location.position.pos) & 0xFFFFFFFF
     if not same_position or (location.cut and location.cut != cut_mark(server_id, gtid)):
         raise ServerSwitched(location, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
+
+
+def ensure_same_file(location: Location, known: FileIdentity | None, found: FileIdentity) -> None:
+    """Raises DMError (36069) when ``found`` is not the file in which ``location`` is, ``known``; None is any file."""
+    if known is not None and known != found:
+        raise _other_binlog(location, f"is in {known}, but the upstream's file of this name is {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamBinlog:
+    """What a server says of its binlog: its files, its executed GTID set, and its file with the name of the
+    checkpoint's; None when it has none."""
+
+    server_id: int
+    files: Collection[str]
+    executed: str
+    namesake: FileIdentity | None
+
+
+def ensure_same_history(location: Location, found: UpstreamBinlog, flavor: str) -> None:
+    """Raises DMError (36069) when the server numbers transactions anew, so that those of ``location``'s GTID set may be
+    others now.
+
+    The same server must still have the checkpoint's file, or only later ones. Another server must have executed what is
+    applied: one that is behind may get it yet, so that error is retryable.
+    """
+    known = location.file
+    if known is None:
+        return
+    if known.server_id != found.server_id:
+        lacks = _lacking(location.gtid_set, found.executed, flavor)
+        if lacks:
+            raise _other_binlog(
+                location,
+                f"was read from server_id {known.server_id}; the upstream is now server_id {found.server_id}, which "
+                f"has not executed {lacks}: it is behind, or its numbers began again",
+                retryable=True,
+            )
+        return
+    if found.namesake is not None:
+        ensure_same_file(location, known, found.namesake)
+    elif restarted := [file for file in found.files if _comes_before(file, known.name)]:
+        raise _other_binlog(
+            location, f"is in {known}, which server_id {found.server_id} does not have; it has {restarted[0]}"
+        )
+
+
+def _lacking(wanted: str, executed: str, flavor: str) -> str:
+    """The GTIDs of ``wanted`` that a server has not executed, of those sources or domains that it knows."""
+    ours, theirs = parse_gtid_set(wanted, flavor), parse_gtid_set(executed, flavor)
+    if isinstance(ours, MySQLGTIDSet) and isinstance(theirs, MySQLGTIDSet):
+        return str(ours.subtract(theirs).of_sources(theirs))
+    if isinstance(ours, MariaDBGTIDSet) and isinstance(theirs, MariaDBGTIDSet):
+        there = theirs.domains()
+        behind = [
+            f"{domain}-{server}-{number}"
+            for domain, (server, number) in ours.domains().items()
+            if domain in there and there[domain][1] < number
+        ]
+        return ",".join(behind)
+    return ""
+
+
+def _comes_before(file: str, other: str) -> bool:
+    """Whether a file comes before another one of the same base name."""
+    return file.rpartition(".")[0] == other.rpartition(".")[0] and file_number(file) < file_number(other)
+
+
+def _other_binlog(location: Location, why: str, *, retryable: bool = False) -> DMError:
+    return errors.new(
+        Code.SyncerGetEvent,
+        f"the upstream has another binlog than the one that was read before: the checkpoint {location} {why}",
+        workaround=OTHER_BINLOG,
+        scope="upstream",
+        retryable=retryable,
+    )
 
 
 def uncertain_gtids(start: Location, end: Location, flavor: str) -> str | None:

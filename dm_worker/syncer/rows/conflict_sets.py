@@ -8,7 +8,9 @@ order. Other rows stay where their key puts them: nothing waits for a conflict t
 Only keys of the target count. A unique key that only the upstream has can't be violated at the target, so nothing
 there depends on the order.
 
-A change that leaves a value as it was gives no pair for it: no other row can hold the value meanwhile.
+A change that leaves a value as it was gives no pair for it: no other row can hold the value meanwhile. Whether it does
+is decided by all parts of the key: those that can't be compared by the bytes of their literals, generated ones by the
+columns that they are computed from.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
 
@@ -47,11 +49,20 @@ class ConflictKey:
     structure) under one ``seed`` conflict.
 
     ``normalizers`` belong to ``columns``. A row with a NULL among them is in no conflict set.
+    ``watched`` decide whether a change leaves the key's values as they are; none stands for ``columns``. They are
+    needed for keys with parts that can't be compared: such parts are not in ``columns``, and may change alone.
     """
 
     seed: int
     columns: tuple[int, ...]
     normalizers: tuple[KeyNormalizer, ...]
+    # Not in stored texts of keys that have none: see the plan's fingerprint.
+    watched: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def deciding(self) -> tuple[int, ...]:
+        """The literals that are equal before and after a change which leaves the key's values as they are."""
+        return self.watched or self.columns
 
 
 #: From a key's literals, joined by commas, to its row hash.
@@ -110,8 +121,8 @@ class ConflictCollector:
     """
 
     def __init__(self, conflict_keys: Sequence[ConflictKey], seed: int, *, key_changes_conflict: bool) -> None:
-        self._conflict_keys: list[tuple[int, tuple[int, ...], list[Normalize]]] = [
-            (key.seed, key.columns, [normalize_function(normalizer) for normalizer in key.normalizers])
+        self._conflict_keys: list[tuple[int, tuple[int, ...], tuple[int, ...], list[Normalize]]] = [
+            (key.seed, key.deciding, key.columns, [normalize_function(normalizer) for normalizer in key.normalizers])
             for key in conflict_keys
         ]
         self._moved = zlib.crc32(b"\0moved", seed) if key_changes_conflict else None
@@ -127,8 +138,8 @@ class ConflictCollector:
         """Adds the pairs of a change from ``before`` (row hash ``old``) to ``after`` (``new``), None where there is
         none. True when a value of a conflict key changes hands: the row may not simply be updated."""
         changes = False
-        for seed, columns, functions in self._conflict_keys:
-            if before is not None and after is not None and all(before[i] == after[i] for i in columns):
+        for seed, deciding, columns, functions in self._conflict_keys:
+            if before is not None and after is not None and all(before[i] == after[i] for i in deciding):
                 if old == new:
                     continue
             else:

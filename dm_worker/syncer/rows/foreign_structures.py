@@ -1,7 +1,8 @@
 """Structures that DM left in the checkpoint, brought in line with what the upstream says of charsets and names. Pure.
 
 DM's tracker is TiDB's: a charset or collation that a statement did not name is TiDB's default there, and an index that
-got its name from the server may have another one. All else is as the statements made it.
+got its name from the server may have another one. JSON may stand for LONGTEXT, and LONGTEXT for JSON: DM takes a
+structure that it lacks from the target, and MariaDB has no JSON. All else is as the statements made it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pkg.binlog.charsets import collation_charset, same_charset
+from pkg.binlog.constants import TYPE_BLOB, TYPE_JSON
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.schema import Column, Index, TableInfo, in_order
 from pkg.schema_tracker import TIDB_CHARSET, Charset, ServerDefaults
+
+_DOCUMENTS = ("json", "longtext")
+_DOCUMENT_KINDS = {TYPE_JSON: "json", TYPE_BLOB: "longtext"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ def adapted(
     ``table_map`` belongs to the rows at hand, None when there are none."""
     doubtful: list[str] = []
     columns = []
-    for number, column in enumerate(stored.columns):
+    for number, left in enumerate(stored.columns):
+        column = _as_document(left, number, upstream, table_map)
         if not column.charset:
             columns.append(column)
             continue
@@ -40,6 +46,20 @@ def adapted(
     if upstream is not None and same_charset(upstream.charset, stored.charset):
         table = replace(table, collation=upstream.collation)
     return AdaptedStructure(table, tuple(doubtful))
+
+
+def _as_document(column: Column, number: int, upstream: TableInfo | None, table_map: TableMap | None) -> Column:
+    """A column of JSON or LONGTEXT as the one of both that the rows have; before the first rows, that it is now."""
+    if column.type_name not in _DOCUMENTS:
+        return column
+    present = None if upstream is None else upstream.column(column.name)
+    kind = "" if present is None else present.type_name
+    if table_map is not None and number < table_map.column_count:
+        kind = _DOCUMENT_KINDS.get(table_map.types[number], "")
+    if kind == column.type_name or kind not in _DOCUMENTS:
+        return column
+    charset = ("utf8mb4", "utf8mb4_bin") if kind == "longtext" else ("", "")
+    return replace(column, type_name=kind, column_type=kind, charset=charset[0], collation=charset[1])
 
 
 def _logged(table_map: TableMap | None, number: int, server: ServerDefaults) -> Charset | None:

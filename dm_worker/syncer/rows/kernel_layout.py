@@ -29,7 +29,7 @@ def _placement(
     conflict_keys: tuple[ConflictKey, ...],
 ) -> object:
     keys = tuple(
-        (key.seed, key.columns, tuple(_normalizer(kernel, normalizer) for normalizer in key.normalizers))
+        (key.seed, key.columns, tuple(_normalizer(kernel, one) for one in key.normalizers), key.deciding)
         for key in conflict_keys
     )
     return kernel.Placement(seed, spread, tuple(_normalizer(kernel, normalizer) for normalizer in normalizers), keys)

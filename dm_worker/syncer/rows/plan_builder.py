@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.rows.conflict_sets import ConflictKey, Family, lower_case
@@ -15,15 +15,19 @@ from dm_worker.syncer.rows.key_normalization import (
     TargetCharsets,
     normalizer_of,
 )
+from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
 from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code
+from pkg.mysql import session_expressions
 from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
+from pkg.rules import value_loss
+from pkg.rules.value_loss import ColumnLoss
 
 #: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
 _REFERABLE = frozenset(
@@ -39,11 +43,14 @@ _BITS = re.compile(r"[^0-9]")
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """``compact`` as the task asks. ``charsets``: what is known of the target's collations; ``values``: how it takes
-    values."""
+    values. ``lossy``: the target may change values that its columns do not keep. ``differing``: the session variables
+    by which the upstream's sessions compute generated columns otherwise than the writers."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
     values: TargetValues = EXACT_VALUES
+    lossy: bool = False
+    differing: Callable[[], Collection[str]] = tuple
 
 
 def build(
@@ -58,20 +65,20 @@ def build(
     family: Family | None = None,
     rules: TableRules = NO_RULES,
 ) -> TablePlan:
-    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream or numbers
-    its NULLs, and as :class:`RowShape`.
+    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, numbers
+    its NULLs, or keeps no value of it, and as :class:`RowShape`.
 
     ``incomparable`` are columns (lower-case names) that don't count for the placement, because for some upstream table
     of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
     keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules, options.values)
-    columns = _WrittenColumns.of(upstream, target, shape, options.values)
+    columns = _WrittenColumns.of(upstream, target, shape, options)
     key = common_key(upstream, target, shape)
+    key_names = key.columns if key else ()
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
-    # A row that may be missing must not be made up from its change. What a row has at the target only must stay.
-    one_by_one = rules.filter.leaves_gaps or (extra and (bool(further) or not columns.upserts(options.values)))
+    one_by_one = _changes_alone(target, rules, extra and (bool(further) or not columns.upserts(options.values)))
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -80,8 +87,8 @@ def build(
         table_map=table_map,
         columns=tuple(shape.columns[: len(upstream.columns)]),
         mode=ORDERED if not options.compact or not key or family or one_by_one else COMPACT,
-        key=tuple(shape.index_of(name) for name in key.columns) if key else (),
-        key_names=key.columns if key else (),
+        key=tuple(map(shape.index_of, key_names)),
+        key_names=key_names,
         write=columns.numbers,
         write_names=tuple(column.name for column in columns.there),
         matchers=tuple(condition(here, there, options.values) for here, there in columns.compared),
@@ -93,9 +100,18 @@ def build(
         referenced=_referenced(target, family, shape),
         derived=shape.derived,
         filter=rules.filter,
+        filled=_filled_keys(target, key),
+        checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
+        period_keys=period_keys(shape, target),
     )
-    plan = _with_bulk_forms(plan, columns, target, options.values)
-    return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
+    bulk = _with_bulk_forms(plan, columns, target, options.values)
+    return _placed(bulk, shape, target, key, further, options.charsets, incomparable, family)
+
+
+def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:
+    """Whether rows can't be upserted. One that may be missing must not be made up from its change; what a row has at
+    the target only must stay (``keeps``); the server takes no upserts for tables with periods in unique keys."""
+    return rules.filter.leaves_gaps or keeps or bool(periods(target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +128,10 @@ class _WrittenColumns:
     compared: Sequence[tuple[Column, Column]]
 
     @classmethod
-    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, values: TargetValues) -> _WrittenColumns:
-        """Raises 36027 when the target lacks a column of the upstream, or numbers its NULLs."""
-        if not values.keeps_null_counters:
+    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, options: PlanOptions) -> _WrittenColumns:
+        """Raises 36027 when the target lacks a column of the upstream, numbers its NULLs or computes others."""
+        _ensure_computed_alike(upstream, target, options)
+        if not options.values.keeps_null_counters:
             _ensure_nulls_stay(upstream, target)
         there = _written(upstream, target, shape)
         numbers = tuple(shape.index_of(column.name) for column in there)
@@ -125,6 +142,35 @@ class _WrittenColumns:
     def upserts(self, values: TargetValues) -> bool:
         """Whether the target takes their values by VALUES()."""
         return values.upserts_wide_bits or not any(map(_is_wide_bits, self.there))
+
+
+def _filled_keys(target: TableInfo, key: Index | None) -> tuple[str, ...]:
+    """The key columns to which a server may give the current time when their row is updated: ON UPDATE, which older
+    servers also give to a TIMESTAMP that is declared without it."""
+    columns = [target.column(name) for name in key.columns] if key is not None else []
+    return tuple(c.name.lower() for c in columns if c is not None and c.type_name in ("timestamp", "datetime"))
+
+
+def _checks(
+    upstream: TableInfo, target: TableInfo, shape: RowShape, written: Sequence[int], *, lossy: bool
+) -> tuple[tuple[int, ColumnLoss], ...]:
+    """The literals that the target may store as other values. Raises 36027 for a column where none is safe."""
+    found = []
+    for loss in value_loss.table_losses(upstream, target, allowed=lossy):
+        number = shape.index_of(loss.column)
+        if number >= len(upstream.columns):
+            continue  # A mapped value is of the task's making, and its rule was compared with the target.
+        if loss.every:
+            raise errors.new(
+                Code.SyncerUnitDMLColumnNotMatch,
+                f"{qualified(target.schema, target.name)} does not keep values of "
+                f"{qualified(upstream.schema, upstream.name)}: {value_loss.describe(loss)}",
+                scope="downstream",
+                workaround=value_loss.way_out((target.schema, target.name), loss),
+            )
+        if number in written:
+            found.append((number, loss))
+    return tuple(found)
 
 
 def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo, values: TargetValues) -> TablePlan:
@@ -174,7 +220,8 @@ def incomparable_columns(
     """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
     :class:`RowShape`."""
     shape = RowShape(upstream, target, rules, options.values)
-    incomparable = set()
+    # Of a key with a period, equal periods are not all that collide.
+    incomparable = set(periods(target))
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
     ]:
@@ -203,7 +250,9 @@ def _placed(
         if not comparable or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
             return None
         seed = zlib.crc32("\0".join(name).encode())
-        return ConflictKey(seed, tuple(shape.index_of(part.column) for part in comparable), tuple(normalizers))
+        columns = tuple(shape.index_of(part.column) for part in comparable)
+        watched = () if len(comparable) == len(parts) else deciding(shape, target, plan.write, parts)
+        return ConflictKey(seed, columns, tuple(normalizers), watched)
 
     def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
@@ -250,7 +299,7 @@ def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
     return tuple(
         index
         for index in target.unique_keys
-        if index is not key and not whole <= {part.column.lower() for part in index.parts if not part.length}
+        if index is not key and not whole <= {part.column.lower() for part in compared_parts(index) if not part.length}
     )
 
 
@@ -309,6 +358,19 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
     return (*written, *(column for column in found if column is not None))
 
 
+def _ensure_computed_alike(upstream: TableInfo, target: TableInfo, options: PlanOptions) -> None:
+    """Raises 36027 for generated columns in which the target would keep other values than the upstream has."""
+    name = (target.schema, target.name)
+    columns = session_expressions.kept_otherwise(target, options.differing)
+    if columns:
+        raise errors.new(
+            Code.SyncerUnitDMLColumnNotMatch,
+            f"{session_expressions.problem(name, columns)} in {qualified(upstream.schema, upstream.name)}",
+            scope="downstream",
+            workaround=session_expressions.remedy(name, columns),
+        )
+
+
 def _ensure_nulls_stay(upstream: TableInfo, target: TableInfo) -> None:
     """Raises 36027 for a column whose NULLs the target would number, without an error."""
     for column in upstream.columns:
@@ -331,7 +393,7 @@ def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index
 
     Constants of the upstream table may be part of it: they distinguish its rows from those of other tables.
     """
-    key = target.row_key()
+    key = trusted_row_key(target)
     if key is None or any(not name or shape.index_of(name) < 0 for name in key.columns):
         return None
     wanted = {origin for name in key.columns if (origin := shape.origin_of(name))}

@@ -20,7 +20,7 @@ from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import CORRECT_STRUCTURE, SUPPLY_STRUCTURE
+from pkg.errors.workarounds import correct_structure, supply_structure
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -28,6 +28,8 @@ from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, pars
 
 log = get_logger("syncer.schema")
 
+#: Their names are put in where the error ends the reading.
+_TASK = ("TASK", "SOURCE")
 #: Asks a server for a table's structure; None when there is no such table.
 FetchTable = Callable[[str, str], TableInfo | None]
 #: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
@@ -162,9 +164,21 @@ class SchemaSource:
                 return as_logged(upstream.renamed(*name), table_map)
             if self._unaltered(table_map.table):
                 return take("upstream", upstream)
+        left = self._misfit(name, table_map)
         if fitting:
-            raise _not_proven(name, upstream, target)
-        raise _nothing_fits(name)
+            raise _not_proven(name, upstream, target, left)
+        raise _nothing_fits(name, left)
+
+    def _misfit(self, name: tuple[str, str], table_map: TableMap) -> str:
+        """Why what DM left of the table does not fit the rows; '' where it left nothing."""
+        found = self._adapted(name, table_map)
+        if found is None:
+            return ""
+        try:
+            check_table_map(table_map, as_logged(found.table, table_map).columns)
+        except DMError as exc:
+            return exc.message
+        return ""
 
     def guess(self, table_map: TableMap) -> TableInfo:
         """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
@@ -289,11 +303,7 @@ class SchemaSource:
     def _dumped(self, schema: str, table: str) -> TableInfo | None:
         if not self._given_up.isdisjoint({(schema, table), (schema, "")}):
             return None
-        path = self._dump_files(schema, table)
-        if path is None:
-            return None
-        sql = _create_statement(path.read_text(encoding="utf-8"))
-        return parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table)
+        return dumped_structure(self._dump_files(schema, table), schema, table, self._server)
 
     def _set(self, info: TableInfo) -> TableInfo:
         self.tracker.set_table(info)
@@ -301,13 +311,26 @@ class SchemaSource:
         return info
 
 
-def _nothing_fits(name: tuple[str, str]) -> DMError:
+def dumped_structure(path: Path | None, schema: str, table: str, server: ServerDefaults) -> TableInfo | None:
+    """The structure in a schema file of the dump; None for no file."""
+    if path is None:
+        return None
+    sql = _create_statement(path.read_text(encoding="utf-8"))
+    return parse_create_table(sql, schema, server, inherited=None).renamed(schema, table)
+
+
+def _nothing_fits(name: tuple[str, str], left: str = "") -> DMError:
+    known = (
+        f"the one that DM left in the checkpoint does not ({left})"
+        if left
+        else "neither the checkpoint nor the dump has one"
+    )
     return errors.new(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
-        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: neither the "
-        "checkpoint nor the dump has one, and the current structures of upstream and target differ from the "
-        "binlog's",
-        workaround=f"Give the target table the structure of these rows, or: {CORRECT_STRUCTURE}",
+        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: {known}, and the current "
+        "structures of upstream and target differ from the binlog's",
+        workaround="Give the target table the structure of these rows, or: "
+        + correct_structure(*_TASK, " ".join(name)),
     )
 
 
@@ -319,17 +342,18 @@ def _charset_not_certain(name: tuple[str, str], found: AdaptedStructure) -> DMEr
         f"the character set that columns of the upstream table {qualified(*name)} had when these rows were logged is "
         f"not certain: {listed}; DM, whose checkpoint was taken over, recorded {TIDB_CHARSET}, which it also does when "
         "a statement names no character set, and the table was altered since",
-        workaround=SUPPLY_STRUCTURE,
+        workaround=supply_structure(*_TASK, " ".join(name)),
     )
 
 
-def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None) -> DMError:
+def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None, left: str = "") -> DMError:
+    of_dm = f"; the structure that DM left in the checkpoint does not fit them: {left}" if left else ""
     return errors.new(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
         f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
-        f"({_listed(target)}); since then, a column may have been moved, renamed or replaced",
-        workaround=SUPPLY_STRUCTURE,
+        f"({_listed(target)}); since then, a column may have been moved, renamed or replaced{of_dm}",
+        workaround=supply_structure(*_TASK, " ".join(name)),
     )
 
 

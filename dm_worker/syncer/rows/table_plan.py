@@ -14,11 +14,22 @@ from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_matching import DigestForm, MatchExpression
 from pkg.binlog.derived_literals import Derived
 from pkg.mysql.schema import Column
+from pkg.rules.value_loss import ColumnLoss
 
 #: Rows are compacted to their last image per key and written many per statement.
 COMPACT = "compact"
 #: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
 ORDERED = "ordered"
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodKey:
+    """A unique key WITHOUT OVERLAPS: pairs of column and literal number for its ``equal`` parts, and for the ``start``
+    and the ``end`` of its period."""
+
+    equal: tuple[tuple[str, int], ...]
+    start: tuple[str, int]
+    end: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +57,12 @@ class TablePlan:
     without a key, are the digest forms of the written columns; empty when a digest of them can't identify rows.
     ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
     ``filter`` says which row changes are left out.
+    ``period_keys``: rows collide by these when their periods overlap. The server takes no REPLACE and no ON DUPLICATE
+    KEY UPDATE for such a table.
     ``computed`` names the target's generated columns. ``alike``: the written columns are the upstream's in type, so
     they can hold every value of it.
+    ``filled`` names (lower case) the key columns that the target may fill in (ON UPDATE): upserts assign these too.
+    ``checks``: numbers of literals, and how the target would change values of them without an error.
     """
 
     number: int
@@ -81,6 +96,9 @@ class TablePlan:
     computed: tuple[str, ...] = ()
     alike: bool = False
     upserts: bool = True
+    filled: tuple[str, ...] = ()
+    checks: tuple[tuple[int, ColumnLoss], ...] = ()
+    period_keys: tuple[PeriodKey, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -129,6 +147,9 @@ class TablePlan:
 def _fingerprint(plan: TablePlan) -> bytes:
     """Asked once per plan of every batch; making the text takes ten times as long as hashing the plan."""
     rule = (plan.source, plan.target, plan.mode, plan.key_names, plan.write_names, plan.spread)
-    placement = (plan.normalizers, plan.conflict_keys, plan.family + "\0acts" * plan.acts)
+    # Only plans that have them show them: other plans have the fingerprint that earlier versions stored.
+    watched = stored_text(tuple(key.watched for key in plan.conflict_keys))
+    more = f"\0watched{watched}" * any(key.watched for key in plan.conflict_keys)
+    placement = (plan.normalizers, plan.conflict_keys, plan.family + "\0acts" * plan.acts + more)
     rows = (plan.columns, plan.key, plan.write, plan.derived, plan.filter)
     return stored_text((rule, plan.rewrite_existing, plan.extra_columns, rows, placement)).encode()

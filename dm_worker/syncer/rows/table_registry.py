@@ -104,7 +104,8 @@ class TableRegistry:
         self._families: Mapping[TableId, Family] | None = None
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
-        self._targets: dict[tuple[str, str], TableInfo] = {}
+        #: By the name in lower case, then as rows use it.
+        self._targets: dict[TableId, dict[TableId, TableInfo]] = {}
         self._spellings = SpellingsInUse(is_there)
         self._numbers: dict[tuple[str, str], int] = {}
         self._sources: dict[tuple[str, str], int] = {}
@@ -128,15 +129,29 @@ class TableRegistry:
         except DMError as exc:
             raise exc.at(f"at {place}") from exc
 
-    def forget(self, *, keys: bool = True) -> None:
-        """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
-        self._targets.clear()
+    def forget(self, changed: Collection[TableId] | None = None, *, keys: bool = True) -> None:
+        """Makes all plans again, and asks the target for what may have changed there since it was asked: for the
+        structures of the tables ``changed`` and those that foreign keys connect with them (None, or a table '': for
+        all), and for foreign keys if they may have (``keys``).
+
+        To ask for all would cost one look-up for each table that has rows between two statements.
+        """
+        if changed is None or not all(name for _, name in changed):
+            self._targets.clear()
+        else:
+            for table in changed:
+                self._forget_structure(lower_case(table))
         self._rules.clear()
         self._planned.clear()
         if keys:
             # Many tables take the server a while.
             self._families = None
         self._whole.clear()
+
+    def _forget_structure(self, table: TableId) -> None:
+        family = None if self._families is None else self._families.get(table)
+        for one in {table} if family is None else family.tables:
+            self._targets.pop(one, None)
 
     def _plan(self, table_map: TableMap, data: bytes) -> tuple[TablePlan, bool]:
         upstream = self._source.structure(table_map)
@@ -191,17 +206,19 @@ class TableRegistry:
             )
 
     def _target(self, name: tuple[str, str], upstream: TableInfo) -> TableInfo:
-        info = self._targets.get(name)
+        spellings = self._targets.setdefault(lower_case(name), {})
+        info = spellings.get(name)
         if info is None:
             info = self._fetch_target(*name)
             if info is None:
                 raise errors.new(
                     Code.SyncerDownstreamTableNotFound,
                     f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
-                    "exist",
+                    "exist, or is not a plain table (but system-versioned, a view or a sequence)",
                     scope="downstream",
                     workaround="Create the target table, or exclude the upstream table with block-allow-list, then "
-                    "resume the task.",
+                    f"resume the task. For a system-versioned one: `ALTER TABLE {qualified(*name)} DROP SYSTEM "
+                    "VERSIONING;`.",
                 )
             if info.engine and info.engine.lower() in self._unsafe_engines():
                 raise errors.new(
@@ -212,7 +229,7 @@ class TableRegistry:
                 )
             if self._options.values.folds_names:
                 self._spellings.use(name, (upstream.schema, upstream.name))
-            self._targets[name] = info
+            spellings[name] = info
         return info
 
 

@@ -11,10 +11,12 @@ from typing import Protocol
 from dm_worker.syncer.shard_ddl.lock_protocol import (
     Arrived,
     Decided,
+    ExecutionError,
     LockMove,
     LockNews,
     LockRequest,
     Revoked,
+    is_to_be_told,
     next_move,
 )
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL
@@ -48,6 +50,7 @@ class LockService(Protocol):
     def withdraw(self, lock: LockId) -> bool: ...
     def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None: ...
     def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool: ...
+    def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool: ...
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[RunningMirror]: ...
@@ -63,6 +66,8 @@ class LockClient:
         self._requests: dict[TableId, LockRequest] = {}
         self._decided: dict[TableId, int] = {}
         self._tables: ShardTables | None = None
+        #: Those that the lock service may not know yet.
+        self._errors: dict[TableId, ExecutionError] = {}
         self._news: deque[LockNews] = deque()
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
@@ -99,6 +104,12 @@ class LockClient:
             self._tables = tables
             self._wake()
 
+    def tell_error(self, error: ExecutionError) -> None:
+        """Lets the other sources know; also when :meth:`stop` follows at once."""
+        with self._changed:
+            self._errors[error.target] = error
+            self._wake()
+
     def take_news(self) -> list[LockNews]:
         """What is new. Raises DMError when the lock service can't be followed any more."""
         with self._changed:
@@ -124,7 +135,7 @@ class LockClient:
             with self._changed:
                 self._changed.wait_for(lambda: self._end or self._stir, timeout=pause or None)
                 if self._end:
-                    return
+                    break
                 self._stir = False
             try:
                 self._turn()
@@ -138,6 +149,14 @@ class LockClient:
             except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
                 self._fail(exc)
                 return
+        self._report_last_errors()
+
+    def _report_last_errors(self) -> None:
+        """The run often ends because of them. They are this source's own too: one try is enough."""
+        try:
+            self._report_errors()
+        except DMError as exc:
+            log.warning("cannot report to etcd why a shard DDL failed", task=self._task, error=str(exc))
 
     def _turn(self) -> None:
         with self._changed:
@@ -150,6 +169,20 @@ class LockClient:
                     self._tables = None
         for request in requests:
             self._advance(request)
+        self._report_errors()
+
+    def _report_errors(self) -> None:
+        with self._changed:
+            errors_now = list(self._errors.values())
+        for error in errors_now:
+            lock = LockId(self._task, *error.target)
+            operation = self._lock_service.operation(lock)
+            while operation is not None and is_to_be_told(error, operation):
+                self._lock_service.tell_error(lock, operation, error.text)
+                operation = self._lock_service.operation(lock)
+            with self._changed:
+                if self._errors.get(error.target) is error:
+                    del self._errors[error.target]
 
     def _advance(self, request: LockRequest) -> None:
         lock = LockId(self._task, *request.target)

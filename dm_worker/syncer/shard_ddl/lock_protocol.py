@@ -67,3 +67,19 @@ def next_move(
     if operation.record.done:
         return LockMove.WAIT
     return Decided(request.target, operation.record.ddls, operation.record.execute, operation.create_revision)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionError:
+    """Why the decision of ``revision`` could not be executed; "" while it is tried."""
+
+    target: TableId
+    revision: int
+    text: str
+
+
+def is_to_be_told(error: ExecutionError, operation: StoredRecord[ShardOperation] | None) -> bool:
+    """Whether the lock service does not know ``error`` yet, and it is still about what is to be executed now."""
+    if operation is None or operation.create_revision != error.revision or operation.record.done:
+        return False
+    return operation.record.error != error.text

@@ -75,5 +75,9 @@ class EtcdLockService:
         """The operation is done; False if it changed or was taken back."""
         return self._commit(steps.confirm(lock, operation))
 
+    def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool:
+        """Why the operation could not be executed, or "" for a new try; False if it changed or was taken back."""
+        return self._commit(steps.tell_error(lock, operation, error))
+
     def _commit(self, step: LockStep) -> bool:
         return self._client.txn(step.compare, step.ops).succeeded

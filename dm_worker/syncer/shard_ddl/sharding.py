@@ -16,7 +16,7 @@ from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import encode_group, encode_progress
 from dm_worker.syncer.shard_ddl.groups_table import GroupsChanges
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
-from dm_worker.syncer.shard_ddl.lock_protocol import Decided, Revoked
+from dm_worker.syncer.shard_ddl.lock_protocol import Decided, ExecutionError, Revoked
 from dm_worker.syncer.shard_ddl.reread import RereadPass
 from dm_worker.syncer.shard_ddl.source_groups import (
     AcknowledgeDDL,
@@ -190,6 +190,11 @@ class Sharding:
             reread = self._groups.reread
             assert reread is not None
             self._follow(reread.target, self._groups.met(statement.name, statement.end))
+
+    def settling(self, settle: SettleDDL, error: DMError | None = None) -> None:
+        """The sources that wait for this one shall know that it executes now, or why it could not."""
+        text = "" if error is None else str(error)
+        self._lock_client.tell_error(ExecutionError(settle.target, settle.revision, text))
 
     def settled(self, main: Location) -> None:
         """:attr:`settle` is carried out; the main pass stands at ``main``."""

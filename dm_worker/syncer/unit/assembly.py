@@ -15,6 +15,7 @@ from dm_worker.syncer.checkpoint.start_location import dump_schema_files, dumped
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.foreign_key_watch import ForeignKeyWatch
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
@@ -45,6 +46,7 @@ from pkg.mysql.introspect import list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
 from pkg.process.log import get_logger
+from pkg.rules.value_loss import ALLOW
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
@@ -90,8 +92,10 @@ class RunAssembly:
         reading: Callable[[], Location | None],
         should_stop: Callable[[], bool],
         figures: ApplyFigures,
+        safe_request: int = 0,
     ) -> None:
-        """``reading``: where the planning thread reads; None while there is none."""
+        """``reading``: where the planning thread reads; None while there is none. ``safe_request``: as in
+        ``Control``."""
         self._cfg = cfg
         self._engine = engine
         self._group = group
@@ -105,6 +109,7 @@ class RunAssembly:
         self._reading = reading
         self._should_stop = should_stop
         self._figures = figures
+        self._safe_request = safe_request
         self._lock_client: LockClient | None = None
 
     def take_over(self) -> RunParts:
@@ -130,9 +135,10 @@ class RunAssembly:
         ours = durable.checkpoint is not None and not recovery.safe
         sharding = self._sharding(groups, source, durable.checkpoint, ours=ours)
         registry = self._registry(source, sharding)
-        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
+        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared, self._safe_request)
         runner = self._batch_runner(sequencer, source, sharding)
-        barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts), sharding)
+        online = OnlineDDL(self._rules.online, durable.ghosts)
+        barrier = self._barrier(source, online, TemporaryTables(self._cfg.flavor, durable.temporary), sharding)
         keys = ForeignKeyWatch(self._connections.servers_keys.problems, self._connections.servers_keys.end)
         return RunParts(runner, barrier, registry, keys, sharding, self._lock_client, recovery.redo, takeover)
 
@@ -239,7 +245,13 @@ class RunAssembly:
             rules=self._rules.of_table,
             source=source if sharding is None else sharding,
             target=target.table,
-            options=PlanOptions(compact, TargetCharsets(facts.collation_weights, facts.characters), facts.values()),
+            options=PlanOptions(
+                compact,
+                TargetCharsets(facts.collation_weights, facts.characters),
+                facts.values(),
+                lossy=self._cfg.lossy_conversions == ALLOW,
+                differing=partial(facts.differing_variables, self._connections.upstream),
+            ),
             foreign_keys=facts.checked_keys,
             unsafe_engines=facts.unsafe_engines,
             is_there=lambda name: source.tracker.table(*name) is not None,
@@ -247,7 +259,9 @@ class RunAssembly:
 
     # -- what the main loop calls -------------------------------------------------------------------------------
 
-    def _barrier(self, source: SchemaSource, online: OnlineDDL, sharding: Sharding | None) -> DDLBarrier:
+    def _barrier(
+        self, source: SchemaSource, online: OnlineDDL, temporary: TemporaryTables, sharding: Sharding | None
+    ) -> DDLBarrier:
         session, server = self._connections.ddl_session, source.tracker.server
         flavor = self._connections.target.ask(server_info).flavor
         executor = DDLExecutor(
@@ -255,7 +269,7 @@ class RunAssembly:
             session=session,
             trial=Trial(self._cfg, session, flavor),
             target_flavor=flavor,
-            upstream=UpstreamSession(self._cfg.flavor, server.version, server.explicit_timestamp),
+            upstream=UpstreamSession(self._cfg.flavor, server.version, server.explicit_timestamp, server.engine),
             should_stop=self._should_stop,
             collations=UpstreamCollations(server) if self._cfg.collation_compatible == "strict" else None,
         )
@@ -270,6 +284,7 @@ class RunAssembly:
             upstream_tables=lambda: self._connections.upstream.ask(list_all_tables),
             orders=self._orders,
             sharding=sharding,
+            temporary=temporary,
         )
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: Sharding | None) -> BatchRunner:
@@ -300,4 +315,7 @@ class RunAssembly:
         """What of the configuration decides how a range is planned. A digest of it is stored."""
         syncer = self._cfg.syncer
         rules = (self._rules.settings, syncer.compact, bool(self._cfg.to.foreign_key_checks))
+        if syncer.safe_mode:
+            # A batch that stopped in another mode gets a new number, and is applied again in this one.
+            return blake2b(stored_text((*rules, "safe mode")).encode(), digest_size=16).digest()
         return blake2b(stored_text(rules).encode(), digest_size=16).digest()

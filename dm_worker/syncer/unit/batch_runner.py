@@ -14,6 +14,7 @@ from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, AppliedBuckets, BatchProgress, Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.spill import spill_store_in
@@ -27,6 +28,7 @@ from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
 from pkg.errors import DMError
@@ -47,10 +49,12 @@ JOB_ATTEMPTS = 5
 IsUnsafe = Callable[[Location], bool]
 
 
-def _log_other_plan(batch: Batch, *, doubled: bool) -> None:
+def _log_other_number(batch: Batch, *, asked: bool, doubled: bool) -> None:
+    """The unfinished batch gets another number: the operator ``asked`` for safe mode, or its plan differs."""
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     where = location_range(batch.start, batch.end)
-    message = "the unfinished batch is planned differently than before: applying it again in safe mode"
+    reason = "as the operator asked" if asked else "since it is planned differently than before"
+    message = f"the unfinished batch is applied again in safe mode, {reason}"
     if doubled and once:
         log.warning(
             f"{message}; check the tables without a key, and those that foreign keys act on, for duplicate rows",
@@ -133,7 +137,8 @@ class BatchRunner:
         else:
             intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                _log_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
+                doubled = intent.keyless_since != redo.keyless_since
+                _log_other_number(batch, asked=fingerprint == redo.fingerprint, doubled=doubled)
         self._write(intent)
         try:
             results, report = self._run(batch, intent, small=small)
@@ -188,21 +193,22 @@ class BatchRunner:
         if self.has_unflushed:
             self._write(self._sequencer.idle(self._sequencer.applied))
 
-    def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> None:
-        """A barrier: all before it is applied by now."""
+    def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> StatementEffect:
+        """A barrier: all before it is applied by now. What it may have changed."""
         if self._sharding is not None:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         with self._figures.clock.during(STATEMENT):
-            of_the_task = barrier.execute(statement, intent)
+            effect = barrier.execute(statement, intent)
         # A statement that the task's filters leave out is none of its jobs.
-        self._figures.ddl_added += of_the_task
-        self._figures.ddl_finished += of_the_task
+        self._figures.ddl_added += effect.of_the_task
+        self._figures.ddl_finished += effect.of_the_task
         self._sequencer.done()
         if self._sharding is not None:
             self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
+        return effect
 
     def fence(self) -> None:
         """No task of the open batch can write after this, also none that Spark lost sight of."""
@@ -229,10 +235,20 @@ class BatchRunner:
         assert settle is not None
         self.flush()
         with self._figures.clock.during(STATEMENT):
-            record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
+            record = self._execute_settled(settle, sharding, barrier) if settle.execute else None
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
+
+    def _execute_settled(self, settle: SettleDDL, sharding: Sharding, barrier: DDLBarrier) -> DDLRecord | None:
+        sharding.settling(settle)
+        try:
+            return barrier.settle(settle, self._sequencer.idle(self._sequencer.applied))
+        except DMError as exc:
+            # A statement that a pause has ended is no problem.
+            if not (self._should_stop() and exc.retryable):
+                sharding.settling(settle, exc)
+            raise
 
     def note(self) -> None:
         """Makes durable what the shard groups learned besides the stream."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dm_worker.subtask.rate import Rate
+from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.lag_reason import LONG_WAIT, LagFacts, lag_reason
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.rows.server_lookup import ServerLookup
@@ -31,14 +32,18 @@ CLOCK_INTERVAL = 600.0
 
 @dataclass(slots=True)
 class RunSnapshot:
-    """What the running parts report. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
+    """What the running parts report. ``flushed``: the checkpoint; ``needed``: the same, but before a DDL of merged
+    shards as long as that waits. ``oldest_commit``: upstream time of the oldest transaction that was read and is not
+    applied; ``newest``: of the newest event that was read.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
     DDL of merged shards that is not settled. ``taken_over``: what DM left. ``target_ddl``: what the target executes,
     and how far it is. ``received``: bytes of the binlog stream that the upstream sent, over all runs."""
 
     rows: int = 0
     flushed: Location | None = None
+    needed: Location | None = None
     oldest_commit: int = 0
+    newest: int = 0
     received: int = 0
     batch_bytes: int = 0
     local: bool = False
@@ -130,13 +135,20 @@ class Monitor:
         snapshot = self._look()
         self._recent.add(now, snapshot.rows)
         self._sample(now, snapshot)
+        at_end: bool | None = None
+        asked = self._upstream_time()
         try:
             self._master = self._server.end_of_binlog(self._flavor)
+            at_end = self._is_at_end(self._master, snapshot.flushed)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
                 self._clock_offset, self._clock_at = self._server.now() - time.time(), now
             self._measure(now, snapshot.flushed)
         except DMError as exc:
             log.debug("cannot get the end of the upstream's binlog", error=str(exc))
+        held = bool(snapshot.sharding.unresolved)
+        self._figures.lag_watch.look(
+            asked, oldest=snapshot.oldest_commit, newest=snapshot.newest, at_end=at_end, held=held
+        )
         if now - self._logged >= LOG_INTERVAL:
             self._logged = now
             self._log()
@@ -144,7 +156,7 @@ class Monitor:
     def _sample(self, now: float, snapshot: RunSnapshot) -> None:
         if not self._behind or snapshot.flushed != self._seen:
             self._at_end, self._seen = now, snapshot.flushed
-        figures, lag, behind = self._figures, self.lag(snapshot), self._behind
+        figures, lag, behind = self._figures, self._lag(snapshot), self._behind
         applying = figures.applying
         reading = figures.reading
         facts = LagFacts(
@@ -154,12 +166,13 @@ class Monitor:
             reader_for=reading.clock.seconds,
             retrying=applying.retrying,
             locked=any(not one.rereading for one in snapshot.sharding.unresolved),
-            lag=lag,
+            lag=lag if snapshot.oldest_commit else 0,
             unread=now - self._at_end >= LONG_WAIT,
             job=applying.recent_job,
             shares=tuple(applying.recent_shares.items()),
         )
-        figures.lag.add(lag)
+        if lag != UNKNOWN:
+            figures.lag.add(lag)
         if facts.may_wait_for_target:
             facts = replace(facts, target=self._target.state())
         figures.reason = lag_reason(facts)
@@ -195,11 +208,17 @@ class Monitor:
             upstream=status.masterBinlog,
         )
 
-    def lag(self, snapshot: RunSnapshot) -> int:
-        """Seconds since the oldest unapplied transaction was committed upstream; 0 when all is applied."""
-        if not snapshot.oldest_commit:
-            return 0
-        return max(0, int(time.time() + self._clock_offset - snapshot.oldest_commit))
+    def _upstream_time(self) -> float:
+        return time.time() + self._clock_offset
+
+    def _lag(self, snapshot: RunSnapshot) -> int:
+        """Seconds since the oldest change that is not applied was committed upstream; 0 when all is applied."""
+        return self._figures.lag_watch.seconds(self._upstream_time(), snapshot.oldest_commit)
+
+    def _bytes_behind(self) -> int:
+        """As it was measured last; UNKNOWN after a run that was at the end, for the upstream may have gone on."""
+        behind = self._behind
+        return UNKNOWN if behind is None or (behind == 0 and self._end.is_set()) else behind
 
     def status(self) -> pb.SyncStatus:
         snapshot = self._look()
@@ -207,6 +226,11 @@ class Monitor:
         total = int(rows / max(time.monotonic() - self._began, 1e-3))
         recent = self._recent.per_second
         master, flushed = self._master, snapshot.flushed
+        # Rows that are held back are not applied, wherever the checkpoint is.
+        synced = not snapshot.sharding.unresolved and self._is_at_end(master, flushed)
+        up_to_date = synced and not snapshot.oldest_commit and not self._end.is_set()
+        behind = self._bytes_behind()
+        shown = snapshot.needed or flushed
         return pb.SyncStatus(
             totalEvents=rows,
             totalTps=total,
@@ -216,21 +240,23 @@ class Monitor:
             recentRps=recent,
             masterBinlog=str(master.position) if master else "",
             masterBinlogGtid=master.gtid_set if master else "",
-            syncerBinlog=str(flushed.position) if flushed else "",
-            syncerBinlogGtid=flushed.gtid_set if flushed else "",
-            # Rows that are held back are not applied, wherever the checkpoint is.
-            synced=not snapshot.sharding.unresolved and self._synced(master, flushed),
+            # As in DM, it stays before a DDL that waits for its shards.
+            syncerBinlog=str(shown.position) if shown else "",
+            syncerBinlogGtid=shown.gtid_set if shown else "",
+            synced=synced,
             blockingDDLs=snapshot.sharding.blocking_ddls,
             unresolvedGroups=[_group(one) for one in snapshot.sharding.unresolved],
             binlogType="local" if snapshot.local else "remote",
-            secondsBehindMaster=self.lag(snapshot),
+            secondsBehindMaster=0 if up_to_date else self._lag(snapshot),
             ioTotalBytes=snapshot.received,
             takenOver=snapshot.taken_over,
             targetDDL=snapshot.target_ddl,
             lagReason=self._figures.reason,
+            bytesBehind=behind,
+            eta=self._nearing.eta(behind) if behind > 0 else "0s" if behind == 0 else "unknown",
         )
 
-    def _synced(self, master: Location | None, flushed: Location | None) -> bool:
+    def _is_at_end(self, master: Location | None, flushed: Location | None) -> bool:
         if master is None or flushed is None:
             return False
         if self._by_gtid:

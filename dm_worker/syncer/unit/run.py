@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS
+from dm_worker.syncer.ddl.foreign_key_watch import names_in
+from dm_worker.syncer.ddl.statement_effect import ABOUT_KEYS, StatementEffect
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
@@ -35,7 +36,7 @@ from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import CORRECT_STRUCTURE, SUPPLY_STRUCTURE, correct_structure, supply_structure
+from pkg.errors.workarounds import with_names
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
@@ -59,8 +60,9 @@ class SyncRun:
         lock_service: LockService | None = None,
         begin: Callable[[], bool] = lambda: True,
         figures: SyncFigures | None = None,
+        safe_request: int = 0,
     ) -> None:
-        """``figures``: those of the unit, to which this run adds."""
+        """``figures``: those of the unit, to which this run adds. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
         self.figures = figures or SyncFigures()
         self._begin = begin
@@ -85,6 +87,7 @@ class SyncRun:
             reading=self._reading,
             should_stop=should_stop,
             figures=self.figures.applying,
+            safe_request=safe_request,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
         #: None until the run has taken over, and until it reads.
@@ -183,15 +186,16 @@ class SyncRun:
         self._applying, self.handling = statement.event.timestamp, statement
         if sharding is not None and sharding.reread is not None:
             runner.statement_again(statement, sharding)
+            effect = StatementEffect()
         else:
-            runner.statement(statement, parts.barrier)
+            effect = runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
-        # Structures may have changed.
-        text = parse_query(statement.event, statement.position.name).statement
-        about_keys = ABOUT_KEYS.search(text) is not None
-        parts.registry.forget(keys=about_keys)
+        # Structures may have changed. What runs at the target need not be what ran upstream.
+        query = parse_query(statement.event, statement.position.name)
+        about_keys = effect.about_keys or ABOUT_KEYS.search(query.statement) is not None
+        parts.registry.forget(effect.tables, keys=about_keys)
         if about_keys:
-            parts.keys.look(runner.applied)
+            parts.keys.changed(runner.applied, names_in(query))
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
         if sharding is None or not sharding.needs_new_pass:
             planning.resume()
@@ -201,9 +205,8 @@ class SyncRun:
         # A lost connection says nothing about the events after it; an event that can't be applied does.
         self._applying = 0 if error.retryable else planner.newest
         names = (self._cfg.name, self._cfg.source_id)
-        advice = error.workaround.replace(CORRECT_STRUCTURE, correct_structure(*names))
         where = location_range(flushed, planner.read_to)
-        return error.at(where).with_workaround(advice.replace(SUPPLY_STRUCTURE, supply_structure(*names)))
+        return error.at(where).with_workaround(with_names(error.workaround, *names))
 
     # -- passes over the binlog ---------------------------------------------------------------------------------
 
@@ -362,7 +365,9 @@ class SyncRun:
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
+            self.needed,
             oldest,
+            planning.planner.newest,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+
+import pymysql
 
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.planning.look_ahead import is_unaltered
+from dm_worker.syncer.planning.server_switch import UpstreamBinlog, ensure_same_history
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.binlog.server_stream import open_upstream, replica_id
+from pkg.binlog.server_position import master_status
+from pkg.binlog.server_stream import identity_of, open_upstream, replica_id
 from pkg.binlog.stream import BinlogStream
 from pkg.config.model import SubTaskConfig
-from pkg.errors import Code
+from pkg.errors import Code, DMError
+from pkg.mysql.connection import classify, connect
+from pkg.mysql.introspect import query, variable
+from pkg.process.log import get_logger
+
+log = get_logger("syncer")
 
 
 class StreamOpener:
@@ -41,6 +51,8 @@ class StreamOpener:
         location = self.with_gtid(location)
         relay, use_gtid = self._relay, self._cfg.enable_gtid
         local = relay.open(location, use_gtid=use_gtid) if relay is not None else None
+        if use_gtid:
+            self._ensure_same_history(location, required=local is None)
         self.is_local = local is not None
         if local is not None:
             return local
@@ -59,7 +71,40 @@ class StreamOpener:
                 workaround="Set enable-gtid: false for this source, or give meta.binlog-gtid and start the task with "
                 "--remove-meta.",
             )
-        return Location(location.position, known, location.rows_events)
+        return replace(location, gtid_set=known, cut="")
+
+    def _ensure_same_history(self, location: Location, *, required: bool) -> None:
+        """A position names a file, which the planner compares. GTIDs mean the same in another binlog, unless it numbers
+        them anew: the upstream is asked. Not ``required``: the relay log can be read while the upstream is down."""
+        known = location.file
+        if known is None:
+            return
+        try:
+            found = self._binlog_of_upstream(known.name)
+        except DMError as exc:
+            if required or not exc.retryable:
+                raise
+            log.warning("the upstream's binlog is not compared with the checkpoint", error=str(exc))
+            return
+        ensure_same_history(location, found, self._cfg.flavor)
+
+    def _binlog_of_upstream(self, file: str) -> UpstreamBinlog:
+        cfg = self._cfg
+        try:
+            with closing(connect(cfg.from_, scope="upstream", read_timeout=30.0)) as conn:
+                server_id = int(variable(conn, "server_id") or 0)
+                files = [str(row[0]) for row in query(conn, "SHOW BINARY LOGS")]
+                end = master_status(conn, cfg.flavor)
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="upstream", statement="asking for the upstream's binlog files") from exc
+        namesake = None
+        if file in files:
+            namesake = identity_of(cfg.from_, file, flavor=cfg.flavor, server_id=self._replica_id("identity"))
+        return UpstreamBinlog(server_id, files, "" if end is None else end.gtid_set, namesake)
+
+    def _replica_id(self, purpose: str) -> int:
+        """The same for every run, so that the upstream ends the connection of an earlier one."""
+        return replica_id(self._cfg.name, self._cfg.source_id, f"{self._cfg.server_id}{purpose}")
 
     def is_unaltered(self, table: str, location: Location) -> bool:
         """Whether no statement from ``location`` up to now may be about a table of that name."""
@@ -74,8 +119,7 @@ class StreamOpener:
             self._cfg.from_,
             location,
             flavor=self._cfg.flavor,
-            # The same for every run, so that the upstream ends the connection of an earlier one.
-            server_id=replica_id(self._cfg.name, self._cfg.source_id, f"{self._cfg.server_id}{purpose}"),
+            server_id=self._replica_id(purpose),
             use_gtid=self._cfg.enable_gtid,
             received=self._received,
         )

@@ -10,10 +10,12 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.hand_back import hand_back
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from dm_worker.syncer.unit.run import SyncRun
 from pkg import errors
@@ -92,7 +94,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin, self.figures,
+            control.begin, self.figures, control.safe_request,
         )  # fmt: skip
         with self._lock:
             self._run = run
@@ -184,8 +186,8 @@ class SyncUnit:
             store.close()
 
     @contextmanager
-    def structures(self) -> Iterator[KnownStructures]:
-        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+    def _alone(self) -> Iterator[None]:
+        """No run begins meanwhile. Raises 40051 during one."""
         if not self._busy.acquire(blocking=False):
             raise errors.new(
                 Code.WorkerNotPausedStage,
@@ -194,15 +196,27 @@ class SyncUnit:
                 "start this may take a few seconds.",
             )
         try:
-            with closing(KnownStructures(self._cfg)) as structures:
-                yield structures
+            yield
         finally:
             self._busy.release()
+
+    @contextmanager
+    def structures(self) -> Iterator[KnownStructures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        with self._alone(), closing(KnownStructures(self._cfg)) as structures:
+            yield structures
+
+    def hand_back(self, *, execute: bool) -> str:
+        """What is left for DM, as text; without ``execute`` it only would be. Raises DMError; 40051 during a run."""
+        with self._alone():
+            return hand_back(self._cfg, execute=execute)
 
     def status(self) -> pb.SyncStatus:
         with self._lock:
             run = self._run
-        return run.monitor.status() if run is not None else pb.SyncStatus(binlogType="unknown")
+        if run is not None:
+            return run.monitor.status()
+        return pb.SyncStatus(binlogType="unknown", secondsBehindMaster=UNKNOWN, bytesBehind=UNKNOWN, eta="unknown")
 
     def remove_meta(self) -> None:
         """Deletes this source's rows from the syncer's meta tables. Raises DMError."""

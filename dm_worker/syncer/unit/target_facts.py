@@ -9,6 +9,7 @@ from dm_worker.syncer.rows.server_lookup import ServerLookup
 from pkg.config.model import SubTaskConfig
 from pkg.mysql import engines
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
+from pkg.mysql.computing_sessions import computing_settings, differing
 from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import server_info
 from pkg.mysql.schema import ForeignKey
@@ -28,6 +29,7 @@ class TargetFacts:
         self._engines: frozenset[str] | None = None
         self._weights: dict[str, CollationWeights | None] = {}
         self._charsets: dict[str, str | None] = {}
+        self._differing: frozenset[str] | None = None
 
     def unsafe_engines(self) -> frozenset[str]:
         """The target's engines that can't roll back; none where an operator answers for their tables."""
@@ -57,6 +59,13 @@ class TargetFacts:
             key = (self._cfg.to.host, self._cfg.to.port, version, collation)
             self._weights[collation] = KNOWN_COLLATIONS.get(key, ask)
         return self._weights[collation]
+
+    def differing_variables(self, upstream: ServerLookup) -> frozenset[str]:
+        """The variables by which the upstream's sessions compute generated columns otherwise than the writers."""
+        if self._differing is None:
+            there = upstream.ask(computing_settings)
+            self._differing = differing(there, self._target.ask(computing_settings), dict(self._cfg.to.session))
+        return self._differing
 
     def values(self) -> TargetValues:
         """In which forms the target takes values."""

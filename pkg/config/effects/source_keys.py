@@ -105,7 +105,7 @@ SOURCE_EFFECTS: tuple[KeyEffect, ...] = (
         "dm_master/task_setup/task_split.py",
     ),
     KeyEffect("filters[].schema-pattern", "required", "Schemas that the filter is for.", _FILTER),
-    KeyEffect("filters[].table-pattern", "", "Tables that the filter is for; empty: the schema.", _FILTER),
+    KeyEffect("filters[].table-pattern", "", "Tables that it is for; empty: the schema; `*`: both.", _FILTER),
     KeyEffect("filters[].events", "[]", "Event types, as in a task's filters.", _FILTER),
     KeyEffect("filters[].sql-pattern", "[]", "Regular expressions for statements, as in a task's filters.", _FILTER),
     KeyEffect("filters[].action", "Do", "Do, Ignore or Error; after the task's own filters.", _FILTER),

@@ -69,6 +69,13 @@ _TASK = (
         "Collations of the target in the place of the upstream's, in structures and statements.",
         "dm_worker/syncer/unit/connections.py",
     ),
+    KeyEffect(
+        "lossy-conversions",
+        "refuse",
+        "allow: the target's columns may round, cut or pad values (DATETIME(6) into DATETIME). refuse: such a value "
+        "stops the task.",
+        "dm_worker/syncer/unit/assembly.py",
+    ),
     *database(
         "target-database",
         KeyEffect(
@@ -154,7 +161,7 @@ _RULES = (
         )
     ),
     KeyEffect("filters.*.schema-pattern", "required", "Schemas that the filter is for.", _FILTER),
-    KeyEffect("filters.*.table-pattern", "", "Tables that the filter is for; empty: the schema.", _FILTER),
+    KeyEffect("filters.*.table-pattern", "", "Tables that it is for; empty: the schema; `*`: both.", _FILTER),
     KeyEffect("filters.*.events", "[]", "Event types: docs/merge-rules.md.", _FILTER),
     KeyEffect("filters.*.sql-pattern", "[]", "Regular expressions, one of which the statement must match.", _FILTER),
     KeyEffect("filters.*.action", "Do", "Do, Ignore or Error.", _FILTER),

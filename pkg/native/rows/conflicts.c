@@ -69,8 +69,8 @@ static int collect_change(Partitioner *self, const Plan *plan, const Value *befo
     for (Py_ssize_t i = 0; i < plan->placement->conflict_key_count; i++) {
         const ConflictKey *key = &plan->placement->conflict_keys[i];
         int same = before != NULL && after != NULL;
-        for (Py_ssize_t n = 0; same > 0 && n < PyTuple_GET_SIZE(key->columns); n++)
-            same = same_literal(self, plan->readers, key->numbers[n], before, after);
+        for (Py_ssize_t n = 0; same > 0 && n < PyTuple_GET_SIZE(key->deciding); n++)
+            same = same_literal(self, plan->readers, key->deciding_numbers[n], before, after);
         if (same < 0)
             return -1;
         if (same && old_row == new_row)

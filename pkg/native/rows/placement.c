@@ -13,7 +13,9 @@ static void placement_free(PyObject *object)
     for (Py_ssize_t i = 0; self->conflict_keys != NULL && i < self->conflict_key_count; i++) {
         Py_XDECREF(self->conflict_keys[i].columns);
         Py_XDECREF(self->conflict_keys[i].normalizers);
+        Py_XDECREF(self->conflict_keys[i].deciding);
         PyMem_Free(self->conflict_keys[i].numbers);
+        PyMem_Free(self->conflict_keys[i].deciding_numbers);
     }
     PyMem_Free(self->conflict_keys);
     Py_XDECREF(self->normalizers);
@@ -30,29 +32,40 @@ static int check_normalizers(PyObject *normalizers)
     return 0;
 }
 
+static void widen(Placement *self, const uint32_t *numbers, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        if ((Py_ssize_t)numbers[i] >= self->widest)
+            self->widest = (Py_ssize_t)numbers[i] + 1;
+}
+
 static int conflict_key_from(Placement *self, ConflictKey *key, PyObject *spec)
 {
     unsigned seed;
-    PyObject *columns, *normalizers;
+    PyObject *columns, *normalizers, *deciding;
     if (!PyTuple_Check(spec)) {
         PyErr_SetString(PyExc_TypeError, "a conflict key is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(spec, "IO!O!", &seed, &PyTuple_Type, &columns, &PyTuple_Type, &normalizers) ||
+    if (!PyArg_ParseTuple(spec, "IO!O!O!", &seed, &PyTuple_Type, &columns, &PyTuple_Type, &normalizers, &PyTuple_Type,
+                          &deciding) ||
         check_normalizers(normalizers) < 0)
         return -1;
     key->seed = seed;
     key->columns = Py_NewRef(columns);
     key->normalizers = Py_NewRef(normalizers);
+    key->deciding = Py_NewRef(deciding);
     if (PyTuple_GET_SIZE(columns) != PyTuple_GET_SIZE(normalizers)) {
         PyErr_SetString(PyExc_ValueError, "a conflict key has one normalizer for each column");
         return -1;
     }
     key->numbers = indexes_from(columns, 0xFFFF);
-    for (Py_ssize_t i = 0; key->numbers && i < PyTuple_GET_SIZE(columns); i++)
-        if ((Py_ssize_t)key->numbers[i] >= self->widest)
-            self->widest = (Py_ssize_t)key->numbers[i] + 1;
-    return key->numbers ? 0 : -1;
+    key->deciding_numbers = key->numbers ? indexes_from(deciding, 0xFFFF) : NULL;
+    if (key->deciding_numbers == NULL)
+        return -1;
+    widen(self, key->numbers, PyTuple_GET_SIZE(columns));
+    widen(self, key->deciding_numbers, PyTuple_GET_SIZE(deciding));
+    return 0;
 }
 
 static PyObject *placement_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
@@ -96,7 +109,8 @@ PyTypeObject placement_type = {
     .tp_basicsize = sizeof(Placement),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc =
-        "Placement(seed, spread, normalizers of the key, ((seed, columns, normalizers) of each conflict key, …)).",
+        "Placement(seed, spread, normalizers of the key, ((seed, columns, normalizers, deciding columns) of each conflict "
+        "key, …)).",
     .tp_new = placement_new,
     .tp_dealloc = placement_free,
 };

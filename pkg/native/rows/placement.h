@@ -10,7 +10,8 @@
 typedef struct {
     uint32_t seed;
     PyObject *columns, *normalizers; /* tuples of one length */
-    uint32_t *numbers;
+    PyObject *deciding;              /* a tuple: the columns that are equal when a change leaves the key's values */
+    uint32_t *numbers, *deciding_numbers;
 } ConflictKey;
 
 /* How the rows of a table are spread over the buckets. */

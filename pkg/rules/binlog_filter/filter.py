@@ -81,7 +81,8 @@ class _Compiled:
 
 
 class BinlogEventFilter:
-    """Decides by rules, those of the task first and the source's own after them.
+    """Decides by rules, those of the task first and the source's own after them. As in DM, a rule for the tables ``*``
+    also decides statements without a table (DROP DATABASE).
 
     Raises 20037 for a rule that is not valid; none is ever left out. Picklable; decisions about rows are remembered
     per table.
@@ -93,7 +94,7 @@ class BinlogEventFilter:
             patterns = rule.schema_pattern, rule.table_pattern
             key = patterns if case_sensitive else (patterns[0].lower(), patterns[1].lower())
             groups.setdefault(key, []).append((order, _compile(rule)))
-        self._selector: Selector[tuple[tuple[int, _Compiled], ...]] = Selector(case_sensitive)
+        self._selector: Selector[tuple[tuple[int, _Compiled], ...]] = Selector(case_sensitive, star_takes_schemas=True)
         for group in groups.values():
             rule = group[0][1].rule
             self._selector.insert(rule.schema_pattern, rule.table_pattern, tuple(group))

@@ -8,11 +8,11 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl.variables import sql_mode_text
 from pkg.binlog import constants as c
 from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.server_position import master_status
 from pkg.ddl import classify
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, query
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo

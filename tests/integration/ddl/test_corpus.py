@@ -11,9 +11,10 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.session import DDLSession
-from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of
 from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLStatement, parse, parse_dialect, rewrite, split, uniform, with_collations
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.ddl.statement import RenameTable
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, query

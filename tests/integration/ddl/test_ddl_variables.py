@@ -13,11 +13,12 @@ from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
-from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, in_plain_words, sql_mode_text
+from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, in_plain_words
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.position import Location, Position
+from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, server_info
 from pkg.schema_tracker import fetch_server_defaults

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -202,7 +203,7 @@ def plain_user(upstream: SQLServer) -> Iterator[DBConfig]:
     """A user that may read and replicate, but not lock the whole server."""
     upstream.execute(
         "CREATE USER 'plain'@'127.0.0.1' IDENTIFIED BY 'secret-word'",
-        "GRANT SELECT, LOCK TABLES, REPLICATION CLIENT ON *.* TO 'plain'@'127.0.0.1'",
+        "GRANT SELECT, LOCK TABLES, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO 'plain'@'127.0.0.1'",
     )
     yield DBConfig("127.0.0.1", upstream.port, "plain", "secret-word")
     upstream.execute("DROP USER 'plain'@'127.0.0.1'")
@@ -233,6 +234,27 @@ def test_a_copy_that_nothing_follows_needs_no_place_in_the_binlog(
         cfg = config(upstream, target, tmp_path / f"d{number}", mode="dump", from_=plain_user, extra_args=extra_args)
         refused = DumpUnit(cfg, spark).run()
         assert "SHOW MASTER STATUS" in str(refused.errors[0])
+
+
+def test_a_user_who_may_not_read_the_binlog_cannot_prove_that_no_ddl_mixed_the_tables(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, plain_user: DBConfig,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    _open_bank(upstream)
+    upstream.execute("REVOKE REPLICATION SLAVE ON *.* FROM 'plain'@'127.0.0.1'")
+    plan = DumpUnit._plan
+
+    def planned(unit: DumpUnit, *args: Any) -> Any:
+        result = plan(unit, *args)
+        upstream.execute("INSERT INTO bank.counter VALUES (9, 9)", "DELETE FROM bank.counter WHERE id = 9")
+        return result
+
+    monkeypatch.setattr(DumpUnit, "_plan", planned)
+    refused = DumpUnit(config(upstream, target, tmp_path, from_=plain_user), spark).run()
+    assert [error.code for error in refused.errors] == [36053]
+    assert "REPLICATION SLAVE" in refused.errors[0].workaround
+    dump(config(upstream, target, tmp_path / "full", mode="full", from_=plain_user), spark)
+    assert "make sure that no DDL ran" in caplog.text
 
 
 def test_the_upstream_is_unlocked_after_a_dump_that_fails(

@@ -79,6 +79,13 @@ class OneSource:
         self._on_change([])
         return True
 
+    def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool:
+        with self._lock:
+            assert self._operations[lock] == operation
+            told = replace(operation.record, error=error)
+            self._operations[lock] = replace(operation, record=told)
+        return True
+
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[NoMirror]:

@@ -13,10 +13,10 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
-from dm_worker.subtask.unit import UnitOutcome
+from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
-from pkg.binlog.position import Location, parse_position
+from pkg.binlog.position import Location
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
@@ -61,15 +61,17 @@ class Running:
         orders: OperatorSource = tuple,
         lock_service: LockService | None = None,
         relay: RelayReader | None = None,
+        safe_request: int = 0,
     ) -> None:
         self.cfg = cfg
+        self._control = Control(safe_request=safe_request)
         self.unit = SyncUnit(cfg, engine, relay, orders=orders, lock_service=lock_service)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
 
     def _main(self) -> None:
-        self.outcome = self.unit.run()
+        self.outcome = self.unit.run(self._control)
 
     def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
         """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
@@ -80,12 +82,12 @@ class Running:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             assert self.outcome is None, self.outcome
-            status = self.unit.status()
+            # The status shows an earlier position while a DDL of merged shards waits.
+            here = self.unit.flushed
             if self.cfg.enable_gtid:
-                synced = status.syncerBinlogGtid == want.gtid_set
+                synced = here is not None and here.gtid_set == want.gtid_set
             else:
-                here = status.syncerBinlog
-                synced = "." in here and want.position <= parse_position(here)
+                synced = here is not None and bool(here.position.name) and want.position <= here.position
             if synced:
                 return
             time.sleep(0.02)
@@ -112,8 +114,9 @@ def running(
     orders: OperatorSource = tuple,
     lock_service: LockService | None = None,
     relay: RelayReader | None = None,
+    safe_request: int = 0,
 ) -> Iterator[Running]:
-    run = Running(cfg, engine, orders, lock_service, relay)
+    run = Running(cfg, engine, orders, lock_service, relay, safe_request)
     try:
         yield run
     finally:

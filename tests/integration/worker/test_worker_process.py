@@ -171,7 +171,7 @@ def test_units_run_in_order_and_status_tells_each(master: RegisteringMaster, wor
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert list(empty.subTaskStatus) == []
-    assert empty.msg == ""
+    assert empty.msg == "no sub task started"
     orders = [BinlogOperator("skip", task, "mysql-01", "bin.000001:4") for task in ("t1", "t2")]
     for order in orders:
         master.etcd.put(order.key, order.to_json())

@@ -13,6 +13,7 @@ from pkg.config.model import Meta, SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
+from tests.harness.dm_state.tables import DMState
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 
@@ -251,6 +252,11 @@ def test_online_change_under_way(mariadb_upstream: MariaDBServer, target: MariaD
     mariadb_upstream.execute("CREATE DATABASE a", TABLE, TABLE.replace("a.t", "a._t_gho"))
     result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
     assert _failed(result) == {"online ddl checker"}
+    # DM, or this program, has followed it up to the checkpoint.
+    DMState(target, source="s1").put_online_change(("a", "_t_gho"), ("a", "t"), "ALTER TABLE `a`.`_t_gho` ADD x INT")
+    result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
+    assert result.passed
+    assert "it continues here" in _findings(result, "online ddl checker")[0].message
 
 
 def test_tables_named_like_those_of_an_online_ddl_tool_are_told(
@@ -277,6 +283,49 @@ def test_too_few_connections(mariadb_upstream: MariaDBServer, target: MariaDBSer
     finally:
         target.execute(f"SET GLOBAL max_connections = {limit}")
     assert _failed(result) == {"dumper conn number checker", "loader conn number checker"}
+
+
+def test_target_tables_with_rows_before_a_full_copy_are_one_warning(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    names = [f"t{number:02}" for number in range(60)]
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE a", *(f"CREATE TABLE a.{name} (id INT PRIMARY KEY)" for name in names))
+    check = "target table empty check"
+    assert not _findings(_run(_task(target.db_config, "s1"), _source(mariadb_upstream)), check)
+    target.execute(*(f"INSERT INTO a.{name} VALUES (1)" for name in names[5:]))
+    result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream))
+    assert result.passed
+    (finding,) = _findings(result, check)
+    assert finding.message.endswith("before the full copy: 55 (`a`.`t05`, `a`.`t06`, `a`.`t07` and 52 more)")
+    assert "empty these tables" in result.text
+    for rest, mode in (("ignore-checking-items: [downstream_table_empty]\n", "all"), ("", "incremental")):
+        assert not _findings(
+            _run(_task(target.db_config, "s1", rest=rest, mode=mode), _source(mariadb_upstream)), check
+        )
+
+
+def test_coordinates_that_the_target_shows_in_another_order_are_named(
+    mysql_upstream: MySQLServer, mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    check = "table structure compatibility check"
+    for server in (mysql_upstream, mariadb_upstream):
+        server.execute(
+            "CREATE DATABASE a", "CREATE TABLE a.places (id INT PRIMARY KEY, place POINT, area POLYGON)", TABLE
+        )
+    result = _run(_task(target.db_config, "s1"), _source(mysql_upstream))
+    assert result.passed
+    (finding,) = _findings(result, check)
+    assert "1 tables have geometries (`a`.`places`)" in finding.message
+    assert not _findings(_run(_task(target.db_config, "s1"), _source(mariadb_upstream)), check)
+
+
+def test_coordinates_keep_their_bytes(mysql_upstream: MySQLServer, target: MariaDBServer) -> None:
+    """What docs/operations.md says of the order of coordinates."""
+    bytes_of = "SELECT HEX(ST_GeomFromText('POINT(48 11)', 4326))"
+    ((stored,),) = mysql_upstream.execute(bytes_of)
+    ((text, first),) = target.execute(f"SELECT ST_AsText(x'{stored}'), ST_X(x'{stored}')")
+    assert (text, first) == ("POINT(11 48)", 11)
 
 
 def test_ignored_items_are_left_out(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
@@ -447,6 +496,5 @@ def test_target_tables_that_cannot_roll_back_are_refused(
     task = _task(target.db_config, "s1")
     result = _run(task, _source(mariadb_upstream))
     assert _failed(result) == {"target table engine check"}
-    (finding,) = _findings(result, "target table engine check")
-    assert "`a`.`t` has the engine MyISAM" in finding.message
+    assert "`a`.`t` has the engine MyISAM" in _findings(result, "target table engine check")[0].message
     assert _run(replace(task, ignore_checking_items=("table_engine",)), _source(mariadb_upstream)).passed

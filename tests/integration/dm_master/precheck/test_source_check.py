@@ -10,12 +10,14 @@ from dm_master.precheck import check_source
 from dm_master.task_setup.server_steps import fill_start_position
 from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
+from pkg.binlog.server_stream import open_upstream
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
+from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port
+from tests.harness.process import free_port, wait_until
 from tests.integration.binlog_replay import here
 
 
@@ -31,10 +33,38 @@ def test_flavor_and_server_id_are_filled_in(mariadb_upstream: MariaDBServer, mys
         assert check_source(checked) == checked
 
 
+def test_privileges_that_tasks_will_need_are_named(
+    mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    for server in (mariadb_upstream, mysql_upstream):
+        warnings: list[str] = []
+        check_source(_source(server), warnings)
+        assert warnings == []
+        server.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY ''", "GRANT SELECT, RELOAD ON *.* TO few@'127.0.0.1'")
+        try:
+            check_source(_source(server, from_=replace(server.db_config, user="few")), warnings)
+        finally:
+            server.execute("DROP USER few@'127.0.0.1'")
+        (warning,) = warnings
+        assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'few'" in warning
+
+
 def test_upstreams_own_server_id_is_refused(mariadb_upstream: MariaDBServer) -> None:
     with pytest.raises(DMError) as caught:
         check_source(_source(mariadb_upstream, server_id=mariadb_upstream.server_id))
     assert caught.value.kind is Code.InvalidServerID
+
+
+def test_a_reader_that_has_just_gone_does_not_hold_its_server_id(mariadb_upstream: MariaDBServer) -> None:
+    """A relay that was stopped: the server shows it until it has something to send."""
+    stream = open_upstream(
+        mariadb_upstream.db_config, here(mariadb_upstream), flavor="mariadb", server_id=4711, use_gtid=False
+    )
+    conn = mariadb_upstream.connect()
+    wait_until(lambda: 4711 in [row[0] for row in query(conn, "SHOW SLAVE HOSTS")], "the reader is shown", 60)
+    conn.close()
+    stream.close()
+    assert check_source(_source(mariadb_upstream, server_id=4711)).server_id == 4711
 
 
 def test_wrong_flavor_is_refused(mariadb_upstream: MariaDBServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -81,3 +82,23 @@ def test_statement_that_is_not_understood_is_passed(
     target.execute("INSERT INTO d.t VALUES (2, 2)")
     run_until_synced(cfg, spark, server)
     assert_equal(server, target, "d.t")
+
+
+def test_a_table_with_a_collation_that_the_target_lacks_names_the_setting_that_helps(
+    mysql_upstream: SQLServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    mysql_upstream.execute("CREATE DATABASE d")
+    target.execute("CREATE DATABASE d")
+    cfg = subtask(mysql_upstream, target)
+    with running(cfg, spark) as run:
+        mysql_upstream.execute(
+            "CREATE TABLE d.n (id INT PRIMARY KEY, v VARCHAR(9) COLLATE utf8mb4_da_0900_ai_ci)",
+            "INSERT INTO d.n VALUES (1, 'å')",
+        )
+        (error,) = run.wait_ended().errors
+    assert error.kind is Code.SyncerUnitHandleDDLFailed
+    chosen = re.search(r"target-collations: \{(\w+): (\w+)\}", error.workaround)
+    assert chosen, error.workaround
+    assert "Change the target table" not in error.workaround
+    run_until_synced(replace(cfg, target_collations=((chosen[1], chosen[2]),)), spark, mysql_upstream)
+    assert target.execute("SELECT id, v FROM d.n") == [(1, "å")]

@@ -18,6 +18,7 @@ from pkg.mysql.schema import Column
 from tests.harness.mysql import SQLServer
 
 PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500"))
+TEXTS = PAIRS // 20
 SEED = int(os.environ.get("DM_TEST_SEED", "7"))
 COLLATIONS = (
     *("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci", "utf8mb4_bin", "utf8mb4_swedish_ci"),
@@ -27,7 +28,32 @@ COLLATIONS = (
 )
 ONLY_MARIADB = ("utf8mb4_general_nopad_ci", "utf8mb4_unicode_nopad_ci", "utf8mb4_nopad_bin", "latin1_swedish_nopad_ci")
 ONLY_MYSQL_8 = ("utf8mb4_0900_ai_ci", "utf8mb4_0900_as_ci", "utf8mb4_0900_as_cs")
-REFUSED = ("utf8mb4_danish_ci", "utf8mb4_czech_ci", "utf8mb4_hungarian_ci", "utf8mb4_croatian_ci")
+#: Those with contractions, by server.
+CONTRACTING = {
+    "mariadb": (
+        *("utf8mb4_uca1400_ai_ci", "utf8mb4_uca1400_danish_nopad_as_cs", "utf8mb4_czech_ci", "utf8mb4_thai_520_w2"),
+        *("utf8mb4_myanmar_ci", "utf8_croatian_ci"),
+    ),
+    "11.8": ("utf8mb4_uca1400_ai_ci",),
+    "8.0": ("utf8mb4_hu_0900_ai_ci", "utf8mb4_cs_0900_as_cs", "utf8mb4_ja_0900_as_cs_ks"),
+}
+#: Characters of contractions, and what some collation calls equal to these.
+CLOSE = (
+    "aAáåÅ\u030a\u0301\u0308\u0306\u030c\u0302 \u00ad\u200dcChHčČdDžŽǆzZlLnNǉgGyYsStTjJeEoOöuUü·\u0387иИйЙь"
+    "ß\u1e9e\u0e40\u0e010 1'-ー\u3000中"
+)
+#: Those of one script each.
+SCRIPTS = (
+    *("กคงเแำาํ", "ກຂເແໍາຳ", "かきカあアーゝゞヽｶｰﾞ\u3099", "\u0f71\u0f72\u0f80\u0f81\u0fb2\u0fb3\u0f76\u0f79\u0f77"),
+    *(
+        "\u1000\u1004\u1039\u103a\u1025\u102e\u1026",
+        "\u0cc6\u0cc2\u0cd5\u0ccb\u0cca",
+        "\u0627\u0653\u0622\u0648\u0654\u0624",
+    ),
+    *("\u0dd9\u0ddc\u0dcf\u0dca\u0ddd", "abcdhlnsyz", "AaCcHhDdZzSsYy"),
+)
+#: Not by the weights of characters: several passes over a text, and multi-byte charsets other than Unicode's.
+REFUSED = {"mariadb": ("latin2_czech_cs", "sjis_japanese_ci"), "mysql": ("latin2_czech_cs", "big5_chinese_ci")}
 #: Each string: what some collation calls equal, or what could be mistaken for it.
 # fmt: off
 FAMILIES = [
@@ -163,14 +189,58 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
     conn.close()
 
 
+def contracted(chance: random.Random) -> list[str]:
+    """Short texts of few characters each, so that many are equal."""
+    found: dict[str, None] = {}
+    for alphabet in (*(chance.sample(CLOSE, 8) for _ in range(12)), *SCRIPTS):
+        for _ in range(TEXTS):
+            text = "".join(chance.choice(alphabet) for _ in range(chance.randint(1, 5)))
+            if chance.random() < 0.2:
+                text = unicodedata.normalize(chance.choice(("NFC", "NFD")), text)
+            found[text] = None
+    return list(found)
+
+
+def classes(conn: Connection[Any], collation: str, found: list[str]) -> list[list[str]]:
+    """The texts that the server calls equal, together."""
+    with conn.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS classes")
+        cursor.execute("SET SESSION group_concat_max_len = 1000000")
+        cursor.execute("DROP TABLE IF EXISTS classes.t")
+        charset = collation.partition("_")[0]
+        type_ = f"VARCHAR(40) CHARACTER SET {charset} COLLATE {collation}"
+        cursor.execute(f"CREATE TABLE classes.t (id INT PRIMARY KEY, v {type_})")
+        cursor.executemany("INSERT INTO classes.t VALUES (%s, %s)", list(enumerate(found)))
+        cursor.execute("SELECT GROUP_CONCAT(id) FROM classes.t GROUP BY v")
+        return [[found[int(number)] for number in numbers.split(",")] for (numbers,) in cursor.fetchall()]
+
+
+@pytest.mark.parametrize("version", CONTRACTING)
+def test_texts_that_contractions_make_equal_have_equal_bytes(
+    version: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer, mariadb_11_8_upstream: SQLServer
+) -> None:
+    server = {"mariadb": mariadb_upstream, "11.8": mariadb_11_8_upstream}.get(version, mysql_upstream)
+    chance = random.Random(SEED)
+    conn = server.connect()
+    for collation in CONTRACTING[version]:
+        made = normalizer_of(HERE, column(collation), 0, charsets(conn))
+        assert made.kind == TEXT, collation
+        fold = key_normalization.normalize_function(made)
+        found = classes(conn, collation, contracted(chance))
+        finer = [same for same in found if len({fold(literal(text)) for text in same}) > 1]
+        assert not finer, (collation, [ascii(same) for same in finer[:5]])
+        assert any(len(same) > 1 for same in found), "nothing was equal"
+        # Keys of letters and digits still get many writers.
+        words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=12)) for _ in range(1000)]
+        assert len({fold(literal(text)) for text in words}) > 990, collation
+    conn.close()
+
+
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
-def test_collations_with_contractions_are_not_folded(
+def test_collations_of_which_too_little_is_known_are_not_folded(
     flavor: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer
 ) -> None:
-    server = mariadb_upstream if flavor == "mariadb" else mysql_upstream
-    conn = server.connect()
-    own = {"mariadb": ("utf8mb4_uca1400_ai_ci",), "8.0": ("utf8mb4_de_pb_0900_ai_ci", "utf8mb4_ja_0900_as_cs")}
-    more = own.get(getattr(server, "version", flavor), ())
-    for collation in (*REFUSED, *more):
+    conn = (mariadb_upstream if flavor == "mariadb" else mysql_upstream).connect()
+    for collation in REFUSED[flavor]:
         assert normalizer_of(HERE, column(collation), 0, charsets(conn)).kind == INCOMPARABLE, collation
     conn.close()

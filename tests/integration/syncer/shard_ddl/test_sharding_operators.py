@@ -147,3 +147,35 @@ def test_operators_decide_what_a_merged_table_gets(
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
     assert lock_service.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
     assert structure(target) == (3, ["PRIMARY"])
+
+
+def test_a_ddl_that_the_target_refuses_after_all_shards_have_run_it_can_be_replaced(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    shards(mariadb_upstream, target)
+    lock_service, orders = OneSource(), list[BinlogOperator]()
+    cfg = merging(mariadb_upstream, target)
+    mariadb_upstream.execute("INSERT INTO d.t1 VALUES (1, 7)", "INSERT INTO d.t2 VALUES (2, 7)")
+    with running(cfg, spark, lock_service=lock_service) as run:
+        run.wait_synced(mariadb_upstream)
+        for n in (1, 2):
+            mariadb_upstream.execute(
+                f"ALTER TABLE d.t{n} ADD UNIQUE INDEX one (v)", f"INSERT INTO d.t{n} VALUES ({n + 2}, 8)"
+            )
+        (error,) = run.wait_ended().errors
+        stuck = run.unit.stuck_at
+    assert stuck is not None
+    at = position_name(stuck.at)
+    assert "Duplicate entry" in str(error)
+    assert f"startLocation: [position: {stuck.at}, gtid-set: ], endLocation: [" in error.message
+    assert f"`dmctl binlog replace {cfg.name} -s {cfg.source_id} -b {at} " in error.workaround
+    orders.append(
+        BinlogOperator(
+            "replace", cfg.name, cfg.source_id, at, ("ALTER TABLE d.t1 ADD INDEX one (v), ADD w INT DEFAULT 1",)
+        )
+    )
+    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
+    # The column is the target's own: what was given is executed once, and nothing else.
+    assert target.execute("SELECT id, v, w FROM m.t ORDER BY id") == [(1, 7, 1), (2, 7, 1), (3, 8, 1), (4, 8, 1)]
+    assert target.execute("SELECT NON_UNIQUE FROM information_schema.STATISTICS WHERE INDEX_NAME = 'one'") == [(1,)]

@@ -109,7 +109,8 @@ def test_what_does_not_fit_is_refused() -> None:
     assert code_of(lambda: relay_stage.start_relay(state, "s1", ["w9"])) == 46004
     assert code_of(lambda: relay_stage.start_relay(state, "s1", ["w2"])) == 46021
     assert code_of(lambda: relay_stage.start_relay(named, "s2", ["w1"])) == 46020
-    assert code_of(lambda: relay_stage.stop_relay(named, "s1", ["w2"])) == 46022
+    assert code_of(lambda: relay_stage.stop_relay(named, "s2", ["w1"])) == 46022
+    assert code_of(lambda: relay_stage.stop_relay(named, "s1", ["w9"])) == 46004
     assert code_of(lambda: relay_stage.start_relay(named, "s1", [])) == 46028
     assert code_of(lambda: relay_stage.stop_relay(named, "s1", [])) == 46029
     assert code_of(lambda: relay_stage.start_relay(bound, "s1", ["w1"])) == 46030
@@ -122,3 +123,34 @@ def test_a_source_brings_its_relay_and_takes_it_away() -> None:
     made = state.after(source_binding.add_source(state, "s3", "config", "w3", relay=True).ops)
     assert made.relay_stages == {"s3": "Running"}
     assert made.after(source_binding.remove_source(made, "s3").ops).relay_stages == {}
+
+
+def test_a_worker_that_pulls_nothing_is_stopped_already() -> None:
+    named = cluster().after(relay_stage.start_relay(cluster(), "s1", ["w1"]).ops)
+    assert relay_stage.stop_relay(named, "s1", ["w2"]) == Plan()
+    assert relay_stage.stop_relay(cluster(), "s1", ["w1"]) == Plan()
+    assert named.after(relay_stage.stop_relay(named, "s1", ["w1", "w2"]).ops) == cluster()
+
+
+def test_refusals_have_the_texts_that_scripts_look_for() -> None:
+    state = cluster()
+    bound = state.after(relay_stage.start_relay(state, "s1", []).ops)
+    named = state.after(relay_stage.start_relay(state, "s1", ["w1"]).ops)
+    refused: list[tuple[Callable[[], Plan], str]] = [
+        (lambda: relay_stage.start_relay(named, "s1", []), "can't `start-relay` without worker name now"),
+        (lambda: relay_stage.stop_relay(named, "s1", []), "can't `stop-relay` without worker name now"),
+        (lambda: relay_stage.start_relay(bound, "s1", ["w1"]), "can't `start-relay` with worker name now"),
+        (lambda: relay_stage.stop_relay(bound, "s1", ["w1"]), "can't `stop-relay` with worker name now"),
+        (
+            lambda: relay_stage.start_relay(state, "s1", ["w2"]),
+            "these workers [w2] have bound for another sources [s2] respectively",
+        ),
+        (
+            lambda: relay_stage.start_relay(named, "s2", ["w1"]),
+            "these workers [w1] have started relay for another sources [s1] respectively",
+        ),
+    ]
+    for plan, words in refused:
+        with pytest.raises(DMError) as caught:
+            plan()
+        assert words in caught.value.message

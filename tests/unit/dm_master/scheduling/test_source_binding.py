@@ -407,6 +407,16 @@ def test_resuming_writes_again_what_is_expected_already() -> None:
     assert task_stage.set_stage(state, "t", ["s1"], "Running").ops == expected
 
 
+def test_resuming_in_safe_mode_stores_that_with_the_stage_until_the_next_one() -> None:
+    state = with_task(cluster(sources="s1", alive="w1"), "t", "s1")
+    (safe,) = task_stage.set_stage(state, "t", [], "Running", safe_mode=True).ops
+    assert isinstance(safe, Put)
+    assert SubTaskStage.from_json(safe.value) == SubTaskStage("Running", "s1", "t", safe_mode=True)
+    (then,) = task_stage.set_stage(state.after((safe,)), "t", [], "Paused").ops
+    assert isinstance(then, Put)
+    assert not SubTaskStage.from_json(then.value).safe_mode
+
+
 def test_the_file_goes_with_the_last_subtask() -> None:
     state = with_task(cluster(sources="s1 s2", alive="w1 w2"), "t", "s1", "s2")
     state = state.after(task_stage.stop_task(state, "t", ["s1"]).ops)

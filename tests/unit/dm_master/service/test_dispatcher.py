@@ -40,13 +40,13 @@ def _unused(_: Any) -> Message:
 
 
 def test_every_rpc_has_a_handler() -> None:
-    table = handlers(_cluster(), cast(TaskSteps, None), lambda config: config)
+    table = handlers(_cluster(), cast(TaskSteps, None), lambda config, _: config)
     assert set(table) == set(SERVICE.methods_by_name)
 
 
 @pytest.mark.parametrize("method", sorted(LATER))
 def test_later_features_say_so_and_never_succeed(method: str) -> None:
-    table = handlers(_cluster(), cast(TaskSteps, None), lambda config: config)
+    table = handlers(_cluster(), cast(TaskSteps, None), lambda config, _: config)
     answer: Any = table[method](request_class(method)())
     assert answer.result is False
     assert answer.msg.endswith("is not supported yet")

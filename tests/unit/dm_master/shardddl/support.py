@@ -129,6 +129,13 @@ class LockWorld:
             return False
         return self.etcd.commit(steps.confirm(shard.lock, operation))
 
+    def fail(self, shard: LockParticipant, error: str) -> bool:
+        """It could not execute, or tries again."""
+        operation = self.operation(shard)
+        if operation is None or operation.record.done or operation.create_revision == shard.obeyed:
+            return False
+        return self.etcd.commit(steps.tell_error(shard.lock, operation, error))
+
     def withdraw(self, shard: LockParticipant) -> bool:
         return self.etcd.commit(steps.withdraw(shard.lock, shard.source))
 

@@ -60,6 +60,10 @@ class LockMachine(RuleBasedStateMachine):
             shard = self.shard(source, table)
             self.world.obey(shard)
 
+    @rule(source=st.sampled_from(SOURCES), table=st.sampled_from(TABLES), error=st.sampled_from(("refused", "")))
+    def fails(self, source: str, table: str, error: str) -> None:
+        self.world.fail(self.shard(source, table), error)
+
     @rule(source=st.sampled_from(SOURCES), table=st.sampled_from(TABLES))
     def confirms(self, source: str, table: str) -> None:
         if source in self.world.members:

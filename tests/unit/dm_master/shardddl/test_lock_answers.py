@@ -136,3 +136,44 @@ def test_locks_are_counted_by_task_and_state(reported: str, unsynced: int, synce
     world.hear()
     expected = {(TASK, "Un-synced"): unsynced, (TASK, "Synced"): synced} if reported else {}
     assert lock_answers.lock_states(world.locks) == expected, "series leave with the last lock"
+
+
+def test_an_owner_that_cannot_execute_is_told_of_to_whoever_waits_for_it() -> None:
+    """DM shows the error of every source. The others go on by themselves once the owner has executed."""
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s1", "s2")
+    work(world, LockWorld.lead)
+    owner = world.shards["s1", "t"]
+
+    def told() -> tuple[str, list[str], list[str]]:
+        [lock] = world.locks.all()
+        owners, others = status("s1"), status("s2")
+        for one in (owners, others):
+            lock_answers.add_locks(world.locks, one)
+        [mine], [theirs] = owners.subTaskStatus, others.subTaskStatus
+        texts = [[f"{error.ErrCode} {error.RawCause}" for error in one.result.errors] for one in (mine, theirs)]
+        return lock_answers.view(world.locks, lock).problem, texts[0], texts[1]
+
+    assert told() == ("", [], [])
+    work(world, lambda w: w.fail(owner, "Duplicate entry"))
+    problem, mine, theirs = told()
+    assert "code=38024" in problem
+    assert "Duplicate entry" in problem
+    assert f"`dmctl shard-ddl-lock unlock '{LOCK}' --force-remove --owner SOURCE`" in problem
+    # The owner's own status has its error already.
+    assert (mine, theirs) == ([], ["38024 Duplicate entry"])
+    work(world, lambda w: w.fail(owner, ""))
+    assert told() == ("", [], [])
+    work(world, lambda w: w.fail(owner, "Duplicate entry"), lambda w: w.obey(owner), lambda w: w.confirm(owner))
+    assert told() == ("", [], [])
+    world.settle()
+    assert not world.locks.all()
+
+
+def test_an_owner_that_cannot_execute_is_replaced_with_its_error() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s1", "s2")
+    work(world, LockWorld.lead, lambda w: w.fail(w.shards["s1", "t"], "Duplicate entry"))
+    work(world, lambda w: w.unlock(LOCK, UnlockOrder("s2", force_remove=True)))
+    [lock] = world.locks.all()
+    assert not lock_answers.view(world.locks, lock).problem

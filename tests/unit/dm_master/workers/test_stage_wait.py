@@ -104,8 +104,8 @@ class _ScriptedAnswers:
         return answer
 
 
-def _wait(script: _ScriptedAnswers, check: StageCheck) -> pb.CommonWorkerResponse:
-    [answer] = wait_for_all(cast(ClusterAccess, script), ["s"], "t", check, "it runs")
+def _wait(script: _ScriptedAnswers, check: StageCheck, patience: float = 0.0) -> pb.CommonWorkerResponse:
+    [answer] = wait_for_all(cast(ClusterAccess, script), ["s"], "t", check, "it runs", patience)
     return answer
 
 
@@ -137,6 +137,16 @@ def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pyte
 def test_a_worker_that_answers_late_is_waited_for() -> None:
     gone = errors.new(Code.MasterGRPCRequestError, "not there yet")
     assert _wait(_ScriptedAnswers(gone, gone, _answer(_subtask(pb.Running))), reaches("t", pb.Running)).result
+
+
+def test_a_busy_worker_that_answers_has_the_client_s_time() -> None:
+    late = [_answer(_ABSENT)] * 12
+    assert _wait(_ScriptedAnswers(*late, _answer(_subtask(pb.Running))), reaches("t", pb.Running), 60.0).result
+
+
+def test_a_worker_that_is_away_does_not_have_the_client_s_time() -> None:
+    gone = errors.new(Code.MasterGRPCRequestError, "not there")
+    assert "code=38045" in _wait(_ScriptedAnswers(_answer(_ABSENT), gone), reaches("t", pb.Running), 60.0).msg
 
 
 @pytest.mark.parametrize("bound", [True, False])

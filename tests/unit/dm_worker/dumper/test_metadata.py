@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import FileIdentity, Location, Position
 from pkg.errors import DMError
 
 
@@ -18,6 +18,18 @@ def test_metadata_has_dumplings_form_and_comes_back() -> None:
     assert parse_metadata(text, "m").location == here
     both = DumpMetadata(here, Location(Position("mysql-bin.000004", 4)), "a", "b")
     assert parse_metadata(render(both), "m") == both
+
+
+def test_metadata_names_the_file_of_the_position_behind_what_others_read() -> None:
+    file = FileIdentity("mysql-bin.000003", 7, 1_700_000_000)
+    text = render(DumpMetadata(Location(Position("mysql-bin.000003", 4), "0-1-5", file=file), None, "a", "b"))
+    assert text.endswith("Finished dump at: b\nBinlog file: 7 1700000000 mysql-bin.000003\n")
+    (found,) = [parse_metadata(text, "m").location]
+    assert found is not None
+    assert (found.file, found.gtid_set) == (file, "0-1-5")
+    other = parse_metadata(text.replace("Log: mysql-bin.000003", "Log: mysql-bin.000004"), "m").location
+    assert other is not None
+    assert other.file is None
 
 
 def test_gtid_sets_over_several_lines_and_replica_blocks_are_read() -> None:

@@ -58,11 +58,34 @@ def test_space_takes_no_more_than_it_must(count: int, available: int, remain: in
 
 
 def test_a_file_is_found_with_and_without_its_sub_folder() -> None:
-    assert before(FILES, "s.000001", "bin.000009") == FILES[:1]
-    assert before(FILES, "", "bin.000009") == FILES[:4]
-    for subdir, file in (("", "bin.000077"), ("s.000003", "bin.000009")):
+    assert before(FILES, "s.000001", "bin.000009") == (FILES[:1], True)
+    assert before(FILES, "", "bin.000009") == (FILES[:4], True)
+
+
+@pytest.mark.parametrize(
+    ("subdir", "file", "count"),
+    [
+        ("", "bin.000077", 6),
+        ("", "bin.000007", 3),
+        ("s.000001", "bin.000077", 3),
+        ("s.000001", "bin.000001", 0),
+    ],
+)
+def test_the_number_tells_the_place_of_a_file_that_is_not_there(subdir: str, file: str, count: int) -> None:
+    assert before(FILES, subdir, file) == (FILES[:count], False)
+
+
+def test_a_file_missing_between_others_keeps_its_place() -> None:
+    assert before([*FILES[:4], FILES[5]], "s.000002", "bin.000009") == (FILES[:4], False)
+
+
+@pytest.mark.parametrize(
+    ("subdir", "file"), [("s.000003", "bin.000009"), ("", "log.000009"), ("", "bin.x"), ("", "bin"), ("", "../bin")]
+)
+def test_a_name_without_a_place_is_refused(subdir: str, file: str) -> None:
+    for files in (FILES, []):
         with pytest.raises(DMError) as caught:
-            before(FILES, subdir, file)
+            before(files, subdir, file)
         assert caught.value.kind is Code.RelayPurgeArgsNotValid
 
 
@@ -106,6 +129,15 @@ def test_a_purge_beyond_what_is_needed_is_refused_whole(disk: Disk) -> None:
         disk.purger.up_to("bin.000009", "s.000002")
     assert caught.value.kind is Code.RelayPurgeArgsNotValid
     assert len(disk.left()) == 6
+
+
+def test_a_file_that_is_not_there_purges_what_nothing_needs(disk: Disk) -> None:
+    """DM answers so, and scripts name the upstream's file, which the relay may not have fetched yet."""
+    disk.needed = [NeededFile("s.000002", "bin.000009")]
+    assert disk.purger.up_to("bin.000011") == 4
+    assert disk.left() == ["2/09", "2/10"]
+    disk.needed = []
+    assert disk.purger.up_to("bin.000012") == 0, "what is needed is not known"
 
 
 def test_space_first_then_age(disk: Disk) -> None:

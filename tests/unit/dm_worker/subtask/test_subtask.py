@@ -40,6 +40,7 @@ class Scripted:
         self.ready = threading.Event()
         self.ready.set()
         self.began = 0
+        self.safe_requests: list[int] = []
 
     def is_finished(self) -> bool:
         assert self.ready.wait(60)
@@ -52,6 +53,7 @@ class Scripted:
         assert self.running == 1, "two runs of one unit at once"
         try:
             assert control is not None
+            self.safe_requests.append(control.safe_request)
             # As a unit may: what was asked before the run began is forgotten.
             self._stop.clear()
             assert self.ready.wait(60)
@@ -281,3 +283,23 @@ def test_a_subtask_goes_on_although_its_listener_fails() -> None:
     subtask.expect(pb.Stopped)
     assert subtask.join(60)
     assert calls >= 4
+
+
+def test_an_order_for_safe_mode_goes_to_every_run_until_another_stage_is_asked_for() -> None:
+    sync = Scripted(pb.Sync, ["final", "fail"])
+    subtask = make("incremental", sync)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    subtask.expect(pb.Running, safe_request=7)
+    # The run fails before it meets the order; then auto-resume starts the next one.
+    until(lambda: sync.runs == 2)
+    at(subtask, pb.Paused)
+    subtask.tick(time.monotonic() + 60)
+    until(lambda: sync.runs == 3)
+    subtask.expect(pb.Paused)
+    at(subtask, pb.Paused)
+    subtask.expect(pb.Running)
+    until(lambda: sync.runs == 4)
+    assert sync.safe_requests == [0, 7, 7, 0]
+    subtask.kill()
+    assert subtask.join(60)

@@ -86,7 +86,7 @@ def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv
     services = master.DESCRIPTOR.services_by_name["Master"].methods_by_name
     kind = services[method].output_type
     module = master if hasattr(master, kind.name) else worker
-    fake.answers[method] = getattr(module, kind.name)(msg="told")
+    fake.answers[method] = getattr(module, kind.name)(result=True, msg="told")
     code, out, _ = dmctl(*argv)
     assert code == 0
     assert json.loads(out)["msg"] == "told"
@@ -96,17 +96,35 @@ def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (["start-task"], "Usage: dmctl start-task [-s source ...] [--remove-meta] <config-file>\n"),
-        (["check-task"], "Usage: dmctl check-task <config-file> [--error count] [--warn count]\n"),
-        (["query-status", "a", "b"], "Usage: dmctl query-status [-s source ...] [task-name | task-file] [--more]\n"),
-        (["purge-relay", "-s", "s1"], "Usage: dmctl purge-relay <-s source> <-f filename> [--sub-dir directory]\n"),
-        (["pause-relay", "-s", "s1", "x"], "Usage: dmctl pause-relay <-s source ...>\n"),
-        (["transfer-source", "s1"], "Usage: dmctl transfer-source <source-id> <worker-id>\n"),
+        (["start-task"], "Usage: dmctl start-task [-s source ...] [--remove-meta] <config-file> [flags]\n"),
+        (["check-task"], "Usage: dmctl check-task <config-file> [--error count] [--warn count] [flags]\n"),
+        (["query-status", "a", "b"],
+         "Usage: dmctl query-status [-s source ...] [task-name | task-file] [--more] [flags]\n"),
+        (["purge-relay", "-s", "s1"],
+         "Usage: dmctl purge-relay <-s source> <-f filename> [--sub-dir directory] [flags]\n"),
+        (["pause-relay", "-s", "s1", "x"], "Usage: dmctl pause-relay <-s source ...> [flags]\n"),
+        (["transfer-source", "s1"], "Usage: dmctl transfer-source <source-id> <worker-id> [flags]\n"),
         (["operate-schema", "get"], "Usage: dmctl operate-schema <operate-type> <-s source ...> <task-name | "
-         "task-file> <-d database> <-t table> [schema-file] [--flush] [--sync]\n"),
+         "task-file> <-d database> <-t table> [schema-file] [--flush] [--sync] [flags]\n"),
         (["nonsense"], 'unknown command "nonsense" for "dmctl"'),
         (["binlog", "nonsense"], 'unknown command "nonsense" for "dmctl binlog"'),
-        (["pause-relay"], "must specify at least one source"),
+        (["binlog", "aaa"], "Available Commands:\n"),
+        (["binlog-schema", "x"], "Available Commands:\n"),
+        (["config", "hihi", "haha"], "Available Commands:\n"),
+        (["any", "command"], 'unknown command "any" for "dmctl"'),
+        (["pause-relay"], "must specify at least one source (`-s` / `--source`)"),
+        (["start-relay"], "must specify one source (`-s` / `--source`)"),
+        (["stop-relay"], "must specify one source (`-s` / `--source`)"),
+        (["purge-relay", "-f", "b.000001"], "must specify at least one source (`-s` / `--source`)"),
+        (["purge-relay", "-s", "s1,s2", "-f", "b.000001"], "for --filename, can only specify one source per time"),
+        (["handle-error", "t", "x"], "invalid operation 'x'"),
+        (["operate-schema", "x", "t", "-s", "s1", "-d", "d", "-t", "t"], "invalid operation 'x'"),
+        (["handle-error", "t", "skip", "-b", "b.000001:abc"],
+         "invalid --binlog-pos b.000001:abc in handle-error operation: "),
+        (["binlog-schema", "update", "t", "d", "t", "-s", "s1", "--from-source", "--from-target"],
+         "from-source and from-target can not be used together"),
+        (["binlog-schema", "update", "t", "d", "t", "f.sql", "-s", "s1", "--from-source"],
+         "can not set schema-file when use from-source"),
         (["binlog-schema", "list", "t", "d", "t"], "must specify at least one source"),
         (["binlog", "skip", "t", "-b", "mysql-bin.000001:abc"], "the pos should be digital"),
         (["binlog", "replace", "t", "alter table `x"], "invalid sql"),
@@ -118,7 +136,7 @@ def test_wrong_calls_have_the_texts_that_scripts_look_for(dmctl: RunDmctl, argv:
     assert line in err
 
 
-@pytest.mark.parametrize("argv", [["start-task"], ["start-task", "absent.yaml"], ["nonsense"], ["query-status"]])
+@pytest.mark.parametrize("argv", [["start-task"], ["start-task", "absent.yaml"], ["query-status"]])
 def test_a_master_that_cannot_be_reached_is_named_before_any_other_mistake(
     capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
@@ -126,12 +144,21 @@ def test_a_master_that_cannot_be_reached_is_named_before_any_other_mistake(
     assert "can't connect to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused" in capsys.readouterr().err
 
 
+def test_an_unknown_command_is_told_before_any_connection(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--master-addr", "127.0.0.1:1", "any", "command"]) == 1
+    told = capsys.readouterr().err
+    assert 'unknown command "any" for "dmctl"' in told
+    assert "connect" not in told
+    assert main(["--master-addr", "127.0.0.1:1", "query-status"]) == 1
+    assert "Please check your network connection." in capsys.readouterr().err
+
+
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help"]) == 0
     assert "Available Commands:\n" in capsys.readouterr().out
     assert main(["help", "binlog"]) == 0
     told = capsys.readouterr().out
-    assert "Usage: dmctl binlog <command>\n" in told
+    assert "Usage: dmctl binlog <command> [flags]\n" in told
     assert "Available Commands:\n" in told
 
 

@@ -161,3 +161,34 @@ def test_the_path_may_stand_before_the_sub_command(dmctl: RunDmctl, fake: Canned
     fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(result=True)
     assert dmctl("config", "-p", str(tmp_path / "all"), "export")[0] == 0
     assert (tmp_path / "all" / "tasks" / "t.yaml").exists()
+
+
+def test_an_import_goes_on_after_a_refusal_and_lists_what_it_did(
+    dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path
+) -> None:
+    for kind, names in (("sources", ("a", "b")), ("tasks", ("t1", "t2"))):
+        (tmp_path / kind).mkdir()
+        for name in names:
+            (tmp_path / kind / f"{name}.yaml").write_text(f"source-id: {name}\nname: {name}\n")
+    fake.answers["OperateSource"] = lambda request: master.OperateSourceResponse(
+        result="source-id: b" in request.config[0], msg="[code=46007:class=scheduler], Message: a already exists"
+    )
+    fake.answers["StartTask"] = lambda request: master.StartTaskResponse(
+        result="t2" in request.task, checkResult="" if "t2" in request.task else "precheck failed"
+    )
+    code, out, err = dmctl("config", "import", "-p", str(tmp_path))
+    assert code == 1
+    assert "left alone the source of" in out
+    assert f"created the source of {tmp_path}/sources/b.yaml" in out
+    assert f"started the task of {tmp_path}/tasks/t2.yaml" in out
+    assert "1 of 4 steps failed; what is done stays, and the import can be repeated" in err
+    assert f"fail to start task from {tmp_path}/tasks/t1.yaml: precheck failed" in err
+
+
+def test_an_import_without_tasks_says_so(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "s.yaml").write_text("source-id: s\n")
+    fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
+    code, out, _ = dmctl("config", "import", "-p", str(tmp_path))
+    assert code == 0
+    assert f"there are no files in {tmp_path}/tasks: no task was started" in out

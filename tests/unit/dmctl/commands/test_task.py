@@ -82,6 +82,18 @@ def test_operations_take_a_name_or_a_file(
     assert fake.last("OperateTask").name == "from-file"
     dmctl(command, "absent.yaml")
     assert fake.last("OperateTask").name == "absent.yaml"
+    assert not fake.last("OperateTask").safeMode
+
+
+def test_only_a_named_task_is_resumed_in_safe_mode(dmctl: RunDmctl, fake: CannedMaster) -> None:
+    fake.answers["OperateTask"] = lambda request: master.OperateTaskResponse(op=request.op, result=True)
+    assert dmctl("resume-task", "t1", "-s", "s1", "--safe-mode")[0] == 0
+    request = fake.last("OperateTask")
+    assert (request.name, list(request.sources), request.safeMode) == ("t1", ["s1"], True)
+    for refused in (("resume-task", "-s", "s1", "--safe-mode"), ("pause-task", "t1", "--safe-mode")):
+        asked = len(fake.requests)
+        assert dmctl(*refused)[0] != 0
+        assert len(fake.requests) == asked
 
 
 def test_operating_a_source_touches_each_of_its_tasks(dmctl: RunDmctl, fake: CannedMaster) -> None:
@@ -121,6 +133,7 @@ def test_operating_a_source_touches_each_of_its_tasks(dmctl: RunDmctl, fake: Can
     [
         ("name: [\n", "task.yaml:2:1: not valid YAML"),
         ("is-sharding: true\nshard-mode: optimistic\n", "please use `shard-mode` only."),
+        ("is-sharding: false\nshard-mode: pessimistic\n", "please use `shard-mode` only."),
     ],
 )
 def test_a_task_file_with_a_visible_mistake_is_not_sent(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.config.target_session import writing_session
+from pkg.config.target_session import without_ignored, writing_session
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 
@@ -66,6 +66,21 @@ def test_what_the_writing_relies_on_is_refused_with_its_place(variable: str, why
 def test_the_rest_is_honoured(variable: str) -> None:
     name, value = variable.split(": ")
     assert load_task(TASK.format(variable)).target.session == ((name, value.strip("'")),)
+
+
+@pytest.mark.parametrize(
+    ("variable", "warned"),
+    [
+        ("tidb_disable_txn_auto_retry: 'off'", True),
+        ("TIDB_DISABLE_TXN_AUTO_RETRY: 0", True),
+        ("tidb_disable_txn_auto_retry: 'on'", False),
+        ("time_zone: '+08:00'", True),
+    ],
+)
+def test_a_harmless_setting_of_dm_is_not_set_and_warned_of(variable: str, warned: bool) -> None:
+    task = load_task(TASK.format(variable))
+    assert ["has no effect" in text for text in task.warnings] == [True] * warned
+    assert bool(without_ignored(task.target.session)) is not warned
 
 
 def test_a_zero_never_becomes_a_new_number_whatever_modes_a_task_sets() -> None:

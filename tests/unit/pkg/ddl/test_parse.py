@@ -238,3 +238,28 @@ def test_alter_specifications() -> None:
     assert isinstance(key, AddIndex)
     assert key.index.kind == "unique"
     assert len(options) == 3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "ADD UNIQUE (b)",
+        "ADD CONSTRAINT u UNIQUE INDEX (a, b)",
+        "ADD PRIMARY KEY (a)",
+        "ADD d INT, ADD UNIQUE (a)",
+        "ADD (d INT, e INT NOT NULL UNIQUE)",
+        "ADD c INT AUTO_INCREMENT PRIMARY KEY",
+        "MODIFY b VARCHAR(2)",
+        "CHANGE b c CHAR(1)",
+        "DROP COLUMN a",
+        "CONVERT TO CHARACTER SET latin1",
+        "PARTITION BY HASH (a)",
+        "ENGINE=InnoDB",
+        "FORCE",
+    ],
+)
+def test_alter_ignore_is_refused_where_it_may_remove_rows_or_cut_values(part: str) -> None:
+    with pytest.raises(DMError, match="without IGNORE") as refused:
+        parse(f"ALTER IGNORE TABLE t {part}", default_schema="d")
+    assert "binlog replace" in refused.value.workaround
+    assert parse(f"ALTER TABLE t {part}", default_schema="d").kind == "alter table"

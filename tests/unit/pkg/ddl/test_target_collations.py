@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkg.ddl import Dialect
-from pkg.ddl.target_collations import TargetCollations, nearest
+from pkg.ddl.target_collations import TargetCollations, nearest, unknown_in
 
 MARIADB = Dialect.of("", "mariadb", (11, 8, 0))
 MYSQL_8 = ("utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs", "utf8mb4_0900_bin", "utf8mb4_de_pb_0900_ai_ci", "utf8mb4_bin",
@@ -80,3 +80,16 @@ def test_mariadb_keeps_the_names_that_it_has_for_any_charset() -> None:
 )
 def test_the_nearest_one(known: tuple[str, ...], collation: str, expected: str) -> None:
     assert nearest(collation, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("Unknown collation: 'utf8mb4_da_0900_ai_ci'", "utf8mb4_da_0900_ai_ci"),
+        ("Unsupported collation when new collation is enabled: 'utf8mb4_swedish_ci'", "utf8mb4_swedish_ci"),
+        ("Unknown character set: 'ucs2'", ""),
+        ("Unknown column 'a_b' in 'field list'", ""),
+    ],
+)
+def test_the_collation_that_an_error_is_about(error: str, name: str) -> None:
+    assert unknown_in(error) == name

@@ -58,6 +58,7 @@ def test_records_survive_json(first: str, second: str, stage: str) -> None:
         WorkerAlive(first, second),
         SourceBound(first, second),
         SubTaskStage(stage, first, second),
+        SubTaskStage(stage, first, second, safe_mode=True),
         RelayStage(stage, first),
         LeaderInfo(first, second),
     ):
@@ -80,6 +81,7 @@ def test_records_of_shard_ddl_survive_json(
     for record in (
         ShardInfo(name, name, name, name, ddls, "" if flag else "2026-01-02T03:04:05Z"),
         ShardOperation(name, name, name, ddls, flag, not flag),
+        ShardOperation(name, name, name, ddls, True, error=name),
         ShardUnlock(name, name, name, sequences, waiting),
     ):
         assert type(record).from_json(record.to_json()) == record
@@ -132,6 +134,8 @@ def test_a_damaged_record_of_shard_ddl_names_itself(kind: type[Record], text: st
 
 def test_records_have_dms_json() -> None:
     assert json.loads(SubTaskStage("Running", "s1", "t").to_json()) == {"expect": 2, "source": "s1", "task": "t"}
+    with_safe_mode = SubTaskStage("Running", "s1", "t", safe_mode=True).to_json()
+    assert json.loads(with_safe_mode) == {"expect": 2, "source": "s1", "task": "t", "safe-mode": True}
     assert json.loads(WorkerAlive("w", "now").to_json()) == {"worker-name": "w", "join-time": "now"}
 
 

@@ -54,7 +54,7 @@ def partitioned() -> object:
     text = rows.KeyNormalizer(3, 0, WEIGHTS, b"", None)
     call = rows.KeyNormalizer(4, 0, None, b"", bytes)
     exact = rows.KeyNormalizer(0, 0, None, b"", None)
-    placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
+    placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call), (4, 2)), (3, (3,), (exact,), (3, 2))))
     events = [binlog_bytes.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
     events.append(binlog_bytes.rows(24, 3, images(range(400, 402))))
     events.append(b"compressed")

@@ -60,7 +60,7 @@ def plans(draw: st.DrawFn) -> TablePlan:
     forms = {0: st.sampled_from(INTS), 1: st.sampled_from(TEXTS), 2: st.sampled_from(INTS), 3: st.sampled_from(LATINS)}
     forms[4] = forms[1]
     conflict_keys = [
-        ConflictKey(seed, columns, tuple(draw(forms[i]) for i in columns))
+        ConflictKey(seed, columns, tuple(draw(forms[i]) for i in columns), draw(st.sampled_from([(), (*columns, 0)])))
         for seed, columns in enumerate(draw(st.lists(st.sampled_from([(4,), (2,), (2, 1), (3, 4)]), max_size=2)))
     ]
     plan = replace(SHAPE, key=key).plan(1, 1)
@@ -154,14 +154,14 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
 def test_placements_that_do_not_fit_are_refused() -> None:
     exact = KERNEL.KeyNormalizer(0, 0, None, b"", None)
     decoder = partition.decoder_of(SHAPE.plan(1, 1))
-    beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,)),))
+    beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,), (5,)),))
     with pytest.raises(ValueError):
         KERNEL.partition(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
     for wrong in ((9, 0, None, b"", None), (2, -1, None, b"", None), (2, 0, (b"a",), b"", None)):
         with pytest.raises(ValueError):
             KERNEL.KeyNormalizer(*wrong)
     with pytest.raises(ValueError):
-        KERNEL.Placement(1, True, (exact,), ((1, (1, 2), (exact,)),))
+        KERNEL.Placement(1, True, (exact,), ((1, (1, 2), (exact,), (1,)),))
     with pytest.raises(TypeError):
         KERNEL.Placement(1, True, (None,), ())
     with pytest.raises(ValueError):

@@ -301,6 +301,26 @@ def test_changed_plan_is_done_again_under_a_new_number_in_safe_mode() -> None:
     assert (elsewhere.number, elsewhere.safe, elsewhere.keyless_since) == (7, True, 7)
 
 
+def test_an_order_for_safe_mode_plans_the_open_batch_again_once() -> None:
+    asked = Sequencer(3, progress(OPEN), at(10), safe_request=70).redo(progress(OPEN), "plan", "keyless")
+    assert (asked.number, asked.safe, asked.keyless_since, asked.safe_request) == (6, True, 5, 70)
+    # The worker restarts, and the order is still there.
+    after = Sequencer(4, asked, at(10), safe_request=70).redo(asked, "plan", "keyless")
+    assert (after.number, after.safe, after.safe_request) == (6, True, 70)
+    # A later order plans even a batch in safe mode again.
+    anew = Sequencer(4, asked, at(10), safe_request=71).redo(asked, "plan", "keyless")
+    assert (anew.number, anew.safe, anew.safe_request) == (7, True, 71)
+
+
+def test_an_order_for_safe_mode_is_met_when_no_batch_is_open() -> None:
+    sequencer = Sequencer(3, None, at(10), safe_request=70)
+    assert sequencer.idle(at(10)).safe_request == 70
+    intent = sequencer.open(at(10), at(20), buckets=1, fingerprint="plan", safe=False)
+    assert (intent.safe, intent.safe_request) == (False, 70)
+    # Without an order, the last one stays known.
+    assert Sequencer(4, intent, at(10)).redo(intent, "plan").safe_request == 70
+
+
 def test_batches_do_not_overlap() -> None:
     sequencer = Sequencer(1, None, at(4))
     sequencer.open(at(4), at(8), buckets=1, fingerprint="", safe=False)

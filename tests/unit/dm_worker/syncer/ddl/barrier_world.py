@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
+from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.session import StatementFailed
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.ddl.target_jobs import TargetJob
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
@@ -26,6 +28,7 @@ from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
 from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
@@ -91,8 +94,8 @@ class Store:
         self._chance.step(lambda: self.records.update({ddl.index: ddl}))
 
     @staticmethod
-    def remember(ghosts: dict[tuple[str, str], GhostRecord | None]) -> None:
-        """No test here restarts in the middle of an online change."""
+    def remember(ghosts: dict[tuple[str, str], GhostRecord | None], temporary: TemporaryChanges) -> None:
+        """No test here restarts in the middle of an online change, or of a session with temporary tables."""
 
 
 class Session:
@@ -258,10 +261,15 @@ class World:
     def give(self, kind: str, *statements: str) -> None:
         self.order = order(kind, self.statement.at.pos, *statements) if kind else None
 
-    def run(self, steps: int = 1000, *, behind: bool = False) -> None:
+    def run(self, steps: int = 1000, *, behind: bool = False) -> StatementEffect:
         """Ends at this durable step, or behind it."""
         self.chance.left, self.chance.behind = steps, behind
-        self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
+        return self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
+
+    def settle(self, settle: SettleDDL) -> DDLRecord | None:
+        """Executes what the lock service has decided on."""
+        self.chance.left, self.chance.behind = 1000, False
+        return self._on_statement.settle(settle, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 
     def stopped(self) -> DMError:
         with pytest.raises(DMError) as caught:

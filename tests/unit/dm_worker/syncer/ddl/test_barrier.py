@@ -17,6 +17,7 @@ from dm_worker.syncer.ddl.operator_orders import (
     OrderDecision,
 )
 from dm_worker.syncer.ddl.ordered_statements import DECISION
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from pkg.binlog import constants as c
 from pkg.binlog.position import Position
 from pkg.errors import Code
@@ -250,3 +251,15 @@ def test_the_same_order_given_again_goes_on_where_it_was() -> None:
     assert first.under(order("replace", 4, "DROP TABLE d.x")) is first
     assert OrderDecision.from_json(first.to_json()) == first
     assert first.under(None).generation == 2
+
+
+def test_the_effect_is_that_of_what_ran_at_the_target() -> None:
+    world = World("ALTER TABLE a ADD COLUMN n INT")
+    assert world.run() == StatementEffect(True, frozenset({("d", "a")}), about_keys=False)
+    replaced = World("ALTER TABLE a ADD COLUMN n INT")
+    replaced.give("replace", "ALTER TABLE d.x1 ADD FOREIGN KEY (id) REFERENCES d.y (id)")
+    assert replaced.run() == StatementEffect(True, frozenset({("d", "x1"), ("d", "y")}), about_keys=True)
+    skipped = World("ALTER TABLE a ADD COLUMN n INT")
+    skipped.give("skip")
+    assert skipped.run() == StatementEffect(of_the_task=True)
+    assert World("DROP DATABASE d").run() == StatementEffect(True, frozenset({("d", "")}), about_keys=True)

@@ -12,6 +12,7 @@ from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg.binlog import constants as c
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator, position_name
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules.model import BinlogFilterRule, RouteRule
 from tests.unit.dm_worker.syncer.ddl.barrier_world import (
@@ -207,3 +208,42 @@ def test_a_ddl_that_is_settled_needs_its_order_until_that_is_stored() -> None:
     assert sharding.oldest_needed == place
     sharding.stored(sharding.take_changes())
     assert sharding.oldest_needed is None
+
+
+def settled(world: World) -> SettleDDL:
+    """The DDL that both shards have run."""
+    world.run()
+    world.meet("ALTER TABLE b ADD n INT")
+    world.run()
+    (settle,) = world.groups.resolve(("m", "t"), ADD_A, execute=True, revision=1)
+    assert isinstance(settle, SettleDDL)
+    return settle
+
+
+def test_a_ddl_that_all_shards_have_run_can_be_replaced() -> None:
+    world = merging("ALTER TABLE a ADD n INT")
+    settle = settled(world)
+    world.session.refused = "`n` INT"
+    with pytest.raises(DMError) as caught:
+        world.settle(settle)
+    assert f"startLocation: [position: {settle.at}, " in caught.value.message
+    assert f"endLocation: [position: {settle.key}, " in caught.value.message
+    assert f"dmctl binlog replace t -s s -b {position_name(settle.at)}" in caught.value.workaround
+    world.order = BinlogOperator(
+        "replace", "t", "s", position_name(settle.at), ("ALTER TABLE d.a ADD n BIGINT", "ALTER TABLE d.b ADD k INT")
+    )
+    for _ in range(2):
+        # A run that crashed does not execute it again.
+        record = world.settle(settle)
+        assert record is not None
+        world.store.records[record.index] = record
+    assert world.executed == ["ALTER TABLE m.t ADD n BIGINT", "ALTER TABLE m.t ADD k INT"]
+
+
+def test_what_an_order_gave_to_the_shards_is_not_given_again_when_it_is_settled() -> None:
+    world = merging("ALTER TABLE a ADD n INT")
+    settle = settled(world)
+    texts = ("ALTER TABLE d.a ADD n INT", "ALTER TABLE d.a ADD k INT")
+    world.order = BinlogOperator("replace", "t", "s", position_name(settle.at), texts)
+    world.settle(settle)
+    assert world.executed == ["ALTER TABLE m.t ADD COLUMN n INT"]

@@ -45,7 +45,7 @@ def found(
 ) -> list[str]:
     """The doubts' conditions of rows."""
     parsed = ddl.parse(sql, default_schema="d", flavor=upstream.flavor)
-    query = replace(NO_QUERY, sql_mode=session.pop("sql_mode", ROUND if upstream is MARIADB else 0), **session)  # type: ignore[arg-type]
+    query = replace(NO_QUERY, sql_mode=session.pop("sql_mode", ROUND if upstream.flavor == "mariadb" else 0), **session)  # type: ignore[arg-type]
     source, copy = tables or (None, None)
     return [doubt.rows for doubt in doubts(parsed, query, Sides(upstream, target, source, copy, shown))]
 
@@ -157,6 +157,12 @@ def test_the_order_of_rows_is_known_by_the_same_primary_key_alone(
         assert found(sql, tables=(source, copy)) == ([] if alike else ["TRUE"])
     change = "ALTER TABLE t CHANGE b c INT AUTO_INCREMENT UNIQUE"
     assert found(change, tables=(source, copy)) == ([] if alike else ["`b` = 0 OR `b` IS NULL"])
+
+
+@pytest.mark.parametrize(("engine", "alike"), [("InnoDB", True), ("MyISAM", False), ("", False)])
+def test_a_table_without_an_engine_has_the_upstreams_default(engine: str, alike: bool) -> None:
+    add, session = "ALTER TABLE t ADD c SERIAL", replace(MARIADB, engine=engine)
+    assert found(add, session, tables=(table("a", engine=""), table("a"))) == ([] if alike else ["TRUE"])
 
 
 @pytest.mark.parametrize("what", ["TRUNCATE PARTITION p0", "EXCHANGE PARTITION p0 WITH TABLE d.u"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.rows.schema_source import SchemaSource
@@ -51,7 +52,7 @@ def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None
     names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
     rules = TaskRules(cfg)
-    parts = StatementParts(rules, of or source(), OnlineDDL(rules.online), "mariadb")
+    parts = StatementParts(rules, of or source(), OnlineDDL(rules.online), TemporaryTables("mariadb"), "mariadb")
     found = parts.for_target(parts.migrated(QueryEvent(1, 0, 0, "d", sql.encode())))
     return [(part.number, part.parsed.sql) for part in found]
 
@@ -153,7 +154,7 @@ def test_a_statement_that_is_no_text_stops_only_a_task_that_may_need_it(
     server = DBConfig("h", 1)
     cfg = SubTaskConfig("t", "s", "all", server, server, block_allow_list=BlockAllowList(do_dbs=("d",)))
     rules = TaskRules(cfg)
-    parts = StatementParts(rules, source(), OnlineDDL(rules.online), "mariadb")
+    parts = StatementParts(rules, source(), OnlineDDL(rules.online), TemporaryTables("mariadb"), "mariadb")
     query = QueryEvent(1, 0, 0, "other", sql, charsets=(collation, 45, 45))
     # In gbk, a byte that looks like a quote may be a part of another character; 9999 is no collation.
     if passed and collation not in (28, 9999):
@@ -171,7 +172,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
     names = BlockAllowList(do_tables=(TableName("d", "t"),))
     rules = TaskRules(SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names))
     online = OnlineDDL(rules.online)
-    parts = StatementParts(rules, known, online, "mariadb")
+    parts = StatementParts(rules, known, online, TemporaryTables("mariadb"), "mariadb")
 
     def feed(sql: str, sql_mode: int = 0) -> list[Part]:
         query = QueryEvent(1, 0, 0, "d", sql.encode(), sql_mode=sql_mode, time_zone="+03:00")
@@ -202,7 +203,7 @@ def test_names_are_those_of_the_upstream_that_folds_them() -> None:
     known = source(ServerDefaults(folds_names=True))
     rules = TaskRules(SubTaskConfig("t", "s", "all", DBConfig("h", 1), DBConfig("h", 1), case_sensitive=True,
                                 block_allow_list=BlockAllowList(do_dbs=("d",))))  # fmt: skip
-    parts = StatementParts(rules, known, OnlineDDL(rules.online), "mariadb")
+    parts = StatementParts(rules, known, OnlineDDL(rules.online), TemporaryTables("mariadb"), "mariadb")
     for sql in ("ALTER TABLE D.T ADD x INT, DROP n", "RENAME TABLE T TO `D`.U, u TO T", "DROP TABLE IF EXISTS a, T"):
         found = parts.migrated(QueryEvent(1, 0, 0, "D", sql.encode()))
         assert [{schema for schema, _ in part.parsed.tables} for part in found] == [{"d"}] * len(found)

@@ -16,6 +16,7 @@ from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import ORDERED
 from pkg.binlog.literals import escape
 from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import TargetValues
 
@@ -41,7 +42,7 @@ def test_parts_of_a_group_are_its_rows(rows: list[bytes]) -> None:
 @given(st.lists(st.none() | st.integers() | st.text() | st.binary(max_size=4), min_size=1, max_size=6))
 def test_tuple_is_taken_apart_at_its_own_commas(values: list[int | str | bytes | None]) -> None:
     literals = [_literal(value) for value in values]
-    assert row_statements.split_tuple(b"(" + b",".join(literals) + b")") == literals
+    assert split_tuple(b"(" + b",".join(literals) + b")") == literals
 
 
 def _literal(value: int | str | bytes | None) -> bytes:

@@ -83,3 +83,46 @@ def test_families_are_what_foreign_keys_connect() -> None:
     assert (found["d", "a"].acts, found["d", "x"].acts, found["d", "z"].acts) == (True, False, False)
     assert found["d", "a"].tables == {("d", "a"), ("d", "b"), ("d", "c")}
     assert len(found["d", "a"].keys) == 2
+
+
+#: Rows (key, a, b); UNIQUE (a, live), where ``live`` is what the target computes from ``b``.
+_WATCHING = ConflictKey(7, (1,), (KeyNormalizer(key_normalization.EXACT),), (1, 2))
+_LIVE = {b"0": b"yes", b"1": b"yes", b"2": b"no"}
+Row = tuple[bytes, bytes, bytes]
+
+
+def _held(row: Row | None) -> tuple[bytes, bytes] | None:
+    """The value of the unique key that a row holds."""
+    return None if row is None or row[2] == b"NULL" else (row[1], _LIVE[row[2]])
+
+
+@given(st.lists(st.tuples(*(st.sampled_from(v) for v in ((b"1", b"2", b"3"), (b"a", b"b"), (*_LIVE, b"NULL"))),
+                          st.booleans()), max_size=20))  # fmt: skip
+def test_rows_that_hand_on_a_value_with_a_computed_part_are_in_one_set(
+    steps: list[tuple[bytes, bytes, bytes, bool]],
+) -> None:
+    pairs, key_of = ConflictPairs(), key_hash((KeyNormalizer(key_normalization.EXACT),), 1)
+    collector = ConflictCollector([_WATCHING], 1, key_changes_conflict=False)
+    rows: dict[bytes, Row] = {}
+    gave_up: dict[tuple[bytes, bytes], set[bytes]] = {}
+    handed_on: list[tuple[bytes, bytes]] = []
+    for key, a, b, gone in steps:
+        before, after = rows.get(key), None if gone else (key, a, b)
+        held, wanted = _held(before), _held(after)
+        taken = wanted is not None and any(_held(row) == wanted for other, row in rows.items() if other != key)
+        if taken or before == after:
+            continue
+        place = key_of(key)
+        one, other = (None if row is None else place for row in (before, after))
+        hands = collector.collect(pairs, one, other, before, after)
+        assert hands or held == wanted
+        if held is not None and held != wanted:
+            gave_up.setdefault(held, set()).add(key)
+        if wanted is not None and held != wanted:
+            handed_on += [(before_, key) for before_ in gave_up.get(wanted, ()) if before_ != key]
+        rows.pop(key, None)
+        if after is not None:
+            rows[key] = after
+    moved = find_conflict_sets([pairs.packed()])
+    for giver, taker in handed_on:
+        assert moved[key_of(giver)] == moved[key_of(taker)]

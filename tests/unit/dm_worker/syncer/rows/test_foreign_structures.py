@@ -132,3 +132,35 @@ def test_a_statement_is_followed_from_what_dm_left_and_otherwise_ends_it() -> No
 def test_what_does_not_fit_the_rows_is_not_believed() -> None:
     source = _source(_left_by_dm("moved"), _now(_LATIN), unaltered=True)
     assert [column.name for column in source.structure(_table_map(None)).columns] == ["id", "v"]
+
+
+_MYSQL = ServerDefaults("mysql", (8, 0, 36))
+_DOCUMENT = "CREATE TABLE t (id INT PRIMARY KEY, v {})"
+
+
+def _of(kind: str) -> TableInfo:
+    return parse_create_table(_DOCUMENT.format(kind), "d", _MYSQL)
+
+
+def _rows_of(kind: int) -> TableMap:
+    return TableMap(7, "d", "t", types=bytes([3, kind]), metas=(0, 4), nullable=(False, True))
+
+
+@pytest.mark.parametrize(("stored", "kind", "expected"), [("LONGTEXT", 245, "json"), ("JSON", 252, "longtext")])
+def test_json_and_longtext_are_one_type_to_a_tracker_whose_target_has_no_json(
+    stored: str, kind: int, expected: str
+) -> None:
+    """DM took the structure from a MariaDB target; the table was altered while the task stood still."""
+    altered = parse_create_table("CREATE TABLE t (n INT, id INT PRIMARY KEY, v INT)", "d", _MYSQL)
+    columns = _source(_of(stored), altered, unaltered=False).structure(_rows_of(kind)).columns
+    assert [column.type_name for column in columns] == ["int", expected]
+    found = adapted(_of(stored), _of(expected), _MYSQL).table
+    assert found.columns[1].type_name == expected, "a statement comes before the first rows"
+
+
+def test_the_column_of_dms_structure_that_does_not_fit_is_named() -> None:
+    with pytest.raises(DMError) as caught:
+        _source(_of("DATETIME"), None, unaltered=False).structure(_rows_of(245))
+    assert "`v` (datetime)" in caught.value.message
+    assert "neither the checkpoint" not in caught.value.message
+    assert "binlog-schema update TASK d t -s SOURCE --from-source" in caught.value.workaround

@@ -124,6 +124,70 @@ def test_a_unique_key_that_can_not_be_compared_leaves_one_bucket() -> None:
     assert (made.mode, made.spread, made.conflict_keys) == (COMPACT, False, ())
 
 
+LIVE = Column("live", "int", "int(11)", generated="STORED")
+
+
+@pytest.mark.parametrize(
+    ("expressions", "part", "watched"),
+    [
+        ((("live", "if(`v` is null,1,NULL)"),), "live", (1, 2)),
+        ((("live", "`other` + 1"), ("other", "char_length(`V`)")), "live", (1, 2)),
+        # Nobody knows what it is computed from, as for an expression in the key itself: all that is written decides.
+        ((), "live", (0, 1, 2)),
+        ((("live", "1 + 1"),), "live", (0, 1, 2)),
+        ((), "", (0, 1, 2)),
+        # A text whose collation is not known may change without its weights, and the other way round never.
+        ((), "v", (1, 2)),
+    ],
+)
+def test_all_parts_of_a_key_decide_whether_it_is_unchanged(
+    expressions: tuple[tuple[str, str], ...], part: str, watched: tuple[int, ...]
+) -> None:
+    other = Column("other", "int", "int(11)", generated="VIRTUAL")
+    both = table(ID, V, N, LIVE, other, keys=(index("id"), index("n", part, name="u")))
+    both = replace(both, expressions=expressions)
+    made = plan(both, incomparable=incomparable_columns(both, both, PlanOptions()))
+    assert made.spread
+    assert [(key.columns, key.deciding) for key in made.conflict_keys] == [((2,), watched)]
+    assert (
+        made.fingerprint()
+        != replace(made, conflict_keys=tuple(replace(key, watched=()) for key in made.conflict_keys)).fingerprint()
+    )
+
+
+STAMP = Column("ts", "timestamp", "timestamp")
+DAY = Column("day", "date", "date", nullable=False, generated="STORED")
+
+
+def test_what_sessions_compute_identifies_no_row_and_is_refused_where_they_differ() -> None:
+    computed = table(ID, STAMP, DAY, keys=(index("id", "day"),))
+    computed = replace(computed, expressions=(("day", "cast(`ts` as date)"),))
+    made = plan(computed)
+    assert (made.key, made.mode, made.write_names) == ((), ORDERED, ("id", "ts"))
+    assert plan(replace(computed, indexes=(index("id", "day"), index("id", name="other")))).key == (0,)
+    with pytest.raises(DMError) as raised:
+        build(1, 0, b"", computed, computed, PlanOptions(differing=lambda: ("time_zone",)))
+    assert raised.value.kind is Code.SyncerUnitDMLColumnNotMatch
+    assert "`day` (time_zone)" in str(raised.value)
+    assert "ALTER TABLE `d`.`t` DROP COLUMN `day`;" in str(raised.value)
+
+
+def test_periods_that_may_overlap_are_not_compared() -> None:
+    start, end = (Column(name, "date", "date", nullable=False) for name in "se")
+    u = replace(index("n", "e", "s", name="u"), without_overlaps=True)
+    both = table(ID, N, start, end, keys=(index("id", "e", "s"), u))
+    made = plan(both, incomparable=incomparable_columns(both, both, PlanOptions()))
+    assert (made.mode, made.spread) == (ORDERED, True)
+    assert [(key.columns, key.deciding) for key in made.conflict_keys] == [((1,), (1, 2, 3))]
+    row: OrderedRow = (0, INSERT, 1, 4, None, [b"1", b"2", b"'2024-01-01'", b"'2024-02-01'"])
+    made_texts = [s.text.decode() for s in row_statements.for_ordered({1: made}, [row], StatementForm(safe=True))]
+    assert made_texts == [
+        "DELETE FROM `d`.`t` WHERE `id`=1 AND `e`='2024-02-01' AND `s`='2024-01-01' LIMIT 1",
+        "DELETE FROM `d`.`t` WHERE `n`=2 AND `s`<'2024-02-01' AND `e`>'2024-01-01'",
+        "INSERT INTO `d`.`t` (`id`,`n`,`s`,`e`) VALUES (1,2,'2024-01-01','2024-02-01')",
+    ]
+
+
 def test_columns_that_only_the_target_has_keep_their_values_when_unique_values_change() -> None:
     there = table(ID, N, Column("x", "int", "int(11)"), keys=(index("id"), index("n", name="u")))
     made = plan(table(ID, N, keys=(index("id"), index("n", name="u"))), there)

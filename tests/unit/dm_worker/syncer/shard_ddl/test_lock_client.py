@@ -11,7 +11,7 @@ import pytest
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
-from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, LockNews, Revoked
+from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, ExecutionError, LockNews, Revoked
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from pkg.binlog.position import Location, Position
@@ -32,6 +32,8 @@ class Etcd:
         self.tables: ShardTables | None = None
         self.info: ShardInfo | None = None
         self.told: StoredRecord[ShardOperation] | None = None
+        #: In the order in which they were told.
+        self.errors: list[str] = []
         self._wake: Callable[[Sequence[WatchEvent]], None] = lambda _: None
 
     def tell(self, revision: int, *, execute: bool) -> None:
@@ -64,6 +66,12 @@ class Etcd:
 
     def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool:
         self.told = replace(operation, record=replace(operation.record, done=True))
+        return True
+
+    def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool:
+        assert operation == self.told
+        self.told = replace(operation, record=replace(operation.record, error=error))
+        self.errors.append(error)
         return True
 
     def follow(
@@ -149,3 +157,34 @@ def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_bac
     wait_until(lambda: settles(0), "it is dropped", step=0.01)
     etcd.tell(9, execute=False)
     wait_until(lambda: settles(9), "the next one is heard", step=0.01)
+
+
+def test_why_a_decision_could_not_be_executed_is_told_although_the_run_ends(etcd: Etcd) -> None:
+    link = LockClient(etcd, "t", "s")
+    link.start()
+    link.request(REPORT)
+    etcd.tell(8, execute=True)
+    hears(link, Decided(TARGET, TEXTS, True, 8))
+    link.tell_error(ExecutionError(TARGET, 8, ""))
+    link.tell_error(ExecutionError(TARGET, 8, "refused"))
+    link.stop()
+    assert etcd.errors == ["refused"]
+
+
+def test_a_new_try_takes_its_old_error_back_and_is_done_without_one(etcd: Etcd, link: LockClient) -> None:
+    etcd.tell(8, execute=True)
+    for text in ("refused", "", "refused again"):
+        link.tell_error(ExecutionError(TARGET, 8, text))
+        wait_until(lambda text=text: etcd.errors[-1:] == [text], "it is told", step=0.01)  # type: ignore[misc]
+    link.request(AcknowledgeDDL(TARGET, 0, TEXTS, True, 8))
+    hears(link, Arrived(TARGET))
+    link.tell_error(ExecutionError(TARGET, 8, "too late"))
+    link.stop()
+    assert etcd.errors == ["refused", "", "refused again"]
+
+
+def test_an_error_is_not_told_of_another_decision(etcd: Etcd, link: LockClient) -> None:
+    etcd.tell(9, execute=True)
+    link.tell_error(ExecutionError(TARGET, 8, "refused"))
+    link.stop()
+    assert not etcd.errors

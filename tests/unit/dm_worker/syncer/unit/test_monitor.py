@@ -176,3 +176,40 @@ def test_a_source_whose_events_do_not_arrive_is_not_idle(scene: _Scene) -> None:
     scene.snapshot.flushed = Location(scene.upstream.end)
     scene.pass_seconds(2)
     assert scene.figures.reason == "source_idle"
+
+
+def test_what_was_not_read_counts_as_lag(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.pass_seconds(3)
+    status = scene.monitor.status()
+    assert (status.secondsBehindMaster, status.bytesBehind, status.eta) == (0, 0, "0s")
+    # Nothing is in hand: the planning thread waits, or the stream cannot be opened.
+    scene.upstream.end = Position("b.000010", 1400)
+    scene.pass_seconds(30)
+    status = scene.monitor.status()
+    assert status.secondsBehindMaster >= 29
+    assert (status.bytesBehind, status.eta, status.synced) == (400, "unknown", False)
+
+
+def test_a_run_that_read_nothing_says_that_its_lag_is_unknown(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.pass_seconds(3)
+    assert scene.monitor.status().secondsBehindMaster == -1
+    assert scene.figures.lag.count == 0
+
+
+def test_a_run_that_was_at_the_end_knows_nothing_after_it_ended(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.pass_seconds(3)
+    scene.monitor._end.set()
+    scene.figures.ended()
+    status = scene.monitor.status()
+    assert (status.secondsBehindMaster, status.bytesBehind, status.eta) == (-1, -1, "unknown")
+
+
+def test_the_position_stays_before_a_ddl_that_waits_for_its_shards(scene: _Scene) -> None:
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.snapshot.needed = Location(Position("b.000010", 600))
+    assert scene.monitor.status().syncerBinlog == "(b.000010, 600)"

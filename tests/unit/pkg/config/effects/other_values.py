@@ -46,6 +46,7 @@ TASK_VALUES: dict[str, tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = {
         "case-sensitive": True,
         "collation_compatible": "strict",
         "target-collations": {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_ci"},
+        "lossy-conversions": "allow",
         **_database("target-database"),
         "mysql-instances[].source-id": "other",
         "mysql-instances[].meta.binlog-name": (

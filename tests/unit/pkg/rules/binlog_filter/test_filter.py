@@ -103,6 +103,26 @@ def test_a_statement_that_can_not_be_parsed_needs_a_rule_for_all_schemas() -> No
     assert action(everywhere, "", "ODD STATEMENT", "", "") == "ignore"
 
 
+@pytest.mark.parametrize("event", ["create database", "drop database", "alter database"])
+def test_a_rule_for_all_tables_decides_statements_on_the_schema(event: str) -> None:
+    """As in DM: without a name, * matches and no other table pattern does."""
+    assert action([rule("Ignore", event, table="*")], event, table="") == "ignore"
+    assert action([rule("Error", event, schema="db*", table="*")], event, table="") == "error"
+    assert action([rule("Do", "insert", table="*")], event, table="") == "ignore"
+    for others in ("?", "?*", "[!]*", "t*"):
+        assert action([rule("Ignore", event, table=others)], event, table="") == "do", others
+
+
+def test_a_rule_for_all_tables_decides_statements_that_are_not_understood() -> None:
+    assert action([rule("Ignore", "none", sql=("odd",), schema="*", table="*")], "", "ODD WORDS", "", "") == "ignore"
+    assert action([rule("Ignore", "none", sql=("odd",), table="*")], "", "ODD WORDS", "", "") == "do"
+
+
+def test_a_copied_filter_decides_the_same() -> None:
+    copied = pickle.loads(pickle.dumps(BinlogEventFilter([rule("Ignore", "drop database", table="*")], True)))
+    assert copied.decide("db1", "", ("drop database",)).action == "ignore"
+
+
 def test_schema_level_rules_come_before_table_level_rules() -> None:
     rules = [rule("Error", "drop table"), rule("Ignore", "drop table", table="")]
     decision = BinlogEventFilter(rules, True).decide("db1", "t1", ("drop table",))
@@ -197,7 +217,7 @@ def naive(rules: list[BinlogFilterRule], schema: str, table: str, event: str, sq
     """The written rules, step by step, with none of the program's parts."""
     matching = [r for r in rules if fnmatch.fnmatchcase(schema, r.schema_pattern)]
     levels = [r for r in matching if not r.table_pattern]
-    levels += [r for r in matching if table and r.table_pattern and fnmatch.fnmatchcase(table, r.table_pattern)]
+    levels += [r for r in matching if r.table_pattern and fnmatch.fnmatchcase(table, r.table_pattern)]
     dml = event in DML
     for r in levels:
         does = r.action.lower()

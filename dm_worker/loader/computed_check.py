@@ -1,0 +1,38 @@
+"""Generated columns of the target in which a load would keep other values than the upstream has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import closing
+from typing import Any
+
+from pymysql.connections import Connection
+
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
+from pkg.mysql import session_expressions
+from pkg.mysql.computing_sessions import computing_settings, differing
+from pkg.mysql.connection import connect
+from pkg.mysql.introspect import fetch_table_info, tables_with_generated_columns
+from pkg.mysql.names import TableId
+
+
+def check_computed(cfg: SubTaskConfig, conn: Connection[Any], targets: Collection[TableId]) -> None:
+    """Raises 34001 for such a column of ``targets``, and ``pymysql.Error``. Asks the upstream only when it matters."""
+    for name in tables_with_generated_columns(conn, targets):
+        info = fetch_table_info(conn, *name)
+        columns = session_expressions.kept_otherwise(info, lambda: _differing(cfg, conn)) if info is not None else {}
+        if columns:
+            raise errors.new(
+                Code.LoadUnitCreateSchemaFile,
+                session_expressions.problem(name, columns),
+                scope="downstream",
+                workaround=session_expressions.remedy(name, columns),
+            )
+
+
+def _differing(cfg: SubTaskConfig, conn: Connection[Any]) -> frozenset[str]:
+    with closing(connect(cfg.from_, scope="upstream")) as upstream:
+        there = computing_settings(upstream)
+    return differing(there, computing_settings(conn), dict(cfg.to.session))

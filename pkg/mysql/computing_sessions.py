@@ -1,0 +1,31 @@
+"""Which session variables make an upstream's generated columns differ from those that the target's writers get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pymysql.connections import Connection
+
+from pkg.mysql.introspect import query, variable
+from pkg.mysql.session_expressions import TIME_ZONE
+
+_COMPARED = ("div_precision_increment", "lc_time_names", "default_week_format")
+#: Names of the zone in which rows are written.
+_UTC = frozenset({"+00:00", "-00:00", "utc", "etc/utc", "uct", "etc/uct", "zulu", "etc/zulu", "universal"})
+
+
+def computing_settings(conn: Connection[Any]) -> Mapping[str, str]:
+    """What the server's new sessions compute with. Raises ``pymysql.Error``."""
+    zone = variable(conn, TIME_ZONE) or ""
+    if zone.upper() == "SYSTEM":
+        zone = str(query(conn, "SELECT @@system_time_zone")[0][0])
+    found = {name: value for name in _COMPARED if (value := variable(conn, name)) is not None}
+    return {TIME_ZONE: zone, **found}
+
+
+def differing(upstream: Mapping[str, str], target: Mapping[str, str], session: Mapping[str, str]) -> frozenset[str]:
+    """The variables by which sessions of the upstream compute otherwise than writers with the task's ``session``."""
+    writers = {**target, **{name.lower(): value for name, value in session.items()}}
+    found = {name for name in _COMPARED if name in upstream and name in writers and upstream[name] != writers[name]}
+    return frozenset(found | ({TIME_ZONE} if upstream[TIME_ZONE].lower() not in _UTC else set()))

@@ -1,0 +1,97 @@
+"""Hazard: the upstream's sessions compute generated columns in another time zone than the writers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.loader import LoadUnit
+from tests.harness.full_copy import config, dump, load
+from tests.harness.mysql import MySQLServer, SQLServer
+from tests.harness.process import up
+from tests.integration.syncer.replay import Replay
+from tests.integration.syncer.support import run_until_synced, running, subtask
+
+S = TypeVar("S", bound=SQLServer)
+_COLUMNS = "ts TIMESTAMP NOT NULL, g DATE AS (DATE(ts)) STORED, v INT"
+_CHARSET = "DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci"
+_TABLE = f"CREATE TABLE d.t (id INT PRIMARY KEY, {_COLUMNS}) {_CHARSET}"
+#: MariaDB has no generated columns in primary keys.
+_IN_KEY = f"CREATE TABLE d.t (id INT, {_COLUMNS}, PRIMARY KEY (id, g)) {_CHARSET}"
+_ROWS = "INSERT INTO d.t (id, ts, v) VALUES " + ", ".join(f"({n}, '2024-03-01 03:00:00', 0)" for n in range(40))
+_PLAIN = "SELECT id, UNIX_TIMESTAMP(ts), v FROM d.t ORDER BY id"
+
+
+def _at_0800(server: S) -> Iterator[S]:
+    before = server.execute("SELECT @@GLOBAL.time_zone")[0][0]
+    server.execute("SET GLOBAL time_zone = '+08:00'")
+    yield server
+    server.execute(f"SET GLOBAL time_zone = '{before}'")
+
+
+@pytest.fixture
+def eastern(mariadb_upstream: SQLServer) -> Iterator[SQLServer]:
+    """An upstream whose sessions are at +08:00."""
+    yield from _at_0800(mariadb_upstream)
+
+
+@pytest.fixture
+def eastern_mysql(mysql_upstream: MySQLServer) -> Iterator[MySQLServer]:
+    """As :func:`eastern`, a MySQL."""
+    yield from _at_0800(mysql_upstream)
+
+
+@pytest.fixture(scope="module")
+def mysql_8() -> Iterator[MySQLServer]:
+    server = MySQLServer(version="8.0", binlog=False)
+    with up(server):
+        yield server
+
+
+def test_rows_are_found_though_their_key_is_computed_otherwise(
+    eastern_mysql: MySQLServer, mysql_8: MySQLServer
+) -> None:
+    for server in (eastern_mysql, mysql_8):
+        server.execute("CREATE DATABASE d", _IN_KEY)
+    replay = Replay(eastern_mysql, mysql_8)
+    eastern_mysql.execute(_ROWS)
+    replay.catch_up()
+    eastern_mysql.execute(
+        "UPDATE d.t SET v = 1 WHERE id < 30", "DELETE FROM d.t WHERE id < 10", "UPDATE d.t SET id = 50 LIMIT 1"
+    )
+    replay.catch_up()
+    assert mysql_8.execute(_PLAIN) == eastern_mysql.execute(_PLAIN)
+
+
+def test_values_that_would_differ_stop_the_task_by_name(
+    eastern: SQLServer, target: SQLServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    eastern.execute("CREATE DATABASE d", _TABLE, _ROWS)
+    cfg = config(eastern, target, tmp_path)
+    dump(cfg, spark)
+    outcome = LoadUnit(cfg, spark).run()
+    assert [("`g` (time_zone)" in str(error), error.code) for error in outcome.errors] == [(True, 34001)]
+    # The way out that the error names.
+    target.execute("ALTER TABLE d.t DROP COLUMN g")
+    load(cfg, spark)
+    assert target.execute(_PLAIN) == eastern.execute(_PLAIN)
+
+
+def test_replication_stops_before_it_writes_another_value(
+    eastern: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    for server in (eastern, target):
+        server.execute("CREATE DATABASE d", _TABLE)
+    cfg = subtask(eastern, target)
+    eastern.execute(_ROWS)
+    with running(cfg, spark) as run:
+        outcome = run.wait_ended()
+    assert [("`g` (time_zone)" in str(error), error.code) for error in outcome.errors] == [(True, 36027)]
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    target.execute("ALTER TABLE d.t DROP COLUMN g")
+    run_until_synced(cfg, spark, eastern)
+    assert target.execute(_PLAIN) == eastern.execute(_PLAIN)
