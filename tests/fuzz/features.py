@@ -208,6 +208,19 @@ def excluded(a: str, b: str) -> bool:
     return _excluded(a, b) or _excluded(b, a)
 
 
+def lacking(pair: Pair, one: str) -> frozenset[str]:
+    """As :func:`exclusions`, with what only these servers exclude."""
+    if "mariadb" in (pair.upstream.split("-")[0], pair.target.split("-")[0]):
+        return exclusions(one) | _NOT_IN_MARIADB.get(one, frozenset())
+    return exclusions(one)
+
+
+_VALUES_IN_KEY = frozenset({feature("primary key", "value"), feature("primary key", "id and value")})
+_STORED = frozenset({feature("attribute", "stored"), feature("attribute", "stored with zone")})
+#: It has no primary keys of generated columns.
+_NOT_IN_MARIADB = {**dict.fromkeys(_VALUES_IN_KEY, _STORED), **dict.fromkeys(_STORED, _VALUES_IN_KEY)}
+
+
 def _excluded(a: str, b: str) -> bool:
     (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
     match left, right:
@@ -280,5 +293,5 @@ def possible_pairs(pair: Pair) -> Iterator[tuple[str, str]]:
         left = a.split("=", 1)[0]
         if left == b.split("=", 1)[0] and not PARAMETERS[left].several:
             continue
-        if b not in exclusions(a):
+        if b not in lacking(pair, a):
             yield a, b

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import PARAMETERS, Pair, exclusions, feature
+from tests.fuzz.features import PARAMETERS, Pair, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.statements import Statements
@@ -52,7 +52,7 @@ def usable(pair: Pair, name: str, chosen: Mapping[str, str]) -> list[str]:
     """The values of a parameter that go together with what is chosen."""
     taken = frozenset(feature(other, value) for other, value in chosen.items())
     values = PARAMETERS[name].of(pair)
-    return [value for value in values if taken.isdisjoint(exclusions(feature(name, value)))]
+    return [value for value in values if taken.isdisjoint(lacking(pair, feature(name, value)))]
 
 
 @dataclass(frozen=True)

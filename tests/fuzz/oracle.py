@@ -64,10 +64,10 @@ def _content(conn: Connection[Any], table: Table, columns: Sequence[tuple[str, s
         return None
     here = dict(own)
     wanted = tuple(own if columns is None else ((name, kind) for name, kind in columns if name in here))
-    documents = [kind == "json" for _, kind in wanted]
+    reads = [_READS.get(kind, _plain) for _, kind in wanted]
     fields = ", ".join(_field(name, "json" if kind == "json" else here[name]) for name, kind in wanted)
     rows = _query(conn, f"SELECT {fields} FROM `{table[0]}`.`{table[1]}`")
-    return Content(wanted, Counter(tuple(map(_value, row, documents)) for row in rows))
+    return Content(wanted, Counter(tuple(read(value) for read, value in zip(reads, row, strict=True)) for row in rows))
 
 
 def _field(name: str, kind: str) -> str:
@@ -85,10 +85,22 @@ def _field(name: str, kind: str) -> str:
     return f"CAST({column} AS CHAR)"
 
 
-def _value(value: Any, document: bool) -> Any:
-    if document and value is not None:
-        return json.dumps(json.loads(value), sort_keys=True)
+def _document(value: Any) -> Any:
+    return value if value is None else json.dumps(json.loads(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, bytes) else value
+
+
+def _without_zeros(value: Any) -> Any:
+    """The text of a number or a time, without what only its type's scale shows."""
+    value = _plain(value)
+    return value.rstrip("0").rstrip(".") if isinstance(value, str) and "." in value else value
+
+
+#: How values of a type are read, where not as they are.
+_READS = {"json": _document, **dict.fromkeys(("decimal", "datetime", "timestamp", "time"), _without_zeros)}
 
 
 def differences(upstream: Mapping[Table, Content | None], target: Mapping[Table, Content | None]) -> list[str]:
