@@ -68,7 +68,7 @@ def build(
     """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, numbers
     its NULLs, or keeps no value of it, and as :class:`RowShape`.
 
-    ``incomparable``: lower-case names of columns that some upstream table of this target has and that can't be compared;
+    ``incomparable``: lower-case names of columns that can't be compared for some upstream table of this target;
     at least :func:`incomparable_columns`. ``family``: the tables that checked foreign keys connect to the target.
     """
     shape = RowShape(upstream, target, rules, options.values)
