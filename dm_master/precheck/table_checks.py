@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dm_master.inspection.inspected_server import InspectedServer
+from dm_master.precheck.computed_checks import check_computed
 from dm_master.precheck.result import CheckFinding, fail, from_error, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg import errors
@@ -117,6 +118,7 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
                 findings += compare_with_target(shard, there, certain=certain, lossy=lossy)
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
+    findings += [] if target is None else check_computed(upstream, target, present)
     if target is not None and turns_axes(upstream.info) != turns_axes(target.info):
         findings += check_axes(upstream.structures)
     return findings
