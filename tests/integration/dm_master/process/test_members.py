@@ -51,9 +51,9 @@ def test_members_gateway_and_metrics(
         assert "code=20067" in refused.msg
         assert f"worker w2 {words}" in refused.msg
     assert [one["name"] for one in _members(dmctl, "worker")["workers"]] == ["w1"]
-    assert "code=46005" in dmctl("offline-member", "--worker", "--name", "w1")["msg"]
-    assert "code=46004" in dmctl("offline-member", "--worker", "--name", "nobody")["msg"]
-    assert "code=38048" in dmctl("offline-member", "--master", "--name", "nobody")["msg"]
+    assert "code=46005" in call(master, "offline-member", "--worker", "--name", "w1", refused=True)
+    assert "code=46004" in call(master, "offline-member", "--worker", "--name", "nobody", refused=True)
+    assert "code=38048" in call(master, "offline-member", "--master", "--name", "nobody", refused=True)
 
     dmctl("operate-source", "create", source_file(tmp_path, upstream, "s1"))
     with urllib.request.urlopen(f"http://{master.address}/metrics") as answer:
