@@ -117,7 +117,7 @@ def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_ano
         (error,) = run.wait_ended().errors
     assert error.kind is Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt
     assert "the upstream now has the columns (id, b, a) and the target table has (id, a, b)" in error.message
-    assert "`dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source`" in error.workaround
+    assert "`dmctl binlog-schema update t d t -s source-1 --from-source`" in error.workaround
     # What needs no proof was not held up.
     assert_equal(mariadb_upstream, target, "d.same")
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
