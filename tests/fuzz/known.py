@@ -114,7 +114,7 @@ HOLES: tuple[Hole, ...] = (
 
 
 #: Holes that the code has today; empty when all are mended.
-OPEN: frozenset[str] = frozenset(hole.name for hole in HOLES)
+OPEN: frozenset[str] = frozenset()
 
 
 def certain_hole_of(history: History, verdict: Verdict) -> str:
