@@ -60,7 +60,11 @@ def main() -> int:
         runner = Runner(servers, LocalEngine())
         search = Search(runner, options.pair, options.seed, options.shrink)
         search.focus = options.focus
-        tally = search.run(options.seconds, say)
+        try:
+            search.run(options.seconds, say)
+        except KeyboardInterrupt:
+            print("interrupted: this is what was done so far")
+        tally = search.tally
         runner.close()
     print(
         f"seed {options.seed}, pair {options.pair}: {tally.histories} histories, {tally.statements} statements"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +57,10 @@ def _short(history: History) -> str:
 _USUAL = frozenset({"none", "off", "default", "16", "+00:00", "incremental"})
 
 
-def find(hole: str, runner: Runner, seed: int, seconds: float) -> Row:
+def find(hole: str, runner: Runner, seed: int, seconds: float, focus: Sequence[str] = ()) -> Row:
     """Searches until the hole is found."""
     search = Search(runner, runner.pair, seed)
+    search.focus = focus
 
     def found(tally: Tally) -> Finding | None:
         return next((one for one in tally.findings if one.hole == hole), None)
@@ -76,6 +78,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=_SECONDS)
     parser.add_argument("--seed", type=int, default=_SEED)
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
+    parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
     parser.add_argument("--out", type=Path, help="a folder for the shrunk histories")
     parser.add_argument("names", nargs="*", metavar="HOLE", default=[hole.name for hole in HOLES])
     options = parser.parse_args()
@@ -89,7 +92,7 @@ def main() -> int:
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
         for name in options.names:
-            row = find(name, runner, options.seed, options.seconds)
+            row = find(name, runner, options.seed, options.seconds, options.focus)
             print(row.markdown(), flush=True)
             missed += row.finding is None
             if row.finding is not None and options.out is not None:

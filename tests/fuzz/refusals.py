@@ -38,6 +38,11 @@ TABLE: tuple[Refusal, ...] = (
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),
+    *(
+        _one(36027, "the target's type would store another value", f"target={way}")
+        for way in ("narrow", "not null", "on update")
+    ),
+    _one(36067, "which rows stay depends on the server's order of them", "statement=alter ignore add unique"),
     _one(
         36061,
         "MariaDB 10.11 has no WITHOUT VALIDATION",

@@ -9,6 +9,8 @@ import pytest
 from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, excluded, features_of, possible_pairs
 from tests.fuzz.generator import GROUP, generate, settings_of
 from tests.fuzz.history import Column, History, Step, Table
+from tests.fuzz.holes import REPLACED, open_hole
+from tests.fuzz.known import HOLES
 from tests.fuzz.pairs import Coverage, pairs_of
 from tests.fuzz.refusals import TABLE, reason
 from tests.fuzz.shrink import shrink
@@ -141,3 +143,12 @@ def test_a_history_that_fails_only_as_it_is_stays_as_it_is() -> None:
     history = _history()
     assert shrink(history, lambda one: one == history) == history
     assert shrink(replace(history, steps=()), lambda _: False).steps == ()
+
+
+def test_each_known_hole_can_be_put_back_and_is_gone_afterwards() -> None:
+    assert {hole.name for hole in HOLES} == set(REPLACED)
+    for name, replaced in REPLACED.items():
+        before = [getattr(one.place, one.name) for one in replaced]
+        with open_hole(name):
+            assert [getattr(one.place, one.name) for one in replaced] == [one.by for one in replaced]
+        assert [getattr(one.place, one.name) for one in replaced] == before
