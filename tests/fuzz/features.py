@@ -118,7 +118,6 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter("route", ("none", "schema", "table")),
     Parameter("rule", ("none", "drop database", "drop table")),
     Parameter("event", ("none", "pause", "crash before", "crash after", "cut target", "cut upstream", "reset")),
-    Parameter("relay", ("off", "on")),
     Parameter(
         "target",
         ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
@@ -244,8 +243,6 @@ def _excluded(a: str, b: str) -> bool:
             return other == "drop table" and value in ("drop and create", "create or replace")
         case "statement", "moment":
             return value == "drop database" and other != "live"
-        case "event", "relay":
-            return value in ("reset", "cut upstream") and other == "on"
         case "attribute", "primary key":
             return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
     return False

@@ -42,6 +42,16 @@ TABLE: tuple[Refusal, ...] = (
         _one(36027, "the target's type would store another value", f"target={way}")
         for way in ("narrow", "not null", "on update")
     ),
+    *(
+        _one(
+            code,
+            "the target would compute other values of a generated column",
+            f"attribute={way} with zone",
+            words="comput",
+        )
+        for code in (34001, 36027)
+        for way in ("stored", "virtual")
+    ),
     _one(36067, "which rows stay depends on the server's order of them", "statement=alter ignore add unique"),
     _one(
         36061,

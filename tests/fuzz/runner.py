@@ -227,6 +227,7 @@ class _Attempt:
             for one in self.played:
                 for session in one.sessions:
                     session.close()
+                self._forget_prepared()
                 for schema in one.schemas:
                     self._upstream.execute(f"DROP DATABASE IF EXISTS `{schema}`")
                 for schema in (*one.schemas, f"{one.schema}r"):
@@ -237,6 +238,12 @@ class _Attempt:
         named = re.search(r"\bh\d+(?=_b\b|r\b|\b)", str(exc).split("Workaround")[0])
         schemas = [one.schema for one in self.played]
         return schemas.index(named[0]) if named and named[0] in schemas else None
+
+    def _forget_prepared(self) -> None:
+        """Prepared transactions outlive their sessions, and hold the tables."""
+        for _, length, _, data in self._upstream.execute("XA RECOVER"):
+            name = data if isinstance(data, str) else data.decode()
+            self._upstream.execute(f"XA ROLLBACK '{name[: int(length)]}'")
 
     def verdict_of(self, exc: Exception, one: Played) -> Verdict:
         features = self._features(one)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 #: What is least surprising, by setting.
 _PLAIN: Mapping[str, str] = {
     "mode": "incremental", "gtid": "off", "safe": "off", "compact": "default", "multiple": "default", "workers": "16",
-    "route": "none", "rule": "none", "event": "none", "relay": "off", "target": "same", "server zone": "+00:00",
+    "route": "none", "rule": "none", "event": "none", "target": "same", "server zone": "+00:00",
     "server sql_mode": "default",
 }  # fmt: skip
 
