@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,13 @@ from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
 from pkg.binlog.position import parse_position
 from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig
-from pkg.errors import DMError
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES, BinlogFilterRule, BlockAllowList, RouteRule
 from tests.fuzz import oracle
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History, Phase, Step
 from tests.fuzz.oracle import Content
+from tests.fuzz.played import Hang, Played, Stopped
 from tests.fuzz.refusals import reason
 from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
@@ -41,51 +40,6 @@ _SESSION = ("SET SESSION innodb_lock_wait_timeout = 1", "SET SESSION lock_wait_t
 #: Tables of online schema change tools, which a task leaves out.
 _SHADOW = re.compile("|".join((*SHADOW_TABLE_RULES, *TRASH_TABLE_RULES)))
 _LOADED = "21\t3\n22\t4\n1\t5\n3\t6\n"
-
-
-class Hang(Exception):
-    """The task neither came to the end nor stopped."""
-
-
-class Stopped(Exception):
-    """The task stopped with an error that does not pass."""
-
-    def __init__(self, error: DMError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-@dataclass
-class Played:
-    """A history under way: its schema's name, its sessions, and what its statements did."""
-
-    history: History
-    schema: str
-    sessions: list[Connection[Any]] = field(default_factory=list)
-    tags: set[str] = field(default_factory=set)
-    statements: int = 0
-    failed: int = 0
-    #: What ties the steps of which one failed.
-    broken: set[str] = field(default_factory=set)
-    #: The statements that the upstream executed.
-    done: list[str] = field(default_factory=list)
-    #: Upstream contents that rules freeze, by the upstream's table.
-    frozen: dict[oracle.Table, oracle.Content | None] = field(default_factory=dict)
-
-    def text(self, sql: str, file: str) -> str:
-        return sql.replace("{s}", self.schema).replace("{file}", file)
-
-    @property
-    def schemas(self) -> list[str]:
-        return [self.schema, f"{self.schema}_b"]
-
-    def target_of(self, table: oracle.Table) -> oracle.Table:
-        match self.history.settings.get("route", "none"):
-            case "schema" if table[0] == self.schema:
-                return f"{self.schema}r", table[1]
-            case "table" if table == (self.schema, "t"):
-                return self.schema, "t_r"
-        return table
 
 
 class Runner:
