@@ -5,7 +5,7 @@ TESTS ?= tests
 JOBS ?= 3
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
-.PHONY: help setup kernel demo test test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo check test test-long test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,13 @@ demo: setup ## watch a migration: two sharded upstreams become one table (KEEP=1
 test: ## unit, integration, end-to-end and fault tests (TESTS=path for some, JOBS=0 for one process)
 	@deploy/setup.sh test
 	$(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
+
+test-long: ## `make test` with every full sweep: all codes of all charsets, every kill at every step (TESTS, JOBS)
+	@deploy/setup.sh test
+	DM_TEST_LONG=1 $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
+
+check: lint ## lint and the unit tests, before each commit: under 3 minutes
+	$(VENV)/python -m pytest -q -n 2 tests/unit
 
 test-tidb: ## all tests that have a target, into a real TiDB, which is built from its Go module first (needs Go; TESTS, JOBS)
 	@deploy/setup.sh test

@@ -52,12 +52,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built."""
+    """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built.
+
+    Full sweeps (marker ``slow``) run with ``DM_TEST_LONG`` alone.
+    """
 
     def wanted(item: pytest.Item) -> bool:
         needs = [name for marker in item.iter_markers("target_with") for name in marker.args]
         core = item.get_closest_marker("core") is not None
         path = item.path.relative_to(config.rootpath).as_posix()
+        if item.get_closest_marker("slow") is not None and "DM_TEST_LONG" not in os.environ:
+            return False
         return runs(path, getattr(item, "fixturenames", ()), needs, core=core, buildable=go_installed())
 
     chosen = [wanted(item) for item in items]

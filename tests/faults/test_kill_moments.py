@@ -16,8 +16,8 @@ from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
 
-#: How many faults the sync test injects; a nightly run may ask for hundreds.
-SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
+#: How many faults the long form of the sync test injects; a nightly run may ask for hundreds.
+MANY_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 
 
@@ -170,17 +170,25 @@ def check_never_ahead(target: SQLServer, task: str) -> None:
     assert not rows, rows
 
 
-@pytest.mark.timeout(600 + 120 * SYNC_FAULTS)
-def test_replication_survives_faults_at_seeded_moments(cluster: Cluster, servers: Servers) -> None:
-    rng = random.Random(SEED)
-    name = "seeded"
+@pytest.mark.timeout(600 + 120 * MANY_FAULTS)
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        pytest.param("seeded", len(FAULTS), id="each fault once"),
+        pytest.param("seeded_long", MANY_FAULTS, id="many", marks=pytest.mark.slow),
+    ],
+)
+def test_replication_survives_faults_at_seeded_moments(
+    cluster: Cluster, servers: Servers, name: str, faults: int
+) -> None:
+    rng = random.Random(f"{SEED} {name}")
     migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=2000)
     migration.create(seed=rng.randrange(10**6))
     settle(cluster)
     migration.start_task()
     cluster.wait_stage(name, "Running", unit="Sync")
     try:
-        for i in range(SYNC_FAULTS):
+        for i in range(faults):
             migration.start_writers()
             time.sleep(rng.uniform(0.2, 2.5))
             fault = list(FAULTS)[i % len(FAULTS)]

@@ -19,6 +19,9 @@ from tests.harness.sharded import Servers, ShardedTask
 
 MOMENTS = ("reported", "execute", "executed", "skip", "skipped", "over")
 VICTIMS = ("owner", "other", "master")
+#: Each moment once; `make test-long` has each with each victim.
+SOME_KILLS = tuple(zip(("other", "owner", "owner", "other", "master", "master"), MOMENTS, strict=True))
+ALL_KILLS = tuple((victim, moment) for victim in VICTIMS for moment in MOMENTS)
 #: Seconds that a DDL may take with one kill: a worker's lease (5 s), its start, and the batches.
 LONGEST = 180.0
 
@@ -77,8 +80,17 @@ def worker_of(cluster: Cluster, source: str) -> Process:
 
 
 @pytest.mark.timeout(3000)
-def test_a_coordinated_ddl_survives_kills_at_every_step(cluster: Cluster, servers: Servers) -> None:
-    task = ShardedTask(cluster, servers[:2], servers[2], "killed", tables=2, rows=200)
+@pytest.mark.parametrize(
+    ("name", "kills"),
+    [
+        pytest.param("killed", SOME_KILLS, id="one victim a step"),
+        pytest.param("all_killed", ALL_KILLS, id="every victim", marks=pytest.mark.slow),
+    ],
+)
+def test_a_coordinated_ddl_survives_kills_at_every_step(
+    cluster: Cluster, servers: Servers, name: str, kills: Sequence[tuple[str, str]]
+) -> None:
+    task = ShardedTask(cluster, servers[:2], servers[2], name, tables=2, rows=200)
     task.create(seed=9)
     for writer in task.writers:
         writer.pause = 0.05
@@ -86,20 +98,19 @@ def test_a_coordinated_ddl_survives_kills_at_every_step(cluster: Cluster, server
     took: dict[tuple[str, str], float] = {}
     try:
         task.start()
-        for victim in VICTIMS:
-            for moment in MOMENTS:
-                began = time.monotonic()
-                clause = f"ADD COLUMN k{len(clauses)} INT NOT NULL DEFAULT {len(clauses)}"
-                clauses.append(f"`orders` {clause}")
-                one_ddl(task, clause, f"k{len(clauses) - 1}", moment, victim)
-                took[victim, moment] = time.monotonic() - began
+        for victim, moment in kills:
+            began = time.monotonic()
+            clause = f"ADD COLUMN k{len(clauses)} INT NOT NULL DEFAULT {len(clauses)}"
+            clauses.append(f"`orders` {clause}")
+            one_ddl(task, clause, f"k{len(clauses) - 1}", moment, victim)
+            took[victim, moment] = time.monotonic() - began
         eventually(lambda: all_run(task), "all subtasks run")
         task.finish()
     finally:
         task.abandon()
         print({f"{victim} {moment}": round(seconds, 1) for (victim, moment), seconds in took.items()})
     task.assert_executed_once(*clauses)
-    cluster.ok("stop-task", "killed")
+    cluster.ok("stop-task", name)
 
 
 @pytest.mark.timeout(600)

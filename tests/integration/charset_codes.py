@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.harness.mysql import SQLServer
 
 _UNICODE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "utf8mb3", "utf8mb4"})
@@ -16,6 +18,10 @@ _LONG = {
     "utf8mb4": ("E38081", "EFBCBC", "F09F9880", "F48FBFBF"),
     "utf8mb3": ("E38081", "EFBCBC", "EFBFBD"),
 }
+#: Second bytes that are quotes or escapes to who reads them as ASCII: never left out.
+_SPECIAL = frozenset(b"'\"\\`|@~")
+#: What `make test` takes of the pairs, and what `make test-long` does: one in so many.
+STEPS = [pytest.param(11, id="some codes"), pytest.param(1, id="every code", marks=pytest.mark.slow)]
 #: Stands for the rows of a table, whatever their order.
 DIGEST = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(id, '/', HEX(v), '/', HEX(c))), 12), 16, 10) AS UNSIGNED))"
 
@@ -27,18 +33,22 @@ def charsets(server: SQLServer) -> dict[str, int]:
 
 
 def codes(charset: str, width: int, step: int = 1) -> list[str]:
-    """All bytes, all or some pairs where a character may be two bytes, and longer codes, as hex. Not all are codes."""
+    """All bytes, pairs where a character may be two bytes, and longer codes, as hex. Not all are codes.
+
+    ``step``: of the pairs, one in so many, and those whose second byte is a quote or an escape in ASCII.
+    """
     # Unicode's own forms are many and have no twins: some pairs, among them surrogates.
-    step = 29 if charset in _UNICODE else step
-    pairs = (f"{n:04X}" for n in range(0, 0x10000, step)) if width > 1 else ()
+    unicode = charset in _UNICODE
+    chosen = (n for n in range(0x10000) if n % (29 if unicode else step) == 0 or (not unicode and n & 0xFF in _SPECIAL))
+    pairs = (f"{n:04X}" for n in chosen) if width > 1 else ()
     return [*(f"{n:02X}" for n in range(0x100)), *pairs, *_LONG.get(charset, ())]
 
 
-def fill(server: SQLServer, charset: str, width: int, table: str, *, plain: bool = True) -> None:
-    """Makes ``cs.<table>`` of every code, and whatever else the server makes of bytes that are none; not ``plain``:
+def fill(server: SQLServer, charset: str, width: int, table: str, step: int, *, plain: bool = True) -> None:
+    """Makes ``cs.<table>`` of the codes, and whatever else the server makes of bytes that are none; not ``plain``:
     without pairs that begin with an ASCII character."""
     columns = "id INT PRIMARY KEY, v VARCHAR(9), c CHAR(9)"
-    found = [code for code in codes(charset, width) if plain or len(code) == 2 or code[0] > "7"]
+    found = [code for code in codes(charset, width, step) if plain or len(code) == 2 or code[0] > "7"]
     rows = [f"({n},0x{code},0x{code}41)" for n, code in enumerate(found)]
     server.execute(
         "SET SESSION sql_mode = ''",

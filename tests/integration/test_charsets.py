@@ -12,7 +12,7 @@ from pkg.binlog.charsets import collation_charset, decode_text, same_charset
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, checksum, decode, events_between, here
-from tests.integration.charset_codes import charsets, codes
+from tests.integration.charset_codes import STEPS, charsets, codes
 
 #: Characters of one row: what the smallest text type takes in any character set.
 _PER_ROW = 60
@@ -106,6 +106,7 @@ def test_every_character_of_every_charset_of_mysql_survives(mysql_upstream: MySQ
     _round_trip(mysql_upstream)
 
 
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(
     ("flavor", "names"),
     [
@@ -116,13 +117,13 @@ def test_every_character_of_every_charset_of_mysql_survives(mysql_upstream: MySQ
         ("mysql", ("gb18030", "ujis")),
     ],
 )
-def test_every_code_is_read_as_the_server_converts_it(
-    flavor: str, names: Sequence[str], mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+def test_codes_are_read_as_the_server_converts_them(
+    flavor: str, names: Sequence[str], step: int, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
 ) -> None:
     server = mariadb_upstream if flavor == "mariadb" else mysql_upstream
     server.execute("CREATE DATABASE cs")
     for name in names:
-        found = codes(name, charsets(server)[name])
+        found = codes(name, charsets(server)[name], step)
         if name in ("ujis", "eucjpms"):
             found += [f"8F{high:02X}{low:02X}" for high in range(0xA1, 0xFF) for low in range(0xA1, 0xFF)]
         rows = [f"({number},0x{code})" for number, code in enumerate(found)]

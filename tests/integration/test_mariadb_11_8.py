@@ -33,7 +33,7 @@ ALL = [f"d.{name}" for name in TABLES]
 #: The least that the server takes: a larger transaction's cache becomes a binlog file of its own.
 OWN_FILE = 10 << 20
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

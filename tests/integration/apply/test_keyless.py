@@ -22,7 +22,7 @@ from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of
 from tests.integration.binlog_replay import decode_images, events_between, here
-from tests.integration.charset_codes import charsets, codes
+from tests.integration.charset_codes import STEPS, charsets, codes
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
 
@@ -116,11 +116,11 @@ def _some_codes(server: SQLServer, charset: str) -> list[str]:
     return sorted({*twins[:: max(1, len(twins) // 200)], *twins[:30], *(str(row[0]) for row in others)})
 
 
-def _change_codes(server: SQLServer, charset: str, width: int, merged: list[int]) -> None:
+def _change_codes(server: SQLServer, charset: str, width: int, step: int, merged: list[int]) -> None:
     body = f"(v VARCHAR(250) CHARACTER SET {charset}, n INT, KEY (n))"
     prepare(server, f"CREATE TABLE d.up {body}", f"CREATE TABLE d.t {body}")
     start = here(server)
-    _store(server, charset, codes(charset, width, 1 if server.flavor == "mariadb" else 7))
+    _store(server, charset, codes(charset, width, step))
     filled = _images_since(server, start)
     assert len(filled) > 90, charset
     _apply(server, _ordered(filled))
@@ -145,12 +145,13 @@ def _change_codes(server: SQLServer, charset: str, width: int, merged: list[int]
     _check_codes(server, charset)
 
 
-def test_every_code_of_every_charset_finds_its_own_row(server: SQLServer, merged: list[int]) -> None:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("step", STEPS)
+def test_every_code_of_every_charset_finds_its_own_row(server: SQLServer, step: int, merged: list[int]) -> None:
     found = charsets(server)
     assert len(found) > 35
     for charset, width in found.items():
-        # Both servers have the same codes.
-        _change_codes(server, charset, width, merged)
+        _change_codes(server, charset, width, step, merged)
 
 
 #: What has no digest form: such rows are found one by one.

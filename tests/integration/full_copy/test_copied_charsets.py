@@ -9,18 +9,18 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.charset_codes import DIGEST, charsets, fill
+from tests.integration.charset_codes import DIGEST, STEPS, charsets, fill
 
 pytestmark = pytest.mark.target_with("every charset")
 
 
-def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine, folder: Path) -> None:
+def _copy_codes(upstream: SQLServer, target: SQLServer, spark: SparkEngine, folder: Path, step: int) -> None:
     both = charsets(target)
     found = {name: width for name, width in charsets(upstream).items() if name in both and name != "binary"}
     assert len(found) > 35
     upstream.execute("CREATE DATABASE cs CHARACTER SET latin1")
     for charset, width in found.items():
-        fill(upstream, charset, width, charset)
+        fill(upstream, charset, width, charset, step)
     if upstream.flavor != target.flavor:
         # MySQL keeps a code that MariaDB calls none: the load would stop with 1300.
         upstream.execute(*(f"DELETE FROM cs.{name} WHERE HEX(v) LIKE '8EA0%'" for name in ("eucjpms", "ujis")))
@@ -39,16 +39,18 @@ def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine,
     assert differ == []
 
 
-def test_every_code_of_every_charset_of_mariadb_is_copied(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+@pytest.mark.parametrize("step", STEPS)
+def test_the_codes_of_every_charset_of_mariadb_are_copied(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, step: int
 ) -> None:
-    _copy_every_code(mariadb_upstream, target, spark, tmp_path)
+    _copy_codes(mariadb_upstream, target, spark, tmp_path, step)
 
 
-def test_every_code_of_every_charset_of_mysql_is_copied(
-    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+@pytest.mark.parametrize("step", STEPS)
+def test_the_codes_of_every_charset_of_mysql_are_copied(
+    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, step: int
 ) -> None:
-    _copy_every_code(mysql_upstream, target, spark, tmp_path)
+    _copy_codes(mysql_upstream, target, spark, tmp_path, step)
 
 
 def test_a_table_is_cut_at_keys_that_unicode_can_not_express(

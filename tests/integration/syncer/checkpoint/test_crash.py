@@ -27,7 +27,7 @@ from tests.integration.syncer.support import assert_equal, running, subtask
 KILLS = 2
 ALL = [f"d.{name}" for name in TABLES]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 class Writer:

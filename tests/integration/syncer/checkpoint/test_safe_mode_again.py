@@ -12,7 +12,7 @@ from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

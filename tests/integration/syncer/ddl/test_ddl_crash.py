@@ -20,7 +20,7 @@ from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, read_by_somebody, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 _WAITING = "SELECT id FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE `d`.`t`%'"
 

@@ -26,7 +26,7 @@ from tests.integration.syncer.online_ddl.online_tools import GhOst, Writer, pt_o
 from tests.integration.syncer.ordered_task import OrderedTask
 from tests.integration.syncer.support import Running, assert_equal, location, rows, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 #: The charset's default collation is another one in each kind of server.
 TABLE = "(id INT PRIMARY KEY, v INT NOT NULL, note VARCHAR(30)) CHARSET utf8mb4 COLLATE utf8mb4_general_ci"

@@ -16,7 +16,7 @@ from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 ROWS = 3000
 Pair = tuple[MariaDBServer, MariaDBServer]

@@ -15,7 +15,7 @@ MIB = 1 << 20
 TABLE = "CREATE TABLE d.t (id INT PRIMARY KEY, c LONGTEXT, b LONGBLOB)"
 CONTENT = "SELECT id, LENGTH(c), MD5(c), LENGTH(b), MD5(b) FROM d.t ORDER BY id"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def packets(server: MariaDBServer, mib: int) -> None:

@@ -23,7 +23,7 @@ from tests.harness.proxy import CountingProxy
 from tests.integration.relay_routes import relayed
 from tests.integration.syncer.support import Running, assert_equal, run_until_synced, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 #: So many rows are written before the reset, and more after it: the new file is longer than the old position.
 BEFORE, AFTER = 5, 40

@@ -9,7 +9,7 @@ from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import Running, location, running, subtask
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_task_whose_binlog_was_purged_is_not_0_behind(

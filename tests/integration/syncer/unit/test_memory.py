@@ -29,7 +29,7 @@ HEAP, JVM_OVERHEAD = 512 * MIB, 300 * MIB
 TABLE = "CREATE TABLE d.big (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)"
 INSERT = "INSERT INTO d.big SELECT seq, seq, REPEAT('x', 119), REPEAT('y', 59) FROM d.seq_{0}_to_{1}"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @contextmanager
