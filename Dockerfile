@@ -1,6 +1,6 @@
 # One image for dm-master, dm-worker, dmctl, etcd and a standalone Spark cluster; the command says which.
 #
-#   docker build --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" -t dm:0.1.0 .
+#   docker build --build-arg VERSION=0.2.0 --build-arg REVISION="$(git rev-parse HEAD)" -t dm:0.2.0 .
 #
 # Base images are named by their full version. `make pin-images` writes the digests behind them, for bits that cannot change.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
@@ -80,7 +80,7 @@ COPY deploy/docker/executor /usr/local/bin/executor
 FROM runtime AS made
 COPY --from=project /project/lib /opt/project
 RUN python -m dm_worker.engine.class_archive
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 COPY deploy/docker/sbom.py /
 RUN python -m venv /opt/sbom && /opt/sbom/bin/pip install --no-cache-dir 'cyclonedx-bom>=7,<8' \
  && /opt/sbom/bin/cyclonedx-py environment --output-reproducible -o /python.json /opt/dm/bin/python \
@@ -91,7 +91,7 @@ COPY --from=made /opt/dm/share /opt/dm/share
 COPY --from=made /sbom.cdx.json /usr/share/dm/sbom.cdx.json
 COPY --from=project /project/lib /opt/project
 COPY --from=project /project/bin /opt/project/bin
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="DM on Spark" \
       org.opencontainers.image.description="dm-master, dm-worker, dmctl, etcd and a standalone Spark" \

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 
 def version_text() -> str:

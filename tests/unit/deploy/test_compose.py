@@ -22,7 +22,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 SERVICES: dict[str, Any] = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 HEALTH = (ROOT / "deploy" / "docker" / "dm-health").read_text()
-OUR_IMAGE = "dm:${DM_VERSION:-0.1.0}"
+OUR_IMAGE = "dm:${DM_VERSION:-0.2.0}"
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == OUR_IMAGE)
 MASTERS = [name for name in OURS if name.startswith("dm-master")]
 WORKERS = [name for name in OURS if name.startswith("dm-worker")]
