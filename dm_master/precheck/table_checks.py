@@ -145,7 +145,7 @@ def check_axes(structures: Mapping[TableId, TableInfo]) -> list[CheckFinding]:
             f"({', '.join(found[:_NAMED])}{more})",
             "The stored bytes stay the same. MySQL 8 takes and shows latitude first for SRID 4326 and other geographic "
             "systems, other servers longitude first: adapt what applications read with ST_AsText and ST_X at the "
-            "target. docs/operations.md, 'Servers', has an example.",
+            "target. docs/servers.md, 'Servers', has an example.",
         )
     ]
 

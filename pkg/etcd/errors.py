@@ -114,7 +114,7 @@ def call_error(kind: ErrorKind, action: str, failure: EtcdFailure, *, outcome_un
     elif failure.unauthorized or failure.stale_token:
         hint = (
             "Check `etcd-username` and the file of `etcd-password-path`, and that etcd's user may read and write the"
-            " keys below /dm-master/ and /dm-worker/ (docs/operations.md)."
+            " keys below /dm-master/ and /dm-worker/ (docs/deploying.md)."
         )
     else:
         hint = _WORKAROUND

@@ -24,7 +24,7 @@ def links(page: Path) -> list[str]:
 
 
 def test_anchors_are_those_of_the_headings() -> None:
-    assert "not-supported-yet" in anchors(ROOT / "docs" / "operations.md")
+    assert "not-supported-yet" in anchors(ROOT / "docs" / "servers.md")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

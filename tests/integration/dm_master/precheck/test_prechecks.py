@@ -321,7 +321,7 @@ def test_coordinates_that_the_target_shows_in_another_order_are_named(
 
 
 def test_coordinates_keep_their_bytes(mysql_upstream: MySQLServer, target: MariaDBServer) -> None:
-    """What docs/operations.md says of the order of coordinates."""
+    """What docs/servers.md says of the order of coordinates."""
     bytes_of = "SELECT HEX(ST_GeomFromText('POINT(48 11)', 4326))"
     ((stored,),) = mysql_upstream.execute(bytes_of)
     ((text, first),) = target.execute(f"SELECT ST_AsText(x'{stored}'), ST_X(x'{stored}')")

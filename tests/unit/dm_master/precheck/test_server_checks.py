@@ -46,7 +46,7 @@ def test_every_other_series_is_warned_about_with_what_was_tried(server: ServerIn
 def test_the_releases_that_were_tried_are_those_of_the_tests() -> None:
     assert {f"{major}.{minor}" for major, minor in TRIED["mysql"]} == {name.split("-")[0] for name in MYSQL_VERSIONS}
     assert {"11.8"} == set(MARIADB_VERSIONS) - {""}
-    documented = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
+    documented = (Path(__file__).parents[4] / "docs" / "servers.md").read_text()
     for name, flavor in (("MySQL", "mysql"), ("MariaDB", "mariadb")):
         for release in ", ".join(TRIED[flavor].values()).split(", "):
             assert f"| {name} {release} |" in documented
