@@ -71,6 +71,7 @@ lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 	$(VENV)/lint-imports --no-logo
+	@git ls-files '*.py' '*.c' ':!*/pb/*' | xargs wc -l | awk '$$1 > 600 && $$2 != "total" { print "warning: " $$2 " has " $$1 " lines" }'
 
 wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")
 	@deploy/wheel.sh

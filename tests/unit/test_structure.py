@@ -1,4 +1,4 @@
-"""Long modules and functions, crowded folders and one type name for several things: nobody can keep them in mind."""
+"""Long functions, crowded folders and one type name for several things: nobody can keep them in mind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES, FUNCTION, MODULES = 500, 50, 30
+FUNCTION, MODULES = 50, 30
 _GENERATED = ("pkg/pb/", "pkg/etcd/pb/")
 
 
@@ -31,11 +31,6 @@ def sources() -> dict[str, str]:
 @cache
 def modules() -> list[tuple[str, ast.Module]]:
     return [(name, ast.parse(text)) for name, text in sources().items() if name.endswith(".py")]
-
-
-def test_no_module_is_long() -> None:
-    lengths = {name: text.count("\n") for name, text in sources().items()}
-    assert {name: length for name, length in lengths.items() if length > LINES} == {}
 
 
 def test_no_function_is_long() -> None:

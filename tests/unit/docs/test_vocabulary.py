@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[3]
 #: remain as quoted text in what is stored (dm_worker/meta/stored_text.py): tasks go on from it.
 REPLACED = {
     r"\b_?Tape\b": "event buffer",
-    r"\b_?Draft\b": "batch builder",
     r"\b_?Course\b": "stream follower",
     r"\b_?Puller\b": "relay client",
     r"\b_?Tail\b": "readable end",
@@ -27,7 +26,6 @@ REPLACED = {
     r"\b_?Folding\b(?!\()": "collation weights",
     r"\bscatter\b": "partition",
     r"\b_?Parcel\b": "slice reference",
-    r"\bshipping\b": "spill",
     r"\b_?Heap\b(?!\()": "bucket buffer",
     r"\b_?Ticket\b": "write token",
     r"\b_?Level2\b|\blevel2\b": "lock service",
