@@ -15,6 +15,8 @@ from dm_worker.syncer.checkpoint.start_location import dump_schema_files, dumped
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.foreign_key_watch import ForeignKeyWatch
+from dm_worker.syncer.ddl.routed_steps import StepRouter
+from dm_worker.syncer.ddl.statement_decisions import AtOnce, ByShardGroups, StatementDecisions
 from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
@@ -29,9 +31,10 @@ from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.table_registry import TableRegistry
 from dm_worker.syncer.rows.task_rules import TaskRules
+from dm_worker.syncer.shard_ddl.coordination import NoSharding, ShardCoordination
 from dm_worker.syncer.shard_ddl.initial_groups import ensure_settled, new_groups, regroup, stored_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
-from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.pessimistic import Pessimistic
 from dm_worker.syncer.shard_ddl.source_groups import SourceGroups
 from dm_worker.syncer.unit.batch_runner import BatchRunner
 from dm_worker.syncer.unit.connections import RunConnections
@@ -55,21 +58,16 @@ log = get_logger("syncer")
 STATEMENT_BYTES = 1024 * 1024
 
 
-def _nothing(*_: str) -> bool:
-    return False
-
-
 @dataclass(slots=True)
 class RunParts:
     """What a run works with once it has taken over. ``redo`` is the open intent that must be finished first.
-    ``sharding`` and ``lock_client``: only with merged shards. ``takeover``: what DM left, if it did."""
+    ``takeover``: what DM left, if it did."""
 
     runner: BatchRunner
     barrier: DDLBarrier
     registry: TableRegistry
     keys: ForeignKeyWatch
-    sharding: Sharding | None
-    lock_client: LockClient | None
+    sharding: ShardCoordination
     redo: BatchProgress | None
     takeover: TakeoverFacts | None
 
@@ -110,7 +108,6 @@ class RunAssembly:
         self._should_stop = should_stop
         self._figures = figures
         self._safe_request = safe_request
-        self._lock_client: LockClient | None = None
 
     def take_over(self) -> RunParts:
         """No other run of this subtask can write any more when it returns. Raises DMError."""
@@ -133,14 +130,16 @@ class RunAssembly:
         takeover = self._takeover(durable, foreign=recovery.safe)
         source = self._schema_source(durable, takeover, trust_dump=not recovery.safe)
         ours = durable.checkpoint is not None and not recovery.safe
-        sharding = self._sharding(groups, source, durable.checkpoint, ours=ours)
+        online = OnlineDDL(self._rules.online, durable.ghosts)
+        router = StepRouter(self._cfg, self._rules, source, self._connections.target.ask(server_info).flavor)
+        sharding, decisions = self._shards(groups, source, router, online, durable.checkpoint, ours=ours)
         registry = self._registry(source, sharding)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared, self._safe_request)
         runner = self._batch_runner(sequencer, source, sharding)
-        online = OnlineDDL(self._rules.online, durable.ghosts)
-        barrier = self._barrier(source, online, TemporaryTables(self._cfg.flavor, durable.temporary), sharding)
+        temporary = TemporaryTables(self._cfg.flavor, durable.temporary)
+        barrier = self._barrier(source, online, temporary, router, decisions)
         keys = ForeignKeyWatch(self._connections.servers_keys.problems, self._connections.servers_keys.end)
-        return RunParts(runner, barrier, registry, keys, sharding, self._lock_client, recovery.redo, takeover)
+        return RunParts(runner, barrier, registry, keys, sharding, recovery.redo, takeover)
 
     def _raise_epoch(self) -> DurableState:
         self._store.prepare()
@@ -164,15 +163,28 @@ class RunAssembly:
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
-    def _sharding(
+    def _shards(
+        self,
+        groups: SourceGroups | None,
+        source: SchemaSource,
+        router: StepRouter,
+        online: OnlineDDL,
+        checkpoint: Location | None,
+        *,
+        ours: bool,
+    ) -> tuple[ShardCoordination, StatementDecisions]:
+        """By the shard mode. ``ours``: the checkpoint is the one of ``groups``."""
+        if self._cfg.shard_mode:
+            sharding = self._pessimistic(groups, source, checkpoint, ours=ours)
+            return sharding, ByShardGroups(sharding, router, online)
+        if groups is not None:
+            ensure_settled(groups, "shard-mode is switched off")
+            self._store.forget_shards()
+        return NoSharding(source, self._rules.takes_rows), AtOnce()
+
+    def _pessimistic(
         self, groups: SourceGroups | None, source: SchemaSource, checkpoint: Location | None, *, ours: bool
-    ) -> Sharding | None:
-        """The shard groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
-        if not self._cfg.shard_mode:
-            if groups is not None:
-                ensure_settled(groups, "shard-mode is switched off")
-                self._store.forget_shards()
-            return None
+    ) -> Pessimistic:
         if groups is not None and not ours:
             ensure_settled(groups, "the checkpoint was changed by hand")
             # Else those of targets that no table is routed to any more would stay.
@@ -187,10 +199,9 @@ class RunAssembly:
             changed = regroup(groups, listed, self._rules.allows)
             if changed:
                 log.info("grouped merged tables again", targets=", ".join(qualified(*one) for one in sorted(changed)))
-        self._lock_client = LockClient(self._lock_service, self._cfg.name, self._cfg.source_id)
-        return Sharding(
+        return Pessimistic(
             groups,
-            self._lock_client,
+            LockClient(self._lock_service, self._cfg.name, self._cfg.source_id),
             source,
             takes_rows=self._rules.takes_rows,
             task=self._cfg.name,
@@ -234,16 +245,16 @@ class RunAssembly:
         location = self._reading()
         return location is not None and self._opener.is_unaltered(table, location)
 
-    def _registry(self, source: SchemaSource, sharding: Sharding | None) -> TableRegistry:
+    def _registry(self, source: SchemaSource, sharding: ShardCoordination) -> TableRegistry:
         target = self._connections.target
         facts = TargetFacts(self._cfg, target, self._connections.servers_keys)
         compact = self._cfg.syncer.compact is not False
         return TableRegistry(
-            allows=self._rules.takes_rows if sharding is None else sharding.allows,
-            holds_back=_nothing if sharding is None else sharding.holds_back,
+            allows=sharding.allows,
+            holds_back=sharding.holds_back,
             route=self._rules.route,
             rules=self._rules.of_table,
-            source=source if sharding is None else sharding,
+            source=sharding,
             target=target.table,
             options=PlanOptions(
                 compact,
@@ -260,7 +271,12 @@ class RunAssembly:
     # -- what the main loop calls -------------------------------------------------------------------------------
 
     def _barrier(
-        self, source: SchemaSource, online: OnlineDDL, temporary: TemporaryTables, sharding: Sharding | None
+        self,
+        source: SchemaSource,
+        online: OnlineDDL,
+        temporary: TemporaryTables,
+        router: StepRouter,
+        decisions: StatementDecisions,
     ) -> DDLBarrier:
         session, server = self._connections.ddl_session, source.tracker.server
         flavor = self._connections.target.ask(server_info).flavor
@@ -280,14 +296,15 @@ class RunAssembly:
             online=online,
             store=self._store,
             executor=executor,
+            router=router,
+            decisions=decisions,
             system_zone=self._connections.upstream.system_zone,
             upstream_tables=lambda: self._connections.upstream.ask(list_all_tables),
             orders=self._orders,
-            sharding=sharding,
             temporary=temporary,
         )
 
-    def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: Sharding | None) -> BatchRunner:
+    def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: ShardCoordination) -> BatchRunner:
         cfg, store = self._cfg, self._store
         form = StatementForm(
             multiple=cfg.syncer.multiple_rows is not False,
