@@ -17,6 +17,7 @@ from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
+from dm_worker.syncer.execution.bucket_action import WriteBucket
 from dm_worker.syncer.execution.spill import spill_store_in
 from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.figures.batch_report import BatchReport
@@ -306,13 +307,9 @@ class BatchRunner:
     # -- the Spark job ------------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
-        form = replace(self._target.form, safe=intent.safe)
-        job = spark_tasks.BatchJob(
-            token=WriteToken(self._target_id, intent.number, intent.epoch, intent.keyless_since),
-            target=replace(self._target, form=form),
-            buckets=intent.buckets,
-            plans=batch.plans,
-        )
+        target = replace(self._target, form=replace(self._target.form, safe=intent.safe))
+        token = WriteToken(self._store.source_id, intent.number, intent.epoch, intent.keyless_since)
+        job = spark_tasks.BatchJob(WriteBucket(target, token), intent.buckets, batch.plans)
         where = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
@@ -333,10 +330,6 @@ class BatchRunner:
             self._figures.retrying = False
         _log_refusals(results, where)
         return results, report
-
-    @property
-    def _target_id(self) -> str:
-        return self._store.source_id
 
     def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
         began = time.monotonic()
