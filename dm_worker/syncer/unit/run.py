@@ -23,10 +23,14 @@ from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.applying import RunApplying
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
+from dm_worker.syncer.unit.reading import RunReading
 from dm_worker.syncer.unit.recovery import start_after_switch
+from dm_worker.syncer.unit.run_scope import RunScope
+from dm_worker.syncer.unit.shard_assembly import ShardAssembly
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller_batches
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from dm_worker.syncer.unit.takeover import takeover_text
@@ -73,19 +77,12 @@ class SyncRun:
         self._opener = StreamOpener(
             cfg, self._connections.upstream, relay, should_stop, self.figures.reading.has_received
         )
+        scope = RunScope(cfg, rules, self._connections, should_stop)
         self._assembly = RunAssembly(
-            cfg,
-            engine=engine,
-            group=group,
-            rules=rules,
-            connections=self._connections,
-            opener=self._opener,
-            policy=self._policy,
-            orders=orders,
-            lock_service=lock_service,
-            reading=self._reading,
-            should_stop=should_stop,
-            figures=self.figures.applying,
+            scope,
+            reading=RunReading(scope, self._opener, self._reading),
+            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying),
+            shards=ShardAssembly(scope, lock_service),
             safe_request=safe_request,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
