@@ -20,8 +20,10 @@ from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
-from dm_master.shardddl.lock_answers import lock_states
 from dm_master.shardddl.lock_coordinator import LockCoordinator
+from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
+from dm_master.shardddl.pessimistic.lock_views import lock_states
 from dm_master.task_setup.server_steps import complete, remove_meta
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
@@ -182,7 +184,7 @@ class MasterServer:
             on_change=lambda: locks.wake(),
             on_event_error=self._metrics.worker_event_error,
         )
-        locks = LockCoordinator(etcd, scheduler.task_sources, self._metrics.ddl_error)
+        locks = LockCoordinator(LockStore(etcd), LockRegistry, scheduler.task_sources, self._metrics.ddl_error)
         election = Election(
             etcd,
             LeaderInfo(config.name, config.advertise_addr),
@@ -207,7 +209,7 @@ def _check_access(etcd: EtcdClient) -> None:
             raise
 
 
-def _starting(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[LeaderKey], None]:
+def _starting(scheduler: Scheduler, locks: LockCoordinator[LockRegistry]) -> Callable[[LeaderKey], None]:
     def start(leader: LeaderKey) -> None:
         scheduler.start(leader)
         locks.start(leader)
@@ -216,7 +218,7 @@ def _starting(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[LeaderK
     return start
 
 
-def _stopping(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[], None]:
+def _stopping(scheduler: Scheduler, locks: LockCoordinator[LockRegistry]) -> Callable[[], None]:
     def stop() -> None:
         # The scheduler first: the locks may be waiting for an answer of it.
         scheduler.stop()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dm_master.election.campaign import Election
 from dm_master.scheduling.scheduler import Scheduler
 from dm_master.shardddl.lock_coordinator import LockCoordinator
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.workers.worker_client import WorkerClients
 from pkg.config.master import MasterConfig
 from pkg.etcd import EtcdClient
@@ -23,7 +24,7 @@ class ClusterAccess:
     election: Election
     etcd: EtcdClient
     workers: WorkerClients
-    locks: LockCoordinator
+    locks: LockCoordinator[LockRegistry]
 
     def candidates(self) -> list[LeaderInfo]:
         """The leader and the other candidates. Raises 42501."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.shardddl.lock_answers import add_locks
-from dm_master.shardddl.lock_registry import LockRegistry
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
+from dm_master.shardddl.pessimistic.lock_views import add_locks
 from dm_master.workers.source_workers import ask_relay_statuses, ask_statuses
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as pb

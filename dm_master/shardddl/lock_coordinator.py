@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl import lock_errors
-from dm_master.shardddl.lock import Lock, LockDecision, UnlockProgress, progress
-from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.locks import LockDecision, Locks, UnlockOrder, UnlockProgress
 from pkg.errors import DMError, wrap
-from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
+from pkg.etcd import PrefixMirror, WatchEvent
 from pkg.ha.shard_ddl_steps import LockId, LockStep
 from pkg.process.log import get_logger
 
 log = get_logger("shard-ddl")
 
 R = TypeVar("R")
+#: The locks of the shard mode.
+L = TypeVar("L", bound=Locks)
 
 #: Task → the sources that run it, no older than etcd's state at the call. Raises ``DMError``.
 TaskSources = Callable[[], Mapping[str, frozenset[str]]]
@@ -39,20 +40,28 @@ _ORDER_ATTEMPTS = 5
 _ORDER_PAUSE = 1.0
 
 
-class LockCoordinator:
-    """The locks while this master leads. The locks of a term are read only from etcd's records."""
+class LockCoordinator(Generic[L]):
+    """The locks of one shard mode while this master leads. The locks of a term are read only from etcd's records.
+
+    ``store`` has these records, ``locks`` makes the locks before any record is read; they decide what to do.
+    """
 
     def __init__(
-        self, client: EtcdClient, sources: TaskSources, on_trouble: OnTrouble = lambda task, kind: None
+        self,
+        store: LockStore,
+        locks: Callable[[], L],
+        sources: TaskSources,
+        on_trouble: OnTrouble = lambda task, kind: None,
     ) -> None:
-        self._store = LockStore(client)
+        self._store = store
+        self._new_locks = locks
         self._sources = sources
         self._on_trouble = on_trouble
-        self._term: LockTerm | None = None
+        self._term: LockTerm[L] | None = None
 
     def start(self, leader: LeaderKey) -> None:
         """Begins to work in the background. For ``Election.on_elected``."""
-        self._term = LockTerm(self._store, leader, self._sources, self._on_trouble)
+        self._term = LockTerm(self._store, self._new_locks, leader, self._sources, self._on_trouble)
         self._term.start()
 
     def stop(self) -> None:
@@ -67,7 +76,7 @@ class LockCoordinator:
         if term is not None:
             term.wake()
 
-    def term(self) -> LockTerm:
+    def term(self) -> LockTerm[L]:
         """The present term. Raises 38046 if this master does not lead."""
         term = self._term
         if term is None:
@@ -75,21 +84,29 @@ class LockCoordinator:
         return term
 
 
-class LockTerm:
+class LockTerm(Generic[L]):
     """The locks during one term of leadership. Thread-safe.
 
     Failures of etcd never end it: it tries again until :meth:`stop`. Every change is a transaction that a former
     leader, or a leader with outdated records, cannot commit.
     """
 
-    def __init__(self, store: LockStore, leader: LeaderKey, sources: TaskSources, on_trouble: OnTrouble) -> None:
+    def __init__(
+        self,
+        store: LockStore,
+        locks: Callable[[], L],
+        leader: LeaderKey,
+        sources: TaskSources,
+        on_trouble: OnTrouble,
+    ) -> None:
         self._store = store
+        self._new_locks = locks
         self._leader = leader
         self._sources = sources
         self._on_trouble = on_trouble
         # Guards all below up to the blank line; notified when records were read, and at the end.
         self._changed = threading.Condition()
-        self._locks = LockRegistry()
+        self._locks = locks()
         #: Whether all records are read and the sources are known.
         self._ready = False
         #: The number of events that were read, and the last one's revision.
@@ -120,7 +137,7 @@ class LockTerm:
 
     # --- reading ---
 
-    def read(self, look: Callable[[LockRegistry], R]) -> R:
+    def read(self, look: Callable[[L], R]) -> R:
         """The result of ``look`` on the locks as they are known; it must not keep them. Never waits. Raises 38046."""
         with self._changed:
             self._check_ready()
@@ -147,7 +164,7 @@ class LockTerm:
             with self._changed:
                 self._check_ready()
                 self._locks.set_all_sources(sources)
-                found, events = self._locks.find(lock_id).id, self._events
+                found, events = self._locks.id_of(lock_id), self._events
                 step = self._locks.unlock(lock_id, order)
             revision = self._store.commit(step, self._leader)
             if revision:
@@ -170,18 +187,15 @@ class LockTerm:
             self._changed.wait_for(lambda: self._stopping.is_set() or self._revision >= revision, seconds)
             while True:
                 self._check_ready()
-                lock = self._locks.get(lock_id)
-                if lock is None or lock.unlock is None or lock.unlock.mod_revision != revision:
-                    return None
-                outcome = progress(lock, self._locks.members(lock))
+                outcome = self._locks.progress(lock_id, revision)
                 left = deadline - time.monotonic()
-                if left <= 0 or not (outcome.executing or outcome.skipping):
+                if outcome is None or left <= 0 or not (outcome.executing or outcome.skipping):
                     return outcome
                 self._changed.wait(left)
 
     def forget(self, task: str) -> None:
         """Removes all records of a task that no source runs. Raises 42501, or 38046 when the leadership is over."""
-        if not self._store.commit(LockRegistry.forget(task), self._leader):
+        if not self._store.commit(self._new_locks().forget(task), self._leader):
             raise lock_errors.not_started()
 
     # --- the loop ---
@@ -213,7 +227,7 @@ class LockTerm:
             raise failure
         if self._mirror is None:
             with self._changed:
-                self._locks, self._ready = LockRegistry(), False
+                self._locks, self._ready = self._new_locks(), False
             self._synced = False
             self._mirror = self._store.follow(self._see, self._mirror_failed)
         while not self._synced and not self._stopping.is_set() and self._mirror_failure is None:
@@ -262,14 +276,14 @@ class LockTerm:
                     continue
                 self._locks.set_all_sources(sources)
                 self._ready = True
-                decided = [(lock, self._locks.decide(lock)) for lock in self._locks.all()]
+                decided = self._locks.decided()
                 self._tell(decided)
-                return [(lock.id, decision.step) for lock, decision in decided if decision.step is not None]
+                return [(lock_id, decision.step) for lock_id, decision in decided if decision.step is not None]
         return []
 
-    def _tell(self, decided: Iterable[tuple[Lock, LockDecision]]) -> None:
+    def _tell(self, decided: Iterable[tuple[LockId, LockDecision]]) -> None:
         """Logs the locks whose state changed."""
-        now = {lock.id: (str(decision.phase), str(decision.problem or "")) for lock, decision in decided}
+        now = {lock_id: (str(decision.phase), str(decision.problem or "")) for lock_id, decision in decided}
         for lock_id, (phase, problem) in now.items():
             if self._told.get(lock_id) == (phase, problem):
                 continue

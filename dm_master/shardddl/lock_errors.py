@@ -1,4 +1,4 @@
-"""The errors of locks: DM's codes and messages, both sides of a difference, and the operator actions that help."""
+"""The errors of DDL locks in any shard mode: DM's codes and messages, and the operator actions that help."""
 
 from __future__ import annotations
 
@@ -7,59 +7,17 @@ from collections.abc import Mapping, Sequence
 from pkg.errors import Code, DMError, new
 
 
-def _unlock(lock_id: object) -> str:
+def unlocking(lock_id: object) -> str:
+    """The command that unlocks, to be followed by its options."""
     return f"dmctl shard-ddl-lock unlock '{lock_id}'"
 
 
-def resolving(lock_id: object, why: str) -> DMError:
-    """38020."""
+def not_found(lock_id: object) -> DMError:
+    """38019."""
     return new(
-        Code.MasterLockIsResolving,
-        f"lock {lock_id} is resolving: {why}",
-        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task TASK "
-        f"-s SOURCE`), give its DDLs to another source (`{_unlock(lock_id)} --force-remove --owner SOURCE`), or drop "
-        f"the lock (`{_unlock(lock_id)} --force-remove`).",
-    )
-
-
-def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError:
-    """38022."""
-    return new(
-        Code.MasterWorkerNotWaitLock,
-        f"worker {source or '(none)'} not waiting for DDL lock {lock_id}, sources that wait: [{' '.join(waiting)}]",
-        workaround=f"Name one that waits: `{_unlock(lock_id)} --owner SOURCE`. Or remove the lock: `{_unlock(lock_id)} "
-        "--force-remove`; sources that still need it report again.",
-    )
-
-
-def owner_left(lock_id: object, source: str) -> DMError:
-    """38024, for an owner that is not a source of the task any more."""
-    return new(
-        Code.MasterOwnerExecDDL,
-        f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
-        workaround=f"Start the task on {source} again: it continues from its checkpoint. Or check the target's table "
-        f"and let another source execute them: `{_unlock(lock_id)} --owner SOURCE`.",
-    )
-
-
-def not_executable(lock_id: object, source: str, error: str) -> DMError:
-    """38024, for an owner that could not execute; ``error`` is its own, with the way past the DDL."""
-    return new(
-        Code.MasterOwnerExecDDL,
-        f"owner {source} of lock {lock_id} could not execute its DDLs; the other sources wait for it",
-        raw=error,
-        workaround=f"Do what its error says, on {source} alone: the other sources then continue by themselves. Or let "
-        f"another source try: `{_unlock(lock_id)} --force-remove --owner SOURCE`.",
-    )
-
-
-def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
-    """38024, for an order that no source can carry out any more."""
-    return new(
-        Code.MasterOwnerExecDDL,
-        f"lock {lock_id} was unlocked, but no source is waiting to execute: {'; '.join(ddls)}",
-        workaround=f"Wait until one reports again, name a source that waits (`{_unlock(lock_id)} --owner SOURCE`), or "
-        f"drop the lock (`{_unlock(lock_id)} --force-remove`).",
+        Code.MasterLockNotFound,
+        f"lock with ID {lock_id} not found",
+        workaround="`shard-ddl-lock` lists the locks. Quote the ID, it has backquotes.",
     )
 
 
@@ -70,7 +28,7 @@ def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
         f"lock {lock_id} is blocked because it has damaged records: {', '.join(sorted(records))}",
         raw="; ".join(f"{key}: {text}" for key, text in sorted(records.items())),
         workaround="Repair the key with etcdctl. Or check whether the target's table has the DDLs, and drop the lock "
-        f"(`{_unlock(lock_id)} --force-remove`): sources that still wait report again.",
+        f"(`{unlocking(lock_id)} --force-remove`): sources that still wait report again.",
     )
 
 
@@ -91,8 +49,8 @@ def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DM
         f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",
         raw=cause,
         workaround="The unlock stays requested and takes effect as soon as the owner can proceed; `query-status` "
-        f"shows what blocks the owner. To let another source execute the DDLs: `{_unlock(lock_id)} --force-remove "
-        "--owner SOURCE`.",
+        "shows what blocks the owner. To let another source execute the DDLs: "
+        f"`{unlocking(lock_id)} --force-remove --owner SOURCE`.",
     )
 
 
@@ -116,34 +74,3 @@ def not_started() -> DMError:
         workaround="Try again in a moment. If it persists, the master's log shows why it cannot read etcd.",
         retryable=True,
     )
-
-
-def difference(
-    lock_id: object, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
-) -> DMError:
-    """38016: what two sources reported, side by side. ``executed``: those of ``first`` are in the target already."""
-    decide = (
-        f"Those of {first} are executed. "
-        if executed
-        else f"To execute only those of {first}: `{_unlock(lock_id)} --owner {first}`; all, each once: "
-        "the same with `--action exec`. "
-    )
-    return new(
-        Code.MasterShardingDDLDiff,
-        f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
-        raw=side_by_side(first, ours, other, theirs),
-        workaround=f"All shards must run the same DDLs in the same order. Decide which is right. {decide}To drop or "
-        f"change what source {other} sent: `dmctl binlog skip TASK -s {other}` or `dmctl binlog replace TASK -s "
-        f'{other} "DDL"`. To start over: `{_unlock(lock_id)} --force-remove`.',
-    )
-
-
-def side_by_side(left: str, ours: Sequence[str], right: str, theirs: Sequence[str]) -> str:
-    """Two sequences in columns; ``!`` marks the rows that differ."""
-    rows = max(len(ours), len(theirs))
-    column = [*ours, *["(nothing)"] * (rows - len(ours))]
-    others = [*theirs, *["(nothing)"] * (rows - len(theirs))]
-    width = max(len(text) for text in (left, *column))
-    lines = [f"  {left:<{width}} | {right}"]
-    lines += [f"{' ' if a == b else '!'} {a:<{width}} | {b}" for a, b in zip(column, others, strict=True)]
-    return "\n".join(lines)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dm_master.shardddl import lock_answers, lock_errors
 from dm_master.shardddl.lock_answers import LockView
 from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.shardddl.lock_registry import LockRegistry
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
+from dm_master.shardddl.pessimistic.lock_views import view
 from dm_master.workers.source_workers import ClusterView, ask_statuses
 from dm_master.workers.stage_wait import error_text
 from pkg import errors
@@ -22,7 +23,7 @@ STATUS_WAIT = 3.0
 
 
 class ShardDDLService:
-    def __init__(self, locks: LockCoordinator, cluster: ClusterView) -> None:
+    def __init__(self, locks: LockCoordinator[LockRegistry], cluster: ClusterView) -> None:
         self._locks = locks
         self._cluster = cluster
 
@@ -33,7 +34,7 @@ class ShardDDLService:
 
         def look(locks: LockRegistry) -> tuple[list[LockView], dict[str, str]]:
             chosen = locks.all(request.task, request.sources)
-            return [lock_answers.view(locks, lock, refused.get(lock.id)) for lock in chosen], dict(locks.damaged())
+            return [view(locks, lock, refused.get(lock.id)) for lock in chosen], dict(locks.damaged())
 
         views, damaged = term.read(look)
         return lock_answers.answer(self._with_held_rows(views), damaged)

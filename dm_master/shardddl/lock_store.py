@@ -14,20 +14,22 @@ class LockStore:
     """Reads, follows and changes the records. Methods raise 42501 (``retryable``: the outcome of a commit is unknown,
     so the records must be read again)."""
 
-    def __init__(self, client: EtcdClient) -> None:
+    def __init__(self, client: EtcdClient, prefix: str = SHARD_DDL_PREFIX) -> None:
+        """``prefix``: of the shard mode's records."""
         self._client = client
+        self._prefix = prefix
 
     def load(self) -> list[KV]:
         """All records."""
-        kvs, _ = self._client.get_prefix(SHARD_DDL_PREFIX)
+        kvs, _ = self._client.get_prefix(self._prefix)
         return kvs
 
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> PrefixMirror:
-        """A started mirror of all records: ``on_change`` gets what :meth:`LockRegistry.apply` takes, the present
+        """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present
         records first."""
-        return PrefixMirror(self._client, SHARD_DDL_PREFIX, on_change, on_error=on_error).start()
+        return PrefixMirror(self._client, self._prefix, on_change, on_error=on_error).start()
 
     def commit(self, step: LockStep, leader: LeaderKey) -> int:
         """Carries out ``step`` if ``leader`` still leads; returns the revision of the change, or 0 if the term

@@ -1,6 +1,6 @@
 """The transactions by which workers take part in a lock of shard DDL, and what master and workers share for it. Pure.
 
-What the master does with them, and what a worker must keep to, is in :mod:`dm_master.shardddl.lock`.
+What the master does with them, and what a worker must keep to, is in :mod:`dm_master.shardddl.pessimistic.lock`.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_a_module_that_a_readme_calls_pure_says_so(module: str) -> None:
 def test_the_cores_are_among_them() -> None:
     assert {
         "dm_master/scheduling/source_binding.py",
-        "dm_master/shardddl/lock.py",
+        "dm_master/shardddl/pessimistic/lock.py",
         "dm_worker/subtask/stage.py",
         "dm_worker/syncer/checkpoint/protocol.py",
         "dm_worker/syncer/ddl/outcome_proof.py",

@@ -1,4 +1,4 @@
-"""The functions that Spark runs: decode slices, partition rows into buckets, apply buckets.
+"""The functions that Spark runs: decode slices, partition rows into buckets, run the job's action on each bucket.
 
 A small batch is one task without a shuffle; a large one has two stages, with one packed block per slice and bucket
 in between. When tables of a large batch have conflict keys, a job before it decodes the slices and collects the
@@ -19,13 +19,12 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer.execution import row_block
-from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult
+from dm_worker.syncer.execution.bucket_action import BucketAction
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
 from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
-from dm_worker.syncer.execution.row_statements import write_rule_of
 from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
-from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.execution.task_clock import TaskClock
 from dm_worker.syncer.figures.batch_report import (
     COMPACT,
@@ -40,7 +39,7 @@ from dm_worker.syncer.figures.batch_report import (
     SliceReport,
     batch_report,
 )
-from dm_worker.syncer.planning.batch import Slice, WriteToken
+from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
@@ -62,10 +61,12 @@ CONFLICTS, REPORT = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """One batch for the tasks. Holds all that they need, and nothing of the driver."""
+    """One batch for the tasks. Holds all that they need, and nothing of the driver.
 
-    token: WriteToken
-    target: TargetSpec
+    ``action`` consumes the rows of each bucket.
+    """
+
+    action: BucketAction
     buckets: int
     plans: Mapping[int, TablePlan]
 
@@ -73,10 +74,6 @@ class BatchJob:
     def may_conflict(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
         return any(plan.may_conflict for plan in self.plans.values())
-
-    @property
-    def safe(self) -> bool:
-        return self.target.form.safe
 
     def in_order(self, targets: frozenset[int]) -> BatchJob:
         """The job with all rows of these target tables in their order."""
@@ -99,7 +96,7 @@ def writing_tasks(buckets: int, slots: int, parallel: int) -> int:
 def run(
     context: SparkContext, slices: Sequence[Slice], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
 ) -> list[BucketOutcome]:
-    """Applies a batch; returns what each bucket did, or the errors that kept it from doing so.
+    """Runs the job on a batch; returns what each bucket did, or the errors that kept it from doing so.
 
     Tables with updates that change keys (``KeysMoved``) keep the order of their rows: the batch begins again, when no
     bucket has written yet. The batch alone decides that, so a batch done again after a crash falls into the same
@@ -214,7 +211,7 @@ def _partition(job: BatchJob, store: SpillStore, sent: Iterable[SliceReference])
         pairs, counts = ConflictPairs(), dict[int, Changes]()
         work = TaskClock()
         try:
-            placed = partition_slice(part, job.plans, job.buckets, safe=job.safe, pairs=pairs, counts=counts)
+            placed = partition_slice(part, job.plans, job.buckets, safe=job.action.safe, pairs=pairs, counts=counts)
             work.passed(DECODE)
             kept = list(_kept(part.order, placed, store))
             work.passed(SHUFFLE)
@@ -235,7 +232,7 @@ def _kept(order: int, placed: Sequence[tuple[int, bytes]], store: SpillStore) ->
 
 
 def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutcome]:
-    """Applies the buckets of one partition."""
+    """Runs the action on the buckets of one partition."""
     buckets: dict[int, list[OrderedBlock]] = {}
     for bucket, content in blocks:
         if isinstance(content, BatchFailure):
@@ -245,28 +242,24 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
             yield content
         else:
             buckets.setdefault(bucket, []).append(content)
-    yield from _apply_all(job, buckets)
+    yield from _consume_all(job, buckets)
 
 
-def _apply_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
+def _consume_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
     """Several buckets of one task at the same time: most of a writer's time is waiting for the server."""
-    rules = _rules(job)
+    rules = {number: job.action.rule_of(plan) for number, plan in job.plans.items()}
     with ThreadPoolExecutor(WRITERS) as pool:
-        yield from pool.map(lambda entry: _apply(job, rules, *entry), buckets.items())
+        yield from pool.map(lambda entry: _consume(job, rules, *entry), buckets.items())
 
 
-def _rules(job: BatchJob) -> dict[int, WriteRule]:
-    return {number: write_rule_of(plan, job.target.form) for number, plan in job.plans.items()}
-
-
-def _apply(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed: list[OrderedBlock]) -> BucketOutcome:
+def _consume(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed: list[OrderedBlock]) -> BucketOutcome:
     work = TaskClock()
     try:
         blocks = [(order, fetch(data)) for order, data in packed]
         work.passed(SHUFFLE)
-        content = merge_blocks(blocks, rules, safe=job.safe)
+        content = merge_blocks(blocks, rules, safe=job.action.safe)
         work.passed(COMPACT)
-        result = apply_bucket(job.target, job.token, bucket, content, job.plans)
+        result = job.action.run(bucket, content, job.plans)
         work.passed(WRITE)
         size = sum(len(data) for _, data in blocks)
         return replace(result, report=BucketReport(work.times(), size, content.rows, result.commit))

@@ -42,7 +42,8 @@ class ShardingStatus:
         return sum(group.held_rows for group in self.unresolved)
 
 
-NO_SHARDING = ShardingStatus()
+#: Of a run without shards.
+NO_GROUPS = ShardingStatus()
 
 
 def status_of(groups: SourceGroups) -> ShardingStatus:

@@ -17,8 +17,8 @@ log = get_logger("syncer.shard")
 class EtcdLockService:
     """What one source tells and is told about a task's locks.
 
-    Keep to the rules in :mod:`dm_master.shardddl.lock`. Every method raises 42501; after a ``retryable`` one the
-    outcome of a change is found by reading, or by doing it again.
+    Keep to the rules in :mod:`dm_master.shardddl.pessimistic.lock`. Every method raises 42501; after a ``retryable``
+    one the outcome of a change is found by reading, or by doing it again.
     """
 
     def __init__(self, client: EtcdClient, task: str, source: str) -> None:

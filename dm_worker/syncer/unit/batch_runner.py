@@ -17,6 +17,7 @@ from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
+from dm_worker.syncer.execution.bucket_action import WriteBucket
 from dm_worker.syncer.execution.spill import spill_store_in
 from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.figures.batch_report import BatchReport
@@ -27,7 +28,7 @@ from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.coordination import ShardCoordination
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
@@ -101,7 +102,7 @@ class BatchRunner:
         is_unsafe: IsUnsafe,
         should_stop: Callable[[], bool],
         figures: ApplyFigures,
-        sharding: Sharding | None = None,
+        sharding: ShardCoordination,
     ) -> None:
         self._engine = engine
         self._figures = figures
@@ -172,10 +173,9 @@ class BatchRunner:
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
         self._count(batch, report, small=small)
-        if self._sharding is not None:
-            self._sharding.passed(batch)
-            if self._sharding.has_news:
-                self.flush()
+        self._sharding.passed(batch)
+        if self._sharding.has_news:
+            self.flush()
 
     def _count(self, batch: Batch, report: BatchReport, *, small: bool) -> None:
         targets = {number: plan.target for number, plan in batch.plans.items()}
@@ -187,8 +187,7 @@ class BatchRunner:
         """Only filtered events up to its location."""
         began = time.monotonic()
         prepared = item.prepared if self._checkpoint is None else None
-        if self._sharding is not None:
-            self._sharding.passed(item)
+        self._sharding.passed(item)
         self._write(self._sequencer.idle(item.location, prepared))
         self._figures.skipped["rows"].add(time.monotonic() - began)
 
@@ -199,7 +198,7 @@ class BatchRunner:
 
     def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> StatementEffect:
         """A barrier: all before it is applied by now. What it may have changed."""
-        if self._sharding is not None:
+        if self._sharding.keeps_state:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
@@ -209,8 +208,7 @@ class BatchRunner:
         self._figures.ddl_added += effect.of_the_task
         self._figures.ddl_finished += effect.of_the_task
         self._sequencer.done()
-        if self._sharding is not None:
-            self._sharding.behind(statement)
+        self._sharding.executed(statement)
         self._write(self._sequencer.idle(statement.end))
         return effect
 
@@ -226,32 +224,31 @@ class BatchRunner:
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
-    def statement_again(self, statement: BinlogStatement, sharding: Sharding) -> None:
+    def statement_again(self, statement: BinlogStatement) -> None:
         """One that the main pass has met, in a re-read: all before it is applied by now."""
-        main = sharding.checkpoint
+        sharding, main = self._sharding, self._sharding.checkpoint
         assert main is not None
         sharding.met_again(statement)
         self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
 
-    def settle(self, sharding: Sharding, barrier: DDLBarrier) -> None:
+    def settle(self, settle: SettleDDL, barrier: DDLBarrier) -> None:
         """What the lock service has decided on; the main pass stands between transactions."""
-        settle, main = sharding.settle, self._sequencer.applied
-        assert settle is not None
+        sharding, main = self._sharding, self._sequencer.applied
         self.flush()
         with self._figures.clock.during(STATEMENT):
-            record = self._execute_settled(settle, sharding, barrier) if settle.execute else None
+            record = self._execute_settled(settle, barrier) if settle.execute else None
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
 
-    def _execute_settled(self, settle: SettleDDL, sharding: Sharding, barrier: DDLBarrier) -> DDLRecord | None:
-        sharding.settling(settle)
+    def _execute_settled(self, settle: SettleDDL, barrier: DDLBarrier) -> DDLRecord | None:
+        self._sharding.settling(settle)
         try:
             return barrier.settle(settle, self._sequencer.idle(self._sequencer.applied))
         except DMError as exc:
             # A statement that a pause has ended is no problem.
             if not (self._should_stop() and exc.retryable):
-                sharding.settling(settle, exc)
+                self._sharding.settling(settle, exc)
             raise
 
     def note(self) -> None:
@@ -270,13 +267,13 @@ class BatchRunner:
 
     @property
     def _checkpoint(self) -> Location | None:
-        return None if self._sharding is None else self._sharding.checkpoint
+        return self._sharding.checkpoint
 
     # -- what is durable ----------------------------------------------------------------------------------------
 
     def _write(self, progress: BatchProgress, ddl: DDLRecord | None = None) -> None:
         changed, dropped = self._source.take_changes()
-        shards = None if self._sharding is None else self._sharding.take_changes()
+        shards = self._sharding.take_changes()
         checkpoint = self._checkpoint
         self._leave_safe_mode(progress.start)
         try:
@@ -293,18 +290,16 @@ class BatchRunner:
             self._figures.flushed(time.monotonic())
         except DMError:
             self._source.put_back(changed, dropped)
-            if self._sharding is not None and shards is not None:
-                self._sharding.put_back(shards)
+            self._sharding.put_back(shards)
             raise
         self.flushed = checkpoint or (progress.start if progress.state != "idle" else progress.end)
         self.has_unflushed = False
         self._applied = None
-        if self._sharding is not None and shards is not None:
-            self._sharding.stored(shards)
+        self._sharding.stored(shards)
 
     def _leave_safe_mode(self, location: Location) -> None:
         """Held rows may be at an earlier location than what is applied."""
-        held = None if self._sharding is None else self._sharding.oldest_needed
+        held = self._sharding.oldest_needed
         if self._store.exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
             log.info("left safe mode", location=str(location))
             self._store.exit_safe = None
@@ -312,13 +307,9 @@ class BatchRunner:
     # -- the Spark job ------------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
-        form = replace(self._target.form, safe=intent.safe)
-        job = spark_tasks.BatchJob(
-            token=WriteToken(self._target_id, intent.number, intent.epoch, intent.keyless_since),
-            target=replace(self._target, form=form),
-            buckets=intent.buckets,
-            plans=batch.plans,
-        )
+        target = replace(self._target, form=replace(self._target.form, safe=intent.safe))
+        token = WriteToken(self._store.source_id, intent.number, intent.epoch, intent.keyless_since)
+        job = spark_tasks.BatchJob(WriteBucket(target, token), intent.buckets, batch.plans)
         where = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
@@ -339,10 +330,6 @@ class BatchRunner:
             self._figures.retrying = False
         _log_refusals(results, where)
         return results, report
-
-    @property
-    def _target_id(self) -> str:
-        return self._store.source_id
 
     def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
         began = time.monotonic()

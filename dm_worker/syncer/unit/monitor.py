@@ -12,7 +12,7 @@ from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.lag_reason import LONG_WAIT, LagFacts, lag_reason
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.rows.server_lookup import ServerLookup
-from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
+from dm_worker.syncer.shard_ddl.group_status import NO_GROUPS, GroupStatus, ShardingStatus
 from dm_worker.syncer.unit.target_look import TargetLook
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
@@ -47,7 +47,7 @@ class RunSnapshot:
     received: int = 0
     batch_bytes: int = 0
     local: bool = False
-    sharding: ShardingStatus = NO_SHARDING
+    sharding: ShardingStatus = NO_GROUPS
     taken_over: str = ""
     target_ddl: str = ""
 

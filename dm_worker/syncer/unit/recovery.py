@@ -70,13 +70,12 @@ def start_after_switch(
     *,
     applied: Location,
     redo: BatchProgress | None,
-    merges: bool,
     should_stop: Callable[[], bool],
 ) -> Location | None:
     """Where to read again, in safe mode, so that all that is unfinished is applied from its transactions' starts.
 
-    ``redo`` is the unfinished range, if there is one; ``merges``: merged shards. None when nothing of a transaction was
-    given out. Raises DMError where going back could lose or double rows.
+    ``redo`` is the unfinished range, if there is one. None when nothing of a transaction was given out. Raises DMError
+    where going back could lose or double rows.
     """
     start, end = (redo.start, redo.end) if redo is not None else (applied, applied)
     if redo is None and not start.rows_events:
@@ -84,7 +83,7 @@ def start_after_switch(
     upto = uncertain_gtids(start, end, cfg.flavor) if cfg.enable_gtid else None
     if upto is None:
         raise switch_error(switch, "without GTIDs the same transaction cannot be found")
-    if merges:
+    if cfg.shard_mode:
         raise switch_error(switch, "and the rows that merged shards hold back are located by it")
     begin = start.at_transaction_start()
     log.warning(

@@ -21,13 +21,16 @@ from dm_worker.syncer.planning.server_switch import ServerSwitched
 from dm_worker.syncer.planning.xa import PreparedTransactions
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.task_rules import TaskRules
-from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.applying import RunApplying
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
+from dm_worker.syncer.unit.reading import RunReading
 from dm_worker.syncer.unit.recovery import start_after_switch
+from dm_worker.syncer.unit.run_scope import RunScope
+from dm_worker.syncer.unit.shard_assembly import ShardAssembly
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller_batches
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from dm_worker.syncer.unit.takeover import takeover_text
@@ -74,19 +77,12 @@ class SyncRun:
         self._opener = StreamOpener(
             cfg, self._connections.upstream, relay, should_stop, self.figures.reading.has_received
         )
+        scope = RunScope(cfg, rules, self._connections, should_stop)
         self._assembly = RunAssembly(
-            cfg,
-            engine=engine,
-            group=group,
-            rules=rules,
-            connections=self._connections,
-            opener=self._opener,
-            policy=self._policy,
-            orders=orders,
-            lock_service=lock_service,
-            reading=self._reading,
-            should_stop=should_stop,
-            figures=self.figures.applying,
+            scope,
+            reading=RunReading(scope, self._opener, self._reading),
+            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying),
+            shards=ShardAssembly(scope, lock_service),
             safe_request=safe_request,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
@@ -115,15 +111,14 @@ class SyncRun:
         # Until here nothing was applied, so a stop has not waited for this run.
         if not self._begin():
             return
-        if parts.lock_client is not None:
-            parts.lock_client.start()
+        parts.sharding.start()
         self.figures.began()
         self.monitor.start()
         self._replicate(parts)
 
     def _replicate(self, parts: RunParts) -> None:
-        """One pass over the binlog, if no shards merge and no batch is too large; else passes in turn: for shards, the
-        main pass and re-reads."""
+        """Passes over the binlog in turn, until a stop is requested: another one follows where the rows to apply have
+        changed, where the upstream has, and after a batch that was too large."""
         while not self._should_stop():
             planning, redo = self._open_pass(parts), parts.redo
             try:
@@ -134,7 +129,7 @@ class SyncRun:
             if switch is not None:
                 self._end_pass(planning)
                 self._go_back(parts, switch, redo)
-            elif parts.sharding is None or self._should_stop():
+            elif self._should_stop():
                 return
             else:
                 self._end_pass(planning)
@@ -188,8 +183,8 @@ class SyncRun:
         """A statement is a barrier: the planning thread waits until :meth:`PlanningThread.resume`."""
         runner, sharding = parts.runner, parts.sharding
         self._applying, self.handling = statement.event.timestamp, statement
-        if sharding is not None and sharding.reread is not None:
-            runner.statement_again(statement, sharding)
+        if sharding.reread is not None:
+            runner.statement_again(statement)
             effect = StatementEffect()
         else:
             effect = runner.statement(statement, parts.barrier)
@@ -201,7 +196,7 @@ class SyncRun:
         if about_keys:
             parts.keys.changed(runner.applied, names_in(query))
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
-        if sharding is None or not sharding.needs_new_pass:
+        if not sharding.needs_new_pass:
             planning.resume()
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
@@ -218,7 +213,7 @@ class SyncRun:
     def _open_pass(self, parts: RunParts) -> PlanningThread:
         """Begins to read where the applied part ends."""
         runner, redo = parts.runner, parts.redo
-        reread = None if parts.sharding is None else parts.sharding.reread
+        reread = parts.sharding.reread
         prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)
         limit = None if reread is None else reread.end
         planners, start = [], runner.applied
@@ -274,7 +269,6 @@ class SyncRun:
             switch,
             applied=runner.applied,
             redo=redo,
-            merges=parts.sharding is not None,
             should_stop=self._should_stop,
         )
         if begin is not None:
@@ -284,8 +278,7 @@ class SyncRun:
     def _plan_smaller(self, parts: RunParts, refused: TooMuchAtOnce, planning: PlanningThread) -> None:
         """The next pass begins at a batch that was too much for a transaction, and plans smaller ones. Raises its error
         where that could lose or double rows."""
-        merges = parts.sharding is not None
-        prepare_smaller_batches(self._cfg, self._connections.store, refused, parts.runner.fence, merges=merges)
+        prepare_smaller_batches(self._cfg, self._connections.store, refused, parts.runner.fence)
         self._end_pass(planning)
         self._policy.refused(refused.batch.size)
         parts.runner.go_back(refused.batch.start)
@@ -293,30 +286,22 @@ class SyncRun:
 
     def _settle(self, parts: RunParts) -> None:
         """The end of a pass of merged shards: what the lock service has decided on is executed here."""
-        sharding = parts.sharding
-        assert sharding is not None
-        if sharding.settle is not None and self._may_settle(parts):
-            self.handling = sharding.settle
-            parts.runner.settle(sharding, parts.barrier)
+        settle = parts.sharding.due(parts.runner.applied)
+        if settle is not None:
+            self.handling = settle
+            parts.runner.settle(settle, parts.barrier)
             self.handling = None
-        sharding.needs_new_pass = False
+        parts.sharding.pass_ended()
         parts.registry.forget()
 
     def _is_pass_over(self, parts: RunParts) -> bool:
         """Follows what the lock service decides; whether another pass has to follow this one."""
         sharding = parts.sharding
-        if sharding is None or parts.redo is not None:
+        if parts.redo is not None:
             return False
         if sharding.follow_decisions():
             parts.runner.note()
-        return sharding.needs_new_pass or (sharding.settle is not None and self._may_settle(parts))
-
-    @staticmethod
-    def _may_settle(parts: RunParts) -> bool:
-        """Whether the main pass stands between transactions."""
-        sharding = parts.sharding
-        assert sharding is not None
-        return sharding.reread is None and not sharding.inside and not parts.runner.applied.rows_events
+        return sharding.needs_new_pass or sharding.due(parts.runner.applied) is not None
 
     # -- the end, and what others ask ---------------------------------------------------------------------------
 
@@ -330,8 +315,8 @@ class SyncRun:
             self._planning.stop()
         self.monitor.stop()
         self.figures.ended()
-        if self._parts is not None and self._parts.lock_client is not None:
-            self._parts.lock_client.stop()
+        if self._parts is not None:
+            self._parts.sharding.stop()
         self._connections.close()
 
     @property
@@ -340,13 +325,13 @@ class SyncRun:
         parts = self._parts
         if parts is None:
             return None
-        flushed, held = parts.runner.flushed, None if parts.sharding is None else parts.sharding.oldest_needed
+        flushed, held = parts.runner.flushed, parts.sharding.oldest_needed
         return flushed if held is None else min(flushed, held, key=lambda one: one.position)
 
     def has_settled(self, settle: SettleDDL) -> bool:
         """Whether a DDL of merged shards is settled, as far as this run knows. From any thread."""
         parts = self._parts
-        return parts is not None and parts.sharding is not None and parts.sharding.is_settled(settle)
+        return parts is not None and parts.sharding.is_settled(settle)
 
     @property
     def flushed(self) -> Location | None:
@@ -376,7 +361,7 @@ class SyncRun:
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,
-            NO_SHARDING if parts.sharding is None else parts.sharding.status(),
+            parts.sharding.status(),
             "" if parts.takeover is None else takeover_text(parts.takeover, self._connections.store.exit_safe),
             self._connections.ddl_session.progress,
         )

@@ -29,17 +29,17 @@ class TooMuchAtOnce(Exception):
 
 
 def prepare_smaller_batches(
-    cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, fence: Callable[[], None], *, merges: bool
+    cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, fence: Callable[[], None]
 ) -> None:
     """Returns if the batch's range may be applied again from its start, in other batches; sets where safe mode ends.
     After ``fence`` no task of the batch can write any more.
 
     If a bucket is in, its rows are written a second time, which needs safe mode and is not possible for rows that may
-    be written only once. Raises the batch's error then, for merged shards (``merges``), whose held rows are located by
-    batches, and if the batch is a single event.
+    be written only once. Raises the batch's error then, for merged shards, whose held rows are located by batches, and
+    if the batch is a single event.
     """
     batch = refused.batch
-    if merges or batch.rows_events < 2:
+    if cfg.shard_mode or batch.rows_events < 2:
         raise refused.error
     fence()
     partly = refused.redone or store.has_bucket_of(refused.number)

@@ -136,7 +136,7 @@ SYNCER = (
         "syncers.*.worker-count",
         "16",
         "Parallel writers: transactions that the changes of a batch are divided into.",
-        "dm_worker/syncer/unit/assembly.py",
+        "dm_worker/syncer/unit/applying.py",
     ),
     KeyEffect("syncers.*.batch", "100", _BY_BACKLOG, kind="warned"),
     KeyEffect(
@@ -155,13 +155,13 @@ SYNCER = (
         "syncers.*.compact",
         "",
         "false writes every change of a row, in its order. Empty or true: only its last state.",
-        "dm_worker/syncer/unit/assembly.py",
+        "dm_worker/syncer/unit/reading.py",
     ),
     KeyEffect(
         "syncers.*.multiple-rows",
         "",
         "false writes one row per statement. Empty or true: many rows.",
-        "dm_worker/syncer/unit/assembly.py",
+        "dm_worker/syncer/unit/applying.py",
     ),
     *(
         KeyEffect(f"syncers.*.{name}", "", reason, kind="warned")

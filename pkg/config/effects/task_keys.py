@@ -61,7 +61,7 @@ _TASK = (
         "collation_compatible",
         "loose",
         "strict writes the upstream's default collations into statements and structures.",
-        "dm_worker/syncer/unit/assembly.py",
+        "dm_worker/syncer/unit/applying.py",
     ),
     KeyEffect(
         "target-collations",
@@ -74,7 +74,7 @@ _TASK = (
         "refuse",
         "allow: the target's columns may round, cut or pad values (DATETIME(6) into DATETIME). refuse: such a value "
         "stops the task.",
-        "dm_worker/syncer/unit/assembly.py",
+        "dm_worker/syncer/unit/reading.py",
     ),
     *database(
         "target-database",
@@ -83,7 +83,7 @@ _TASK = (
             "67108864",
             "Statements of replication have at most half of it, and 1 MiB. Deprecated, warned of: the target's "
             "own limit counts beside it.",
-            "dm_worker/syncer/unit/assembly.py",
+            "dm_worker/syncer/unit/applying.py",
         ),
     ),
     KeyEffect("mysql-instances[].source-id", "required", "The upstream; it must have been created.", _SPLIT),

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
-from dm_master.shardddl.lock_registry import UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic import lock_views
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from dm_worker.syncer.shard_ddl.source_groups import ReportDDL
@@ -41,7 +42,7 @@ class CoordinatedCluster:
     target: FakeTarget = field(default_factory=FakeTarget)
     tasks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     troubles: list[tuple[str, str]] = field(default_factory=list)
-    leading: LockCoordinator | None = None
+    leading: LockCoordinator[LockRegistry] | None = None
     terms: int = 0
 
     def shards(self, *names: str) -> list[FakeShards]:
@@ -49,14 +50,17 @@ class CoordinatedCluster:
         put_subtasks(self.client, TASK, *names)
         return [FakeShards(self.client, LOCK, name, self.target) for name in names]
 
-    def lead(self, sources: Callable[[], Mapping[str, frozenset[str]]] | None = None) -> LockCoordinator:
+    def lead(self, sources: Callable[[], Mapping[str, frozenset[str]]] | None = None) -> LockCoordinator[LockRegistry]:
         """A new leader; the former one, if it goes on, can do no more."""
         if self.terms:
             self.client.delete(f"/dm-master/leader/{self.terms}")
         self.terms += 1
         key = f"/dm-master/leader/{self.terms}"
         made = LockCoordinator(
-            self.client, sources or (lambda: self.tasks), lambda task, kind: self.troubles.append((task, kind))
+            LockStore(self.client),
+            LockRegistry,
+            sources or (lambda: self.tasks),
+            lambda task, kind: self.troubles.append((task, kind)),
         )
         made.start(LeaderKey(key, self.client.put(key, "{}")))
         self.leading = made
@@ -76,11 +80,11 @@ class CoordinatedCluster:
         assert self.leading is not None
         term = self.leading.term()
         refused = term.refusals()
-        [one] = term.read(lambda locks: [lock_answers.view(locks, lock, refused.get(lock.id)) for lock in locks.all()])
+        [one] = term.read(lambda locks: [lock_views.view(locks, lock, refused.get(lock.id)) for lock in locks.all()])
         return one.message()
 
 
-def ready(coordinator: LockCoordinator) -> bool:
+def ready(coordinator: LockCoordinator[LockRegistry]) -> bool:
     try:
         return coordinator.term().read(lambda _: True)
     except DMError:
@@ -140,7 +144,7 @@ def test_a_source_that_reports_while_its_task_begins_is_not_taken_for_a_stranger
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
-def _seen(coordinator: LockCoordinator) -> int:
+def _seen(coordinator: LockCoordinator[LockRegistry]) -> int:
     return coordinator.term()._events
 
 
@@ -206,7 +210,7 @@ def test_a_source_that_leaves_is_not_waited_for_any_more(cluster: CoordinatedClu
 def test_another_master_goes_on_between_any_two_steps(cluster: CoordinatedCluster, abrupt: bool) -> None:
     """Before every step of the flow the leader changes; ``abrupt``: the former one still runs and thinks it leads."""
     one, two = cluster.shards("s1", "s2")
-    former: list[LockCoordinator] = []
+    former: list[LockCoordinator[LockRegistry]] = []
 
     def change_leader() -> None:
         if abrupt and cluster.leading:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg.etcd import EtcdClient, Put, WatchEvent
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables

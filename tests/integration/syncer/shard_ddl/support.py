@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import LockCoordinator
+from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.config.model import SubTaskConfig
 from pkg.etcd import EtcdClient
 from pkg.rules.model import RouteRule
@@ -48,7 +50,7 @@ def structure(target: SQLServer) -> tuple[int, list[str]]:
 def coordinated(client: EtcdClient, *sources: str) -> Iterator[None]:
     """A master's locks."""
     leader = LeaderKey("/dm-master/leader/1", client.put("/dm-master/leader/1", "{}"))
-    coordinator = LockCoordinator(client, lambda: {"t": frozenset(sources)})
+    coordinator = LockCoordinator(LockStore(client), LockRegistry, lambda: {"t": frozenset(sources)})
     coordinator.start(leader)
     try:
         yield

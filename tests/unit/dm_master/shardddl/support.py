@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic import lock_views
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Put, WatchEvent
 from pkg.ha import shard_ddl_steps as steps
@@ -225,7 +227,7 @@ def answer(world: LockWorld, **request: str | Sequence[str]) -> pb.ShowDDLLocksR
     """What ``shard-ddl-lock`` answers, without what workers say."""
     asked = pb.ShowDDLLocksRequest(**request)  # type: ignore[arg-type]
     chosen = world.locks.all(asked.task, asked.sources)
-    return lock_answers.answer([lock_answers.view(world.locks, lock) for lock in chosen], world.locks.damaged())
+    return lock_answers.answer([lock_views.view(world.locks, lock) for lock in chosen], world.locks.damaged())
 
 
 def refusal(world: LockWorld, order: UnlockOrder, lock_id: str = LOCK) -> DMError:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_master.shardddl.lock_registry import UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder
 from pkg.errors import Code
 from pkg.etcd.types import Delete, Put
 from pkg.ha.keys import SHARD_DDL_TABLES

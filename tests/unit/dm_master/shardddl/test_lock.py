@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
 from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld

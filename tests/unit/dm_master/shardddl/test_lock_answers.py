@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock import UnlockProgress, progress
-from dm_master.shardddl.lock_registry import UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder, UnlockProgress
+from dm_master.shardddl.pessimistic import lock_views
+from dm_master.shardddl.pessimistic.lock import progress
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
@@ -35,7 +36,7 @@ def test_rows_held_back_are_those_of_the_locks_target_and_task() -> None:
         status("s3", pb.ShardingGroup(target=TARGET, heldRows=9), task="other"),
         status("s4", pb.ShardingGroup(target=TARGET, heldRows=9), result=False),
     ]
-    one = lock_answers.with_held_rows(lock_answers.view(world.locks, lock), statuses)
+    one = lock_answers.with_held_rows(lock_views.view(world.locks, lock), statuses)
     assert one.held_rows == {"s1": 7, "s2": 0}
     assert [(held.source, held.rows) for held in one.message().heldRows] == [("s1", 7), ("s2", 0)]
     assert one.describe().endswith("; rows held back: 7 by s1")
@@ -45,7 +46,7 @@ def test_a_lock_that_etcd_refuses_to_change_says_so() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     [lock] = world.locks.all()
-    one = lock_answers.view(world.locks, lock, errors.new(Code.HAFailTxnOperation, "too many operations"))
+    one = lock_views.view(world.locks, lock, errors.new(Code.HAFailTxnOperation, "too many operations"))
     assert "too many operations" in one.message().problem
 
 
@@ -94,7 +95,7 @@ def test_query_status_names_the_lock_and_its_owner_while_the_source_waits() -> N
     wait(world, "s2", "s1")
     waiting, other, unknown = status("s1"), status("s3"), status("s1", task="another")
     for one in (waiting, other, unknown):
-        lock_answers.add_locks(world.locks, one)
+        lock_views.add_locks(world.locks, one)
     [subtask] = waiting.subTaskStatus
     assert (subtask.unresolvedDDLLockID, subtask.sync.blockDDLOwner) == (LOCK, "s2")
     assert not subtask.sync.unresolvedGroups
@@ -113,7 +114,7 @@ def test_a_group_that_the_worker_knows_is_not_told_as_unknown() -> None:
     wait(world, "s1")
     half = status("s2", pb.ShardingGroup(target=TARGET, synced=["`a`.`x`"], unsynced=["`a`.`y`"]))
     before = pb.QueryStatusResponse.FromString(half.SerializeToString())
-    lock_answers.add_locks(world.locks, half)
+    lock_views.add_locks(world.locks, half)
     assert half == before
 
 
@@ -124,7 +125,7 @@ def test_who_has_done_what_it_was_told_waits_no_more() -> None:
     work(world, LockWorld.lead, lambda w: w.obey(owner), lambda w: w.confirm(owner))
     for source, lock in (("s1", ""), ("s2", LOCK)):
         shown = status(source)
-        lock_answers.add_locks(world.locks, shown)
+        lock_views.add_locks(world.locks, shown)
         assert shown.subTaskStatus[0].unresolvedDDLLockID == lock
 
 
@@ -135,7 +136,7 @@ def test_locks_are_counted_by_task_and_state(reported: str, unsynced: int, synce
     world.lead()
     world.hear()
     expected = {(TASK, "Un-synced"): unsynced, (TASK, "Synced"): synced} if reported else {}
-    assert lock_answers.lock_states(world.locks) == expected, "series leave with the last lock"
+    assert lock_views.lock_states(world.locks) == expected, "series leave with the last lock"
 
 
 def test_an_owner_that_cannot_execute_is_told_of_to_whoever_waits_for_it() -> None:
@@ -149,10 +150,10 @@ def test_an_owner_that_cannot_execute_is_told_of_to_whoever_waits_for_it() -> No
         [lock] = world.locks.all()
         owners, others = status("s1"), status("s2")
         for one in (owners, others):
-            lock_answers.add_locks(world.locks, one)
+            lock_views.add_locks(world.locks, one)
         [mine], [theirs] = owners.subTaskStatus, others.subTaskStatus
         texts = [[f"{error.ErrCode} {error.RawCause}" for error in one.result.errors] for one in (mine, theirs)]
-        return lock_answers.view(world.locks, lock).problem, texts[0], texts[1]
+        return lock_views.view(world.locks, lock).problem, texts[0], texts[1]
 
     assert told() == ("", [], [])
     work(world, lambda w: w.fail(owner, "Duplicate entry"))
@@ -176,4 +177,4 @@ def test_an_owner_that_cannot_execute_is_replaced_with_its_error() -> None:
     work(world, LockWorld.lead, lambda w: w.fail(w.shards["s1", "t"], "Duplicate entry"))
     work(world, lambda w: w.unlock(LOCK, UnlockOrder("s2", force_remove=True)))
     [lock] = world.locks.all()
-    assert not lock_answers.view(world.locks, lock).problem
+    assert not lock_views.view(world.locks, lock).problem

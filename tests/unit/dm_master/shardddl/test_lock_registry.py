@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dm_master.shardddl.lock_errors import side_by_side
-from dm_master.shardddl.lock_registry import UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic.problems import side_by_side
 from pkg.ha.shard_ddl import DDLTexts
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, LockWorld, answer, executed, wait, world_of

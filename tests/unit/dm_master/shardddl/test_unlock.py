@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock_registry import UnlockOrder
+from dm_master.shardddl.locks import UnlockOrder
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, answer, executed, refusal, wait, world_of

@@ -15,7 +15,9 @@ from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
+from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.session import StatementFailed
+from dm_worker.syncer.ddl.statement_decisions import AtOnce, ByShardGroups
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.ddl.target_jobs import TargetJob
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
@@ -27,7 +29,7 @@ from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
-from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.pessimistic import Pessimistic
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
@@ -195,7 +197,7 @@ class World:
         rules = TaskRules(cfg)
         self.groups = new_groups([("d", name) for name in shards], rules.route)
         self.link = LockClient(cast(LockService, None), "t", "s")
-        self.sharding = Sharding(
+        self.sharding = Pessimistic(
             self.groups,
             self.link,
             source,
@@ -205,11 +207,13 @@ class World:
             changed=self.groups.groups,
         )
         self.upstream_lost = False
+        online = OnlineDDL(OnlineTables.of(cfg))
+        router = StepRouter(cfg, rules, source, "mysql")
         self._on_statement = DDLBarrier(
             cfg,
             rules=rules,
             source=source,
-            online=OnlineDDL(OnlineTables.of(cfg)),
+            online=online,
             store=self.store,  # type: ignore[arg-type]
             executor=DDLExecutor(
                 store=self.store,  # type: ignore[arg-type]
@@ -219,9 +223,10 @@ class World:
                 upstream=UpstreamSession("mysql"),
                 should_stop=lambda: False,
             ),
+            router=router,
+            decisions=ByShardGroups(self.sharding, router, online) if shards else AtOnce(),
             system_zone=lambda _: "+00:00",
             orders=lambda: [self.order] if self.order else [],
-            sharding=self.sharding if shards else None,
         )
 
     def _source(self) -> SchemaSource:

@@ -1,11 +1,30 @@
-"""Hazard: writers wait for each other because too few tasks run; a batch starts processes that make nothing faster."""
+"""Hazards: writers wait for each other because too few tasks run; a batch starts processes that make nothing faster;
+rows of a batch don't reach the job's action, or twice."""
 
 from __future__ import annotations
 
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkContext
 
-from dm_worker.syncer.execution.spark_tasks import WRITERS, writing_tasks
+from dm_worker.syncer.execution.apply import BucketResult
+from dm_worker.syncer.execution.bucket_action import BucketAction
+from dm_worker.syncer.execution.merge import BucketContent, WriteRule
+from dm_worker.syncer.execution.row_statements import StatementForm, write_rule_of
+from dm_worker.syncer.execution.spark_tasks import WRITERS, BatchJob, first_error, results_of, run, writing_tasks
+from dm_worker.syncer.execution.spill import SpillStore
+from dm_worker.syncer.rows.table_plan import TablePlan
+from pkg import errors
+from pkg.errors import Code
+from tests.harness import binlog_bytes
+from tests.unit.dm_worker.syncer.execution.test_row_block import INSERT_EVENT, image, plan_of, slice_of
 
 COUNTS = st.integers(1, 200)
 
@@ -23,3 +42,63 @@ def test_all_buckets_are_written_at_once_by_no_more_tasks_than_that_needs(bucket
 def test_default_of_16_writers_takes_four_processes_on_two_cores() -> None:
     assert writing_tasks(16, 16, 2) == 4
     assert writing_tasks(16, 16, 16) == 16, "on a cluster, or with many cores, each is a task"
+
+
+_SEEN: list[tuple[int, int]] = []
+_GUARD = threading.Lock()
+
+
+class CountRows(BucketAction):
+    """Counts the rows of each bucket; refuses one of them."""
+
+    safe = True
+
+    def __init__(self, refused: int = -1) -> None:
+        self._refused = refused
+
+    def rule_of(self, plan: TablePlan) -> WriteRule:
+        return write_rule_of(plan, StatementForm(safe=True))
+
+    def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
+        if bucket == self._refused:
+            raise errors.new(Code.DBExecuteFailed, "told to refuse")
+        with _GUARD:
+            _SEEN.append((bucket, sum(group.count for group in content.groups)))
+        return BucketResult(bucket, content.changes)
+
+
+class OneTask:
+    """In place of Spark: a single task, here."""
+
+    @staticmethod
+    def parallelize(items: Sequence[Any], partitions: int) -> Sequence[Any]:
+        return items
+
+    @staticmethod
+    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]], _: list[int]) -> list[Any]:
+        return list(pickle.loads(pickle.dumps(work))(iter(items)))
+
+
+def outcomes(action: BucketAction) -> list[Any]:
+    _SEEN.clear()
+    slices = [
+        slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, b"".join(map(image, range(n, n + 10)))))], order=n // 10)
+        for n in (0, 10)
+    ]
+    job = BatchJob(action, 4, {1: plan_of()})
+    return run(cast(SparkContext, OneTask()), slices, SpillStore(), job, small=True, partitions=1)
+
+
+def test_every_row_of_a_batch_reaches_the_action_of_its_job_once() -> None:
+    results, report = results_of(outcomes(CountRows()), 1.0)
+    assert sorted(Counter(bucket for bucket, _ in _SEEN).items()) == [(bucket, 1) for bucket in range(4)]
+    assert sum(rows for _, rows in _SEEN) == 20
+    assert sum(result.changes for result in results) == report.rows == 20
+
+
+def test_the_error_of_an_action_comes_back_as_the_outcome_of_its_bucket() -> None:
+    error = first_error(outcomes(CountRows(refused=2)))
+    assert error is not None
+    with pytest.raises(errors.DMError, match="told to refuse"):
+        raise error
+    assert sorted(bucket for bucket, _ in _SEEN) == [0, 1, 3]

@@ -12,7 +12,7 @@ from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
 from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, ExecutionError, LockNews, Revoked
-from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.pessimistic import Pessimistic
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from pkg.binlog.position import Location, Position
 from pkg.etcd import WatchEvent
@@ -143,7 +143,7 @@ def test_nobody_waits_for_a_source_that_obeyed_what_was_taken_back(
 def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_back(etcd: Etcd, link: LockClient) -> None:
     groups = new_groups([("d", "t1")], lambda schema, table: TARGET)
     groups.ddl(("d", "t1"), TEXTS, key="its name", start=Location(Position("bin.000001", 4)), structure="")
-    sharding = Sharding(
+    sharding = Pessimistic(
         groups, link, cast(SchemaSource, None), takes_rows=lambda *_: True, task="t", source_id="s", changed=()
     )
 

@@ -1,4 +1,4 @@
-"""Merged shards in one run: keeps the shard groups' state with the checkpoint, and does what they ask for.
+"""Pessimistic mode in one run: keeps the shard groups' state with the checkpoint, and does what they ask for.
 
 The planning thread asks whose rows are taken, the main loop tells what was passed. What follows from a change
 is carried out only when the change is durable.
@@ -7,11 +7,12 @@ is carried out only when the change is durable.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.shard_ddl.coordination import ShardCoordination, TakesRows
 from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import encode_group, encode_progress
 from dm_worker.syncer.shard_ddl.groups_table import GroupsChanges
@@ -40,9 +41,6 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 
-#: Whether row changes of an upstream table are of interest.
-TakesRows = Callable[[str, str], bool]
-
 #: What the log calls the instructions; people filter by it.
 _LOGGED: Mapping[type[GroupInstruction], str] = {
     ReportDDL: "Report",
@@ -52,8 +50,11 @@ _LOGGED: Mapping[type[GroupInstruction], str] = {
 }
 
 
-class Sharding:
+class Pessimistic(ShardCoordination):
     """``groups`` as of where the run begins; those of the targets ``changed`` are not stored like that yet."""
+
+    keeps_state = True
+    needs_new_pass = False
 
     def __init__(
         self,
@@ -84,20 +85,22 @@ class Sharding:
         self._coming: list[GroupInstruction] = []
         #: What the main loop has to settle next.
         self.settle: SettleDDL | None = None
-        #: The set of rows to apply has changed; discard what is planned.
-        self.needs_new_pass = False
+
+    def start(self) -> None:
+        self._lock_client.start()
+
+    def stop(self) -> None:
+        self._lock_client.stop()
 
     # -- what the planning thread asks --------------------------------------------------------------------------
 
     def allows(self, schema: str, table: str) -> bool:
-        """Whether the rows of a table are applied, or held back and counted."""
         if not self._takes_rows(schema, table):
             return False
         with self._lock:
             return self._groups.reread is None or self._groups.takes((schema, table))
 
     def holds_back(self, schema: str, table: str) -> bool:
-        """Whether the rows of a table that :meth:`allows` let through are held back. Raises 36005."""
         with self._lock:
             if self._groups.reread is not None:
                 return False
@@ -168,13 +171,11 @@ class Sharding:
             self._touch(table)
             self._groups.restructure(table, key=statement.name, structure=self._structure_of(table))
 
-    def behind(self, statement: BinlogStatement) -> None:
-        """The main pass is behind a statement, all parts of which were told."""
+    def executed(self, statement: BinlogStatement) -> None:
         with self._lock:
             self._groups.inside = statement.inside
 
     def passed(self, item: Batch | Advance) -> None:
-        """All that is due up to the end of ``item`` is applied."""
         with self._lock:
             groups = self._groups
             groups.inside = False
@@ -185,19 +186,21 @@ class Sharding:
                 groups.hold(table, rows)
 
     def met_again(self, statement: BinlogStatement) -> None:
-        """The re-read has come to a statement."""
         with self._lock:
             reread = self._groups.reread
             assert reread is not None
             self._follow(reread.target, self._groups.met(statement.name, statement.end))
 
+    def due(self, applied: Location) -> SettleDDL | None:
+        # The main pass must stand between transactions.
+        between = self.reread is None and not self._groups.inside and not applied.rows_events
+        return self.settle if between else None
+
     def settling(self, settle: SettleDDL, error: DMError | None = None) -> None:
-        """The sources that wait for this one shall know that it executes now, or why it could not."""
         text = "" if error is None else str(error)
         self._lock_client.tell_error(ExecutionError(settle.target, settle.revision, text))
 
     def settled(self, main: Location) -> None:
-        """:attr:`settle` is carried out; the main pass stands at ``main``."""
         assert self.settle is not None
         with self._lock:
             target, self.settle = self.settle.target, None
@@ -205,11 +208,10 @@ class Sharding:
             # Rows that were planned as held back may be due now.
             self.needs_new_pass = True
 
-    def follow_decisions(self) -> bool:
-        """Takes what the lock service has said; True when that is to be made durable. Raises DMError.
+    def pass_ended(self) -> None:
+        self.needs_new_pass = False
 
-        To be asked once nothing is to be done again.
-        """
+    def follow_decisions(self) -> bool:
         if not self._begun:
             self._begin()
         changed = False
@@ -230,7 +232,6 @@ class Sharding:
     # -- what is durable ----------------------------------------------------------------------------------------
 
     def take_changes(self) -> GroupsChanges:
-        """What must be written with the next checkpoint; once each."""
         with self._lock:
             dirty, self._dirty = self._dirty, set()
             found = {target: self._groups.groups[target] for target in dirty}
@@ -239,12 +240,10 @@ class Sharding:
             return GroupsChanges(groups, progress if progress != self._stored_progress else "")
 
     def put_back(self, changes: GroupsChanges) -> None:
-        """They could not be stored."""
         with self._lock:
             self._dirty |= changes.groups.keys()
 
     def stored(self, changes: GroupsChanges) -> None:
-        """They are durable: what follows from them may be done."""
         with self._lock:
             self._stored_progress = changes.progress or self._stored_progress
             self._stored_oldest = self._groups.oldest_needed
@@ -254,7 +253,6 @@ class Sharding:
 
     @property
     def has_news(self) -> bool:
-        """Whether something waits for a change to become durable."""
         return bool(self._coming)
 
     @property
@@ -263,28 +261,19 @@ class Sharding:
 
     @property
     def checkpoint(self) -> Location | None:
-        """Where the main pass stands while rows are read again; None in the main pass."""
         reread = self._groups.reread
         return None if reread is None else reread.end
 
     @property
-    def inside(self) -> bool:
-        """Whether the main pass stands behind a statement whose transaction is not at its end."""
-        return self._groups.inside
-
-    @property
     def oldest_needed(self) -> Location | None:
-        """Where the first DDL was met that is not durably settled: until then a crash brings it back."""
         with self._lock:
             return self._stored_oldest or self._groups.oldest_needed
 
     def is_settled(self, settle: SettleDDL) -> bool:
-        """Whether what was to be settled is. May be called by any thread."""
         with self._lock:
             return self._groups.is_settled(settle.target, settle.number)
 
     def status(self) -> ShardingStatus:
-        """May be called by any thread."""
         with self._lock:
             return status_of(self._groups)
 

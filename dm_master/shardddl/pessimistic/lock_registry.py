@@ -1,13 +1,18 @@
-"""The locks of all tasks: etcd's events in, transactions out. Pure; the rules are in :mod:`dm_master.shardddl.lock`."""
+"""The locks of all tasks: etcd's events in, transactions out. Pure.
+
+The rules are in :mod:`dm_master.shardddl.pessimistic.lock`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from dm_master.shardddl import lock as rules
-from dm_master.shardddl.lock import Lock, LockDecision
+from dm_master.shardddl import lock_errors
+from dm_master.shardddl.locks import LockDecision, UnlockOrder, UnlockProgress
+from dm_master.shardddl.pessimistic import lock as rules
+from dm_master.shardddl.pessimistic.lock import Lock
 from pkg.errors import Code, DMError, new
 from pkg.etcd.types import KV, Delete, WatchEvent
 from pkg.ha import keys
@@ -16,16 +21,6 @@ from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
 from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class UnlockOrder:
-    """The arguments of ``shard-ddl-lock unlock``. ``action``: what sources do with DDLs that differ from the
-    owner's."""
-
-    owner: str = ""
-    force_remove: bool = False
-    action: str = "skip"
 
 
 class LockRegistry:
@@ -129,15 +124,12 @@ class LockRegistry:
         """The lock with this ID. Raises 38019."""
         found = next((lock for lock in self._locks.values() if str(lock.id) == lock_id), None)
         if found is None:
-            raise new(
-                Code.MasterLockNotFound,
-                f"lock with ID {lock_id} not found",
-                workaround="`shard-ddl-lock` lists the locks. Quote the ID, it has backquotes.",
-            )
+            raise lock_errors.not_found(lock_id)
         return found
 
-    def get(self, lock_id: LockId) -> Lock | None:
-        return self._locks.get(lock_id)
+    def id_of(self, text: str) -> LockId:
+        """The ID that operators write as ``text``. Raises 38019."""
+        return self.find(text).id
 
     def damaged(self) -> Mapping[str, str]:
         """Records that can't be read and belong to no lock: key → what is wrong. They are ignored."""
@@ -146,10 +138,13 @@ class LockRegistry:
     def decide(self, lock: Lock) -> LockDecision:
         return rules.decide(lock, self.members(lock))
 
+    def decided(self) -> list[tuple[LockId, LockDecision]]:
+        """The decision on each lock, by ID."""
+        return [(lock_id, self.decide(lock)) for lock_id, lock in sorted(self._locks.items())]
+
     def steps(self) -> list[LockStep]:
         """The next steps, at most one transaction for each lock: commit them, apply the events, ask again."""
-        decided = (self.decide(lock).step for _, lock in sorted(self._locks.items()))
-        return [step for step in decided if step is not None]
+        return [decision.step for _, decision in self.decided() if decision.step is not None]
 
     # --- orders ---
 
@@ -163,6 +158,13 @@ class LockRegistry:
         if order.owner:
             return rules.take_over(lock, members, owner=order.owner, every=every)
         return rules.force_remove(lock)
+
+    def progress(self, lock_id: LockId, revision: int) -> UnlockProgress | None:
+        """How far the order of ``revision`` is; None when the lock is gone, or has another order."""
+        lock = self._locks.get(lock_id)
+        if lock is None or lock.unlock is None or lock.unlock.mod_revision != revision:
+            return None
+        return rules.progress(lock, self.members(lock))
 
     @staticmethod
     def forget(task: str) -> LockStep:

@@ -29,15 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from dm_master.shardddl import lock_errors
+from dm_master.shardddl.locks import LockDecision, UnlockProgress
+from dm_master.shardddl.pessimistic import problems
 from pkg.errors import DMError
 from pkg.etcd.types import Compare, Delete, EtcdOperation, Put, missing, mod_revision_is
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardUnlock
 from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
-
-LockPhase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +103,6 @@ class Lock:
         return self.operations.items()
 
 
-@dataclass(frozen=True, slots=True)
-class LockDecision:
-    """The lock's phase, and its next transaction (None: others must act first).
-
-    ``waits_for`` are the sources that must act; ``problem`` is set when the operator must act.
-    """
-
-    phase: LockPhase
-    step: LockStep | None = None
-    waits_for: tuple[str, ...] = ()
-    problem: DMError | None = None
-
-
 def decide(lock: Lock, members: frozenset[str]) -> LockDecision:
     """What to do next. ``members`` are the sources that the lock waits for."""
     if lock.damaged:
@@ -150,9 +136,9 @@ def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
     if running:
         if running[0] in members:
             error = lock.operations[running[0]].record.error
-            problem = lock_errors.not_executable(lock.id, running[0], error) if error else None
+            problem = problems.not_executable(lock.id, running[0], error) if error else None
             return LockDecision("executing", waits_for=(running[0],), problem=problem)
-        return LockDecision("owner left", waits_for=(running[0],), problem=lock_errors.owner_left(lock.id, running[0]))
+        return LockDecision("owner left", waits_for=(running[0],), problem=problems.owner_left(lock.id, running[0]))
     pending = lock.unexecuted()
     if pending:
         return _execute_next(lock, members, pending[0])
@@ -178,7 +164,7 @@ def _damage(lock: Lock) -> DMError:
 
 def _difference(lock: Lock, first: str, other: str) -> DMError:
     executed = bool(lock.sequences())
-    return lock_errors.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
+    return problems.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
 
 
 def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> LockDecision:
@@ -186,7 +172,7 @@ def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> LockDe
     owner = lock.owner(members)
     if not able:
         asked = tuple(sorted(source for source, had in _ordered(lock).items() if had == ddls))
-        return LockDecision("owner left", waits_for=asked, problem=lock_errors.nobody_waits(lock.id, ddls))
+        return LockDecision("owner left", waits_for=asked, problem=problems.nobody_waits(lock.id, ddls))
     chosen = owner if owner in able else able[0]
     return LockDecision("executing", _grant(lock, [chosen], execute=True, compare=_settled(lock)), (chosen,))
 
@@ -240,7 +226,7 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
     """
     running = lock.executions(done=False)
     if running and running[0] in members:
-        raise lock_errors.resolving(lock.id, f"source {running[0]} executes its DDLs")
+        raise problems.resolving(lock.id, f"source {running[0]} executes its DDLs")
     return _order(lock, members, owner, every, ())
 
 
@@ -249,17 +235,6 @@ def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = 
     (``--force-remove`` with ``--owner``). If that source did execute them, ``owner`` executes them again. Raises 38022,
     38020 or 42502."""
     return _order(lock, members, owner, every, lock.executions(done=False))
-
-
-@dataclass(frozen=True, slots=True)
-class UnlockProgress:
-    """How far an order is: the sources that have executed, that still must execute, that waited and still must skip,
-    and the members that have not reported."""
-
-    executed: tuple[str, ...]
-    executing: tuple[str, ...]
-    skipping: tuple[str, ...]
-    unreported: tuple[str, ...]
 
 
 def progress(lock: Lock, members: frozenset[str]) -> UnlockProgress:
@@ -287,12 +262,12 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
     if lock.damaged:
         raise _damage(lock)
     if lock.sequences() and not lock.unexecuted():
-        raise lock_errors.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
+        raise problems.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
     taken = {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
     waiting = [source for source in lock.waiting(members) if source not in taken]
     chosen = owner or lock.owner(members)
     if chosen not in waiting:
-        raise lock_errors.not_waiting(lock.id, chosen, waiting)
+        raise problems.not_waiting(lock.id, chosen, waiting)
     first = [chosen, *(source for source in waiting if source != chosen)] if every else [chosen]
     sequences = tuple(dict.fromkeys(lock.ddls_of(source) for source in first))
     order = ShardUnlock(

@@ -1,0 +1,49 @@
+"""What the tasks of a batch do with the rows of a bucket: plain data that travels with the job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
+from dm_worker.syncer.execution.merge import BucketContent, WriteRule
+from dm_worker.syncer.execution.row_statements import write_rule_of
+from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.planning.batch import WriteToken
+from dm_worker.syncer.rows.table_plan import TablePlan
+
+
+class BucketAction(ABC):
+    """Consumes the rows of a batch, bucket by bucket. Must be picklable, and hold nothing of the driver."""
+
+    @property
+    @abstractmethod
+    def safe(self) -> bool:
+        """Whether the rows are for safe mode: the target may have some of them."""
+
+    @abstractmethod
+    def rule_of(self, plan: TablePlan) -> WriteRule:
+        """What the compacted states of a plan's rows become."""
+
+    @abstractmethod
+    def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
+        """Consumes one bucket. Raises DMError."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBucket(BucketAction):
+    """Writes the rows and the bucket's marker in one transaction of the target."""
+
+    target: TargetSpec
+    token: WriteToken
+
+    @property
+    def safe(self) -> bool:
+        return self.target.form.safe
+
+    def rule_of(self, plan: TablePlan) -> WriteRule:
+        return write_rule_of(plan, self.target.form)
+
+    def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
+        return apply_bucket(self.target, self.token, bucket, content, plans)
