@@ -27,9 +27,6 @@ GRACE = 8.0
 #: Seconds between repeated stops until the unit ends: a job that must end may have started after the first stop.
 _STOP_AGAIN = 0.5
 
-#: The status message's member for each unit type.
-_ONEOF: dict[int, str] = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
-
 
 @dataclass(slots=True)
 class _Run:
@@ -51,7 +48,7 @@ class SubTask:
     def __init__(
         self,
         config: SubTaskConfig,
-        make_unit: Callable[[pb.UnitType, SubTaskConfig], Unit],
+        make_unit: Callable[[pb.UnitType], Unit],
         policy: ResumePolicy,
         *,
         before_unit: Callable[[pb.UnitType], None] = lambda _: None,
@@ -136,18 +133,15 @@ class SubTask:
         """What query-status shows of this subtask. Cheap, never raises."""
         with self._lock:
             state = self._state
-            unit = self._units[state.index] if self._units else None
+            units = self._units[: state.index + 1]
         status = pb.SubTaskStatus(name=self.name, stage=state.stage, unit=state.unit, result=_result(state.result))  # type: ignore[arg-type]
-        if unit is not None:
-            self._add_unit_status(status, unit)
+        if units:
+            self._fill(status, units[-1], units[:-1])
         return status
 
-    def _add_unit_status(self, status: pb.SubTaskStatus, unit: Unit) -> None:
+    def _fill(self, status: pb.SubTaskStatus, unit: Unit, earlier: Sequence[Unit]) -> None:
         try:
-            getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
-            if unit.unit_type == pb.Sync:
-                dumps = [one for one in self._units if one.unit_type == pb.Dump]
-                status.sync.dumpIOTotalBytes = sum(one.received_bytes for one in dumps)
+            unit.fill(status, sum(one.received_bytes for one in earlier))
         except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
             log.error("status of a unit failed", task=self.name, error=repr(exc))
             status.msg = f"the status of this unit is not available: {exc!r}"
@@ -213,7 +207,7 @@ class SubTask:
         """Makes the units and finds the first that earlier runs did not complete."""
         try:
             if not self._units:
-                self._units = [self._make_unit(unit, self.config) for unit in self.state.units]
+                self._units = [self._make_unit(unit) for unit in self.state.units]
             # From the end: when a unit is complete, the files of earlier ones may have been removed.
             for index in reversed(range(len(self._units))):
                 if self._units[index].is_finished():

@@ -11,7 +11,7 @@ import pytest
 
 from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import SubTask
-from dm_worker.subtask.unit import Control, Unit, UnitOutcome, UnitStatus
+from dm_worker.subtask.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import CheckerConfig, SubTaskConfig
 from pkg.errors import Code
@@ -80,10 +80,11 @@ class Scripted:
         self.stops.append(graceful)
         self._stop.set()
 
-    def status(self) -> UnitStatus:
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
         if self.unit_type == pb.Dump:
             raise ValueError("a bug in status")
-        return pb.SyncStatus(totalRows=5) if self.unit_type == pb.Sync else pb.LoadStatus()
+        if self.unit_type == pb.Sync:
+            status.sync.CopyFrom(pb.SyncStatus(totalRows=5, dumpIOTotalBytes=received_before))
 
     def remove_meta(self) -> None:
         raise AssertionError("nobody asked for that")
@@ -92,7 +93,7 @@ class Scripted:
 def make(mode: str, *scripted: Scripted, **options: object) -> SubTask:
     by_type = {unit.unit_type: unit for unit in scripted}
 
-    def unit(unit_type: pb.UnitType, config: SubTaskConfig) -> Unit:
+    def unit(unit_type: pb.UnitType) -> Unit:
         return by_type[unit_type]
 
     config = SubTaskConfig(name="t", source_id="s", task_mode=mode, from_=SERVER, to=SERVER)  # type: ignore[arg-type]
@@ -131,6 +132,19 @@ def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
     subtask.expect(pb.Running)
     at(subtask, pb.Running)
     assert "a bug in status" in subtask.status().msg
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_a_unit_shows_what_the_units_before_it_received() -> None:
+    dump, load, sync = Scripted(pb.Dump, ["done"]), Scripted(pb.Load, ["done"]), Scripted(pb.Sync, [])
+    dump.received_bytes, load.received_bytes, sync.received_bytes = 9, 1, 100
+    subtask = make("all", dump, load, sync)
+    subtask.expect(pb.Running)
+    until(lambda: sync.began == 1)
+    status = subtask.status()
+    assert status.WhichOneof("status") == "sync"
+    assert status.sync.dumpIOTotalBytes == 10
     subtask.kill()
     assert subtask.join(60)
 
