@@ -8,9 +8,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from dm_worker.subtask import stage as stages
 from dm_worker.subtask.auto_resume import ResumePolicy, resumable
+from dm_worker.subtask.companion import Companion
 from dm_worker.subtask.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -42,7 +44,8 @@ class SubTask:
 
     ``make_unit`` makes the unit of a type. ``before_unit`` and ``after_unit`` frame a unit's successful run in the
     subtask's thread and fail it by raising. ``on_change`` is called from any thread after each change of stage or
-    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run.
+    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run. ``companions`` run beside
+    the units (:mod:`dm_worker.subtask.companion`).
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class SubTask:
         after_unit: Callable[[pb.UnitType], None] = lambda _: None,
         on_change: Callable[[SubTask], None] = lambda _: None,
         on_failure: Callable[[SubTask, pb.UnitType, bool], None] = lambda *_: None,
+        companions: Sequence[Companion] = (),
         grace: float = GRACE,
     ) -> None:
         self.config = config
@@ -64,6 +68,7 @@ class SubTask:
         self._after_unit = after_unit
         self._on_change = on_change
         self._on_failure = on_failure
+        self._companions = companions
         self._grace = grace
         self._lock = threading.Lock()
         self._state = stages.initial(config.task_mode)
@@ -137,6 +142,8 @@ class SubTask:
         status = pb.SubTaskStatus(name=self.name, stage=state.stage, unit=state.unit, result=_result(state.result))  # type: ignore[arg-type]
         if units:
             self._fill(status, units[-1], units[:-1])
+        for companion in self._companions:
+            self._guard(partial(companion.fill, status))
         return status
 
     def _fill(self, status: pb.SubTaskStatus, unit: Unit, earlier: Sequence[Unit]) -> None:
@@ -148,8 +155,11 @@ class SubTask:
 
     # ---- the machine and its instructions ---------------------------------------------------------------------------
 
-    def _send(self, event: stages.SubTaskEvent) -> None:
+    def _send(self, event: stages.SubTaskEvent, of: _Run | None = None) -> None:
+        """``of``: the run that the event is about, if a later one may have begun."""
         with self._lock:
+            if of is not None and of is not self._run:
+                return
             before = self._state
             self._state, instructions = stages.step(before, event)
             after = self._state
@@ -157,6 +167,7 @@ class SubTask:
                 self._policy.failed(after.result.errors, time.monotonic())
             for instruction in instructions:
                 self._execute(instruction)
+            self._accompany(before, after)
         if (before.stage, before.index) != (after.stage, after.index):
             log.info(
                 "subtask stage",
@@ -166,6 +177,31 @@ class SubTask:
                 unit=pb.UnitType.Name(after.unit),
             )
             self._on_change(self)
+
+    def _accompany(self, before: stages.SubTaskState, after: stages.SubTaskState) -> None:
+        """Starts and stops the companions of a unit that begins or ends; called under the lock."""
+        was, now = stages.is_accompanied(before), stages.is_accompanied(after)
+        if was == now:
+            return
+        unit_type = (after if now else before).unit
+        for companion in self._companions:
+            if companion.unit_type == unit_type:
+                fail = partial(self._fail, self._run)
+                self._guard(partial(companion.start, fail) if now else companion.stop)
+
+    def _fail(self, run: _Run | None, errs: Sequence[DMError]) -> None:
+        """A companion's errors that end the subtask's run."""
+        named = tuple(self._named(error) for error in errs)
+        for error in named:
+            log.error("companion failed", task=self.name, error=str(error))
+        self._send(stages.CompanionFailed(named), run)
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as exc:  # noqa: BLE001 - a companion must not stop what it accompanies
+            trace = "".join(traceback.format_exception(exc))
+            log.error("a companion of a subtask failed; the subtask continues", task=self.name, trace=trace)
 
     def _execute(self, instruction: stages.SubTaskInstruction) -> None:
         """Starts the instruction; called under the lock, so it must not block."""
@@ -195,6 +231,8 @@ class SubTask:
             case stages.StartUnit():
                 self._send(self._run_unit())
             case stages.Close():
+                for companion in self._companions:
+                    self._guard(companion.join)
                 self._ended.set()
                 self._on_change(self)
 
