@@ -158,6 +158,9 @@ class DumpUnit:
         if not graceful:
             self._engine.cancel(self._group)
 
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
+        status.dump.CopyFrom(self.status())
+
     def status(self) -> pb.DumpStatus:
         if self._manifest is not None:
             done = self._manifest

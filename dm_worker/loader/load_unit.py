@@ -156,6 +156,9 @@ class LoadUnit:
             self._fenced_off = epoch
             threading.Thread(target=self._fence_off, args=(epoch,), name="load-stop", daemon=True).start()
 
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
+        status.load.CopyFrom(self.status())
+
     def status(self) -> pb.LoadStatus:
         progress = self._progress
         location = progress.metadata.location

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import cast
 
-from dm_worker.operator_commands.replicating_unit import ReplicatingUnit
+from dm_worker.operator_commands.replicating_unit import ReplicatingUnit, replication_of
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.ddl.operator_orders import outdated
 from pkg import errors
@@ -18,7 +17,6 @@ from pkg.errors import Code, DMError
 from pkg.etcd import Delete, EtcdClient, PrefixMirror, Put, exists
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
-from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -99,9 +97,9 @@ class BinlogOperators:
         """Removes the orders that the checkpoint has passed. A failure is tried again at the next call."""
         try:
             known = self.of(subtask.name)
-            unit = subtask.unit()
-            if known and unit is not None and unit.unit_type == pb.Sync:
-                self._forget(known, cast(ReplicatingUnit, unit))
+            unit = replication_of(subtask)
+            if known and unit is not None:
+                self._forget(known, unit)
         except DMError as exc:
             log.warning(
                 "cannot remove operator orders for statements before the checkpoint", task=subtask.name, error=str(exc)

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import Unit
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.known_structures import KnownStructures
@@ -17,7 +18,10 @@ from pkg.pb import dmworker_pb2 as pb
 
 
 class ReplicatingUnit(Unit, Protocol):
-    """The unit of type ``pb.Sync``, as far as operator commands use it."""
+    """The unit of type ``pb.Sync``, as far as operator commands and metrics use it."""
+
+    #: Over all runs.
+    figures: SyncFigures
 
     @property
     def stuck_at(self) -> BinlogStatement | SettleDDL | None:
@@ -48,16 +52,22 @@ class ReplicatingUnit(Unit, Protocol):
         ...
 
 
-def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
-    """The subtask's unit if its turn is replication. Raises 40056."""
+def replication_of(subtask: SubTask) -> ReplicatingUnit | None:
+    """The subtask's unit if its turn is replication."""
     unit = subtask.unit()
-    if unit is None or unit.unit_type != pb.Sync:
+    return cast(ReplicatingUnit, unit) if unit is not None and unit.unit_type == pb.Sync else None
+
+
+def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
+    """The same where an operator asks for it. Raises 40056."""
+    unit = replication_of(subtask)
+    if unit is None:
         raise errors.new(
             Code.WorkerOperSyncUnitOnly,
             f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: the operation needs unit Sync",
             workaround="Wait until the full copy is complete.",
         )
-    return cast(ReplicatingUnit, unit)
+    return unit
 
 
 def paused_unit(subtask: SubTask) -> ReplicatingUnit:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.operator_commands.binlog_operators import BinlogOperators
+from dm_worker.operator_commands.replicating_unit import replication_of
 from dm_worker.relay.desired_stage import DesiredRelayStage
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import NeededFile
@@ -27,7 +28,7 @@ from dm_worker.source.reconcile import (
     RemoveSubTask,
     reconcile,
 )
-from dm_worker.source.unit_factory import UnitFactory
+from dm_worker.source.unit_factory import UnitContext, UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
@@ -181,9 +182,8 @@ class SourceWorker:
         """The figures of the tasks that replicate, by task."""
         with self._lock:
             slots = sorted(self._slots.items())
-        units = [(task, slot.subtask.unit()) for task, slot in slots if slot.subtask is not None]
-        found = [(task, getattr(unit, "figures", None)) for task, unit in units]
-        return [(task, figures) for task, figures in found if isinstance(figures, SyncFigures)]
+        units = [(task, replication_of(slot.subtask)) for task, slot in slots if slot.subtask is not None]
+        return [(task, unit.figures) for task, unit in units if unit is not None]
 
     def status(self, task: str = "") -> list[pb.SubTaskStatus]:
         """The status of ``task``, or of all tasks when empty: none for a source without tasks, as in DM."""
@@ -283,12 +283,16 @@ class SourceWorker:
     def _make_subtask(self, text: str) -> SubTask:
         config = decode_subtask(text)
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
-        reports = EtcdLockService(self._client, config.name, config.source_id)
+        context = UnitContext(
+            config,
+            self._engine,
+            orders=lambda: self.operators.of(config.name),
+            lock_service=EtcdLockService(self._client, config.name, config.source_id),
+        )
         return SubTask(
             config,
-            lambda unit, cfg: self._make_unit(
-                unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name), reports
-            ),
+            # The relay may begin after the subtask is created, and before its units are made.
+            lambda unit: self._make_unit(unit, replace(context, relay=self.relay.reader())),
             ResumePolicy(self.source.checker),
             before_unit=lambda unit: self._before_unit(claim, config.name, unit),
             after_unit=lambda unit: _after_unit(claim, unit),

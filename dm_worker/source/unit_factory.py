@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
@@ -14,22 +15,26 @@ from pkg.errors import Code
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 
-#: Makes the unit of one type for one subtask, which may read the source's relay log, obeys the operators' orders, and
-#: takes part in the locks of its task's shard DDL.
-UnitFactory = Callable[
-    [pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, OperatorSource, EtcdLockService | None], Unit
-]
+
+@dataclass(frozen=True, slots=True)
+class UnitContext:
+    """What the units of one subtask may use: the source's relay log, the operators' orders, and the locks of the task's
+    shard DDL. Each unit's constructor takes what it needs of it."""
+
+    config: SubTaskConfig
+    engine: SparkEngine
+    relay: RelayReader | None = None
+    orders: OperatorSource = tuple
+    lock_service: EtcdLockService | None = None
 
 
-def make_unit(
-    unit_type: pb.UnitType,
-    config: SubTaskConfig,
-    engine: SparkEngine,
-    relay: RelayReader | None = None,
-    orders: OperatorSource = tuple,
-    reports: EtcdLockService | None = None,
-) -> Unit:
+#: Makes the unit of one type.
+UnitFactory = Callable[[pb.UnitType, UnitContext], Unit]
+
+
+def make_unit(unit_type: pb.UnitType, context: UnitContext) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
+    config, engine = context.config, context.engine
     match unit_type:
         case pb.Dump:
             from dm_worker.dumper import DumpUnit
@@ -42,7 +47,7 @@ def make_unit(
         case pb.Sync:
             from dm_worker.syncer import SyncUnit
 
-            return SyncUnit(config, engine, relay, orders, reports)
+            return SyncUnit(config, engine, context.relay, context.orders, context.lock_service)
     raise errors.new(
         Code.WorkerNoAvailUnits,
         f"no unit serves type {unit_type} of task {config.name}",

@@ -62,6 +62,8 @@ class SubTaskState:
     stop_sent: bool = False
     #: Whether the running unit may change something. A unit that was told to stop before that never begins.
     begun: bool = False
+    #: The errors of a companion for which the running unit was told to stop.
+    failing: tuple[DMError, ...] = ()
     result: SubTaskResult | None = None
 
     @property
@@ -118,6 +120,13 @@ class UnitCanceled:
 
 
 @dataclass(frozen=True, slots=True)
+class CompanionFailed:
+    """A companion says that the subtask must not continue after these errors."""
+
+    errors: tuple[DMError, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StopOverdue:
     """The running unit did not come to a safe point within its grace period."""
 
@@ -140,6 +149,7 @@ SubTaskEvent = (
     | UnitFinished
     | UnitFailed
     | UnitCanceled
+    | CompanionFailed
     | StopOverdue
     | AutoResume
     | Kill
@@ -204,12 +214,27 @@ def step(state: SubTaskState, event: SubTaskEvent) -> Transition:
         case UnitBegins():
             may = state.activity is Activity.RUNNING and not state.stop_sent
             return replace(state, begun=state.begun or may), ()
+        case CompanionFailed(errs):
+            return _companion_failed(state, errs)
         case StopOverdue():
             if state.activity is Activity.RUNNING and state.stop_sent:
                 return state, (StopUnit(state.index, graceful=False),)
             return state, ()
         case _:
             return _settle(_ended(state, event))
+
+
+def is_accompanied(state: SubTaskState) -> bool:
+    """Whether companions may run beside the current unit: it may change something, and nobody told it to stop."""
+    return state.activity is Activity.RUNNING and state.begun and not state.stop_sent
+
+
+def _companion_failed(state: SubTaskState, errs: tuple[DMError, ...]) -> Transition:
+    """Stops the unit, then pauses with ``errs``. If the unit finishes nevertheless, the chain goes on: only the
+    companion's own status shows the errors."""
+    if not is_accompanied(state):
+        return state, ()
+    return replace(state, stage=pb.Pausing, stop_sent=True, failing=errs), (StopUnit(state.index, graceful=True),)
 
 
 def _expect(state: SubTaskState, stage: int) -> Transition:
@@ -257,18 +282,17 @@ def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
             if asked_to_stop and not state.begun:
                 # Nobody waits for it. If the cause lasts, the next start fails with the same error.
                 return _paused(state, SubTaskResult(canceled=True))
-            return _paused(state, SubTaskResult(canceled=asked_to_stop, errors=errs))
+            return _paused(state, SubTaskResult(canceled=asked_to_stop, errors=(*state.failing, *errs)))
         case UnitCanceled() if state.activity is Activity.RUNNING:
-            return _paused(
-                state, SubTaskResult(canceled=True) if asked_to_stop else SubTaskResult(errors=(_unasked(state),))
-            )
+            errs = state.failing if asked_to_stop else (_unasked(state),)
+            return _paused(state, SubTaskResult(canceled=not errs, errors=errs))
         case _:
             return state
 
 
 def _at(state: SubTaskState, index: int) -> SubTaskState:
     """Sets an idle subtask to unit ``index``; after the last unit it is finished."""
-    state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False)
+    state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False, failing=())
     if index >= len(state.units):
         return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=SubTaskResult())
     return state
@@ -282,6 +306,7 @@ def _paused(state: SubTaskState, result: SubTaskResult) -> SubTaskState:
         activity=Activity.IDLE,
         stop_sent=False,
         begun=False,
+        failing=(),
         stage=stage,
         result=None if stage == pb.Resuming else result,
     )

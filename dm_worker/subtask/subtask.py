@@ -8,9 +8,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from dm_worker.subtask import stage as stages
 from dm_worker.subtask.auto_resume import ResumePolicy, resumable
+from dm_worker.subtask.companion import Companion
 from dm_worker.subtask.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -27,9 +29,6 @@ GRACE = 8.0
 #: Seconds between repeated stops until the unit ends: a job that must end may have started after the first stop.
 _STOP_AGAIN = 0.5
 
-#: The status message's member for each unit type.
-_ONEOF: dict[int, str] = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
-
 
 @dataclass(slots=True)
 class _Run:
@@ -45,19 +44,21 @@ class SubTask:
 
     ``make_unit`` makes the unit of a type. ``before_unit`` and ``after_unit`` frame a unit's successful run in the
     subtask's thread and fail it by raising. ``on_change`` is called from any thread after each change of stage or
-    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run.
+    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run. ``companions`` run beside
+    the units (:mod:`dm_worker.subtask.companion`).
     """
 
     def __init__(
         self,
         config: SubTaskConfig,
-        make_unit: Callable[[pb.UnitType, SubTaskConfig], Unit],
+        make_unit: Callable[[pb.UnitType], Unit],
         policy: ResumePolicy,
         *,
         before_unit: Callable[[pb.UnitType], None] = lambda _: None,
         after_unit: Callable[[pb.UnitType], None] = lambda _: None,
         on_change: Callable[[SubTask], None] = lambda _: None,
         on_failure: Callable[[SubTask, pb.UnitType, bool], None] = lambda *_: None,
+        companions: Sequence[Companion] = (),
         grace: float = GRACE,
     ) -> None:
         self.config = config
@@ -67,6 +68,7 @@ class SubTask:
         self._after_unit = after_unit
         self._on_change = on_change
         self._on_failure = on_failure
+        self._companions = companions
         self._grace = grace
         self._lock = threading.Lock()
         self._state = stages.initial(config.task_mode)
@@ -136,26 +138,28 @@ class SubTask:
         """What query-status shows of this subtask. Cheap, never raises."""
         with self._lock:
             state = self._state
-            unit = self._units[state.index] if self._units else None
+            units = self._units[: state.index + 1]
         status = pb.SubTaskStatus(name=self.name, stage=state.stage, unit=state.unit, result=_result(state.result))  # type: ignore[arg-type]
-        if unit is not None:
-            self._add_unit_status(status, unit)
+        if units:
+            self._fill(status, units[-1], units[:-1])
+        for companion in self._companions:
+            self._guard(partial(companion.fill, status))
         return status
 
-    def _add_unit_status(self, status: pb.SubTaskStatus, unit: Unit) -> None:
+    def _fill(self, status: pb.SubTaskStatus, unit: Unit, earlier: Sequence[Unit]) -> None:
         try:
-            getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
-            if unit.unit_type == pb.Sync:
-                dumps = [one for one in self._units if one.unit_type == pb.Dump]
-                status.sync.dumpIOTotalBytes = sum(one.received_bytes for one in dumps)
+            unit.fill(status, sum(one.received_bytes for one in earlier))
         except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
             log.error("status of a unit failed", task=self.name, error=repr(exc))
             status.msg = f"the status of this unit is not available: {exc!r}"
 
     # ---- the machine and its instructions ---------------------------------------------------------------------------
 
-    def _send(self, event: stages.SubTaskEvent) -> None:
+    def _send(self, event: stages.SubTaskEvent, of: _Run | None = None) -> None:
+        """``of``: the run that the event is about, if a later one may have begun."""
         with self._lock:
+            if of is not None and of is not self._run:
+                return
             before = self._state
             self._state, instructions = stages.step(before, event)
             after = self._state
@@ -163,6 +167,7 @@ class SubTask:
                 self._policy.failed(after.result.errors, time.monotonic())
             for instruction in instructions:
                 self._execute(instruction)
+            self._accompany(before, after)
         if (before.stage, before.index) != (after.stage, after.index):
             log.info(
                 "subtask stage",
@@ -172,6 +177,31 @@ class SubTask:
                 unit=pb.UnitType.Name(after.unit),
             )
             self._on_change(self)
+
+    def _accompany(self, before: stages.SubTaskState, after: stages.SubTaskState) -> None:
+        """Starts and stops the companions of a unit that begins or ends; called under the lock."""
+        was, now = stages.is_accompanied(before), stages.is_accompanied(after)
+        if was == now:
+            return
+        unit_type = (after if now else before).unit
+        for companion in self._companions:
+            if companion.unit_type == unit_type:
+                fail = partial(self._fail, self._run)
+                self._guard(partial(companion.start, fail) if now else companion.stop)
+
+    def _fail(self, run: _Run | None, errs: Sequence[DMError]) -> None:
+        """A companion's errors that end the subtask's run."""
+        named = tuple(self._named(error) for error in errs)
+        for error in named:
+            log.error("companion failed", task=self.name, error=str(error))
+        self._send(stages.CompanionFailed(named), run)
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as exc:  # noqa: BLE001 - a companion must not stop what it accompanies
+            trace = "".join(traceback.format_exception(exc))
+            log.error("a companion of a subtask failed; the subtask continues", task=self.name, trace=trace)
 
     def _execute(self, instruction: stages.SubTaskInstruction) -> None:
         """Starts the instruction; called under the lock, so it must not block."""
@@ -201,6 +231,8 @@ class SubTask:
             case stages.StartUnit():
                 self._send(self._run_unit())
             case stages.Close():
+                for companion in self._companions:
+                    self._guard(companion.join)
                 self._ended.set()
                 self._on_change(self)
 
@@ -213,7 +245,7 @@ class SubTask:
         """Makes the units and finds the first that earlier runs did not complete."""
         try:
             if not self._units:
-                self._units = [self._make_unit(unit, self.config) for unit in self.state.units]
+                self._units = [self._make_unit(unit) for unit in self.state.units]
             # From the end: when a unit is complete, the files of earlier ones may have been removed.
             for index in reversed(range(len(self._units))):
                 if self._units[index].is_finished():

@@ -5,13 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(slots=True)
@@ -52,9 +49,6 @@ class Control:
         return self._begun
 
 
-UnitStatus = pb.DumpStatus | pb.LoadStatus | pb.SyncStatus
-
-
 class Unit(Protocol):
     """One stage of a subtask. ``run`` blocks in the subtask's thread; the other methods come from other threads."""
 
@@ -84,8 +78,11 @@ class Unit(Protocol):
         """
         ...
 
-    def status(self) -> UnitStatus:
-        """A snapshot for ``query-status``; cheap, never blocks on a server, never raises."""
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
+        """Adds its own part to the subtask's status for ``query-status``; cheap, never blocks on a server.
+
+        ``received_before`` is the sum of ``received_bytes`` of the units before it in the chain.
+        """
         ...
 
     def remove_meta(self) -> None:

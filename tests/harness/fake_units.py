@@ -16,14 +16,12 @@ import time
 from pathlib import Path
 
 from dm_worker.cli import serve
-from dm_worker.engine.engine import SparkEngine
-from dm_worker.relay.source_selection import RelayReader
-from dm_worker.subtask.unit import Control, UnitOutcome, UnitStatus
-from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
+from dm_worker.source.unit_factory import UnitContext
+from dm_worker.subtask.unit import Control, UnitOutcome
+from dm_worker.syncer.figures.sync_figures import SyncFigures
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
-from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 
 NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
@@ -41,6 +39,7 @@ class FakeUnit:
         self.folder = folder
         self._control = Control()
         self._hard = False
+        self.figures = SyncFigures()
 
     def _is(self, what: str) -> bool:
         return (self.folder / f"{self.name}.{what}").exists()
@@ -81,26 +80,20 @@ class FakeUnit:
             self._control.stop()
             self._hard = self._hard or not graceful
 
-    def status(self) -> UnitStatus:
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
         if self.unit_type == pb.Dump:
-            return pb.DumpStatus(progress="50.00 %")
-        if self.unit_type == pb.Load:
-            return pb.LoadStatus(progress="50.00 %")
-        return pb.SyncStatus(syncerBinlog="(mysql-bin.000003, 400)", secondsBehindMaster=7)
+            status.dump.progress = "50.00 %"
+        elif self.unit_type == pb.Load:
+            status.load.progress = "50.00 %"
+        else:
+            status.sync.CopyFrom(pb.SyncStatus(syncerBinlog="(mysql-bin.000003, 400)", secondsBehindMaster=7))
 
     def remove_meta(self) -> None:
         self.journal("remove-meta")
 
 
-def make_fake(
-    unit_type: pb.UnitType,
-    config: SubTaskConfig,
-    engine: SparkEngine,
-    relay: RelayReader | None,
-    orders: OperatorSource,
-    reports: EtcdLockService | None,
-) -> FakeUnit:
-    return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
+def make_fake(unit_type: pb.UnitType, context: UnitContext) -> FakeUnit:
+    return FakeUnit(unit_type, context.config, Path(os.environ["FAKE_UNITS"]))
 
 
 if __name__ == "__main__":

@@ -211,6 +211,10 @@ class SyncUnit:
         with self._alone():
             return hand_back(self._cfg, execute=execute)
 
+    def fill(self, status: pb.SubTaskStatus, received_before: int) -> None:
+        status.sync.CopyFrom(self.status())
+        status.sync.dumpIOTotalBytes = received_before
+
     def status(self) -> pb.SyncStatus:
         with self._lock:
             run = self._run

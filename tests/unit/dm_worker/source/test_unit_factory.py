@@ -20,5 +20,5 @@ TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, t
 
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(errors.DMError) as caught:
-        unit_factory.make_unit(pb.Check, TASK, SparkEngine())
+        unit_factory.make_unit(pb.Check, unit_factory.UnitContext(TASK, SparkEngine()))
     assert caught.value.kind is Code.WorkerNoAvailUnits

@@ -154,6 +154,31 @@ def test_kill_overtakes_a_graceful_stop_and_is_final() -> None:
     assert drive(state, m.Expect(pb.Running), m.AutoResume(), m.Kill()) == (state, [])
 
 
+def test_a_companion_that_fails_the_subtask_stops_the_unit_first() -> None:
+    state, done = drive(running(), m.CompanionFailed(BROKEN), m.CompanionFailed(BROKEN))
+    assert (state.stage, done) == (pb.Pausing, [m.StopUnit(0, graceful=True)])
+    paused, _ = drive(state, m.UnitCanceled())
+    assert paused.failed
+    assert paused.result == m.SubTaskResult(errors=BROKEN)
+    assert drive(paused, m.AutoResume())[1] == [m.StartUnit(0)]
+    both, _ = drive(state, m.UnitFailed((m._unasked(state),)))
+    assert both.result is not None
+    assert len(both.result.errors) == 2
+
+
+def test_a_companions_failure_is_ignored_where_the_unit_does_not_run() -> None:
+    before, _ = drive(m.initial("all"), m.Expect(pb.Running), m.Probed(0))
+    pausing, _ = drive(running(), m.Expect(pb.Paused))
+    for state in (before, pausing, drive(pausing, m.UnitCanceled())[0]):
+        assert drive(state, m.CompanionFailed(BROKEN)) == (state, [])
+
+
+def test_a_unit_that_finishes_while_its_companion_fails_the_subtask_is_complete() -> None:
+    state, done = drive(running(), m.CompanionFailed(BROKEN), m.UnitFinished(), m.UnitBegins())
+    assert done[-1] == m.StartUnit(1)
+    assert (state.stage, state.failing, m.is_accompanied(state)) == (pb.Running, (), True)
+
+
 class SubTaskMachine(RuleBasedStateMachine):
     """Plays operator, checker and unit against the machine, keeping its own book of what really runs."""
 
@@ -211,6 +236,13 @@ class SubTaskMachine(RuleBasedStateMachine):
         self.send(m.UnitBegins())
         self.begun = self.state.begun
         assert not (self.begun and self.told_to_stop), "begun although it is not waited for"
+
+    @rule()
+    def companion_fails(self) -> None:
+        runs = isinstance(self.busy, m.StartUnit) and self.begun and not self.told_to_stop
+        assert m.is_accompanied(self.state) == runs
+        self.send(m.CompanionFailed(BROKEN))
+        assert not m.is_accompanied(self.state)
 
     @rule()
     def overdue(self) -> None:
@@ -277,8 +309,11 @@ class SubTaskMachine(RuleBasedStateMachine):
 
     @invariant()
     def asking_twice_changes_nothing(self) -> None:
-        """Only a repeated Running may act, and only on a failed subtask."""
-        if hasattr(self, "state") and self.wanted != pb.New and not (self.wanted == pb.Running and self.state.failed):
+        """Only a repeated Running may act, and only on a subtask that failed, or that a companion fails just now."""
+        if not hasattr(self, "state") or self.wanted == pb.New:
+            return
+        failed = self.state.failed or (self.state.stage == pb.Pausing and self.state.failing)
+        if not (self.wanted == pb.Running and failed):
             again, instructions = m.step(self.state, m.Expect(self.wanted))
             assert (again, instructions) == (replace(self.state), ())
 
