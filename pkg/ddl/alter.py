@@ -275,7 +275,9 @@ def _partition(cursor: TokenCursor) -> AlterAction | None:
         cursor.name()
         cursor.expect("WITH", "TABLE")
         cursor.table("target")
-        _ = cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION")
+        _ = cursor.accept_marked("validation", "WITH", "VALIDATION") or cursor.accept_marked(
+            "validation", "WITHOUT", "VALIDATION"
+        )
         return NoStructure("exchange table partition")
     work = cursor.token.word
     if work in _PARTITION_WORK and cursor.ahead(1).word == "PARTITION":

@@ -318,6 +318,7 @@ Wording = Literal[
     "column check",
     "table check",
     "column reference",
+    "validation",
 ]
 
 

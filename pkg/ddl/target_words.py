@@ -65,7 +65,8 @@ _IN_MARIADB: _Instead = {
     # Under its own name, which later statements use.
     "not enforced": " OR TRUE)",
     "drop check": "CONSTRAINT",
-    **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced"), ""),
+    # Before 11.4 it has no words for it, and always looks at the rows.
+    **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced", "validation"), ""),
 }
 #: The name that MariaDB finds for a check, in every table anew: MySQL takes a name once in a schema (3822).
 _FOUND_NAME = re.compile(r"CONSTRAINT\s+`?CONSTRAINT_\d+`?\s+(?=CHECK\b)", re.IGNORECASE)
@@ -131,7 +132,9 @@ _TRANSLATED: Mapping[tuple[str, str], _Words] = {
     ("mysql", "tidb"): _TIDB,
     ("mariadb", "tidb"): _TIDB,
     ("mariadb", "mysql"): _Words(_IN_MYSQL, lambda word: word in _OF_BOTH, _WAYS, hides_columns=True),
-    ("mysql", "mariadb"): _Words(_IN_MARIADB, lambda word: word not in _OF_MYSQL_ALONE, _WAYS, hides_columns=False),
+    ("mysql", "mariadb"): _Words(
+        _IN_MARIADB, lambda word: word not in _OF_MYSQL_ALONE, _WAYS | {"validation"}, hides_columns=False
+    ),
 }
 
 

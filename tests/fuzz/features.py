@@ -11,18 +11,24 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 
+from tests.fuzz.values import NARROWER, WIDER
+
 _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
     }
 )  # fmt: skip
-_MYSQL_8 = frozenset({"mysql", "default expression", "functional key", "statement format", "mysql 8", "json"})
+_MYSQL_8 = frozenset(
+    {
+        "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "without validation",
+    }
+)  # fmt: skip
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
 ABILITIES: Mapping[str, frozenset[str]] = {
     "mariadb": _MARIADB | {"uuid"},
-    "mariadb-11.8": _MARIADB | {"uuid", "uca1400"},
-    "mysql-5.7": frozenset({"mysql", "json", "statement format"}),
+    "mariadb-11.8": _MARIADB | {"uuid", "uca1400", "without validation"},
+    "mysql-5.7": frozenset({"mysql", "json", "statement format", "without validation"}),
     "mysql-8.0": _MYSQL_8 - {"default expression", "functional key"},
     "mysql-8.0-newest": _MYSQL_8 | {"check", "invisible"},
     "mysql-8.4": _MYSQL_8 | {"check", "invisible"},
@@ -220,6 +226,11 @@ _STORED = frozenset({feature("attribute", "stored"), feature("attribute", "store
 _NOT_IN_MARIADB = {**dict.fromkeys(_VALUES_IN_KEY, _STORED), **dict.fromkeys(_STORED, _VALUES_IN_KEY)}
 
 
+_GENERATED = frozenset({"stored", "virtual", "stored with zone", "virtual with zone"})
+#: What a target changes of the column in question.
+_OF_COLUMN = frozenset({"narrow", "not null", "wide", "on update"})
+
+
 def _excluded(a: str, b: str) -> bool:
     (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
     match left, right:
@@ -231,6 +242,18 @@ def _excluded(a: str, b: str) -> bool:
             return value in _WITHOUT_KEY and other in ("value", "id and value")
         case "type", "further key":
             return not key_fits(other, value)
+        case "type", "target":
+            return not target_fits(other, value)
+        case "attribute", "target":
+            # A target changes the column's type, which is that of a generated column's expression.
+            no_null = value in ("not null", "on update") and other == "not null"
+            return no_null or (value in _GENERATED and other in _OF_COLUMN)
+        case "primary key", "target":
+            return other == "not null" and value in ("value", "id and value")
+        case "further key", "target":
+            return other == "fewer keys" and value in ("none", "index")
+        case "further key", "partition":
+            return value == "without overlaps" and other != "none"
         case "mode", "target":
             return value == "all" and other != "same"
         case "mode", "moment":
@@ -243,6 +266,14 @@ def _excluded(a: str, b: str) -> bool:
             return other == "drop table" and value in ("drop and create", "create or replace")
         case "statement", "moment":
             return value == "drop database" and other != "live"
+        case "attribute", "statement":
+            # No server takes a virtual column's expression away.
+            return other == "modify column" and value in ("virtual", "virtual with zone")
+        case "further key", "statement":
+            # MariaDB refuses both for a table with a key of periods.
+            return value == "without overlaps" and other in ("replace", "on duplicate key")
+        case "primary key", "statement":
+            return value == "auto" and other == "add auto increment"
         case "attribute", "primary key":
             return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
     return False
@@ -278,17 +309,50 @@ def key_fits(key: str, kind: str) -> bool:
     return True
 
 
+def target_fits(way: str, kind: str) -> bool:
+    """Whether a target can differ in this way in a column of this type."""
+    match way:
+        case "narrow":
+            return kind in NARROWER
+        case "wide":
+            return kind in WIDER
+        case "on update":
+            return kind in ("timestamp", "datetime")
+    return True
+
+
 @cache
 def features_of(pair: Pair) -> tuple[str, ...]:
     """Every feature that histories of these servers may have."""
     return tuple(feature(one.name, value) for one in CATALOGUE for value in one.of(pair))
 
 
+@cache
+def apart(pair: Pair, one: str) -> frozenset[str]:
+    """The features of these servers that no history has together with this one: those that exclude it, and those that
+    leave some parameter no value (a column that is ON UPDATE has a type without a collation)."""
+    parameter = PARAMETERS[one.split("=", 1)[0]]
+    values = () if parameter.several else (feature(parameter.name, value) for value in parameter.values)
+    found = (lacking(pair, one) | frozenset(values)) - {one}
+    return found | {other for other in features_of(pair) if other not in found and _blocked(pair, one, other)}
+
+
+def _blocked(pair: Pair, one: str, other: str) -> bool:
+    """Whether the two exclude, together, every value of a parameter that each history has."""
+    excluded_by_both = lacking(pair, one) | lacking(pair, other)
+    given = {one.split("=", 1)[0], other.split("=", 1)[0]}
+    return any(name not in given and values <= excluded_by_both for name, values in _single(pair))
+
+
+@cache
+def _single(pair: Pair) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The parameters of which each history has one value, with the features that they may be."""
+    single = (one for one in CATALOGUE if not one.several)
+    return tuple((one.name, frozenset(feature(one.name, value) for value in one.of(pair))) for one in single)
+
+
 def possible_pairs(pair: Pair) -> Iterator[tuple[str, str]]:
     """Every pair of features that a history may have, each in alphabetical order."""
     for a, b in combinations(sorted(features_of(pair)), 2):
-        left = a.split("=", 1)[0]
-        if left == b.split("=", 1)[0] and not PARAMETERS[left].several:
-            continue
-        if b not in lacking(pair, a):
+        if b not in apart(pair, a):
             yield a, b

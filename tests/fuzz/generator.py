@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import PARAMETERS, Pair, feature, lacking
+from tests.fuzz.features import PARAMETERS, Pair, apart, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.statements import Statements
@@ -26,7 +26,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "target": ("same", 0.5),
     "server sql_mode": ("default", 0.6),
     "server zone": ("+00:00", 0.4),
-    "binlog_format": ("ROW", 0.8),
+    "binlog_format": ("ROW", 0.9),
     "row image": ("FULL", 0.95),
     "session zone": ("default", 0.5),
     "session sql_mode": ("default", 0.6),
@@ -40,7 +40,8 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "foreign key": ("none", 0.75),
     "further key": ("none", 0.2),
 }
-_TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
+#: The parameters of the task and its servers.
+TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
          "server sql_mode")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
@@ -64,6 +65,9 @@ class Choice:
 
     def draw(self, name: str, chosen: Mapping[str, str]) -> str:
         values = usable(self.pair, name, chosen)
+        # What leaves room for the rest of the focus.
+        later = frozenset(one for one in self.focus if one.split("=", 1)[0] not in chosen)
+        values = [one for one in values if later.isdisjoint(apart(self.pair, feature(name, one)))] or values
         wanted = [value for value in values if feature(name, value) in self.focus]
         if wanted:
             return self.rng.choice(wanted)
@@ -82,11 +86,13 @@ class Choice:
 def settings_of(seed: int, pair: Pair, focus: Collection[str] = ()) -> dict[str, str]:
     """The settings of the task and its servers, which all histories of a group share."""
     rng = random.Random(f"{pair} group {seed // GROUP}")
-    return Choice(pair, rng, _with_rooms(focus)).all_of(_TASK, {})
+    return Choice(pair, rng, _with_rooms(focus)).all_of(TASK, {})
 
 
 def _with_rooms(focus: Collection[str]) -> Collection[str]:
     """The focus, with the mode that it needs: a dump has moments, an incremental task has a target of another form."""
+    if any(one.startswith("mode=") for one in focus):
+        return focus
     if any(one.startswith("moment=") and one != "moment=live" for one in focus):
         return [*focus, "mode=all"]
     return [*focus, "mode=incremental"] if any(one.startswith("target=") for one in focus) else focus
@@ -131,18 +137,28 @@ def _steps(
     altered = table["target"] in ("narrow", "not null") or len(set(pair.families.split(" to "))) > 1
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     phases: list[Phase] = ["live"] * rng.randint(4, 12)
+    asked = [phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus]
     if not live and rng.random() < 0.6:
-        phases = [*rng.choice([["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]), *phases]  # type: ignore[list-item]
+        drawn: list[list[Phase]] = [["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]
+        phases = [*rng.choice(drawn), *phases]
     if not live:
-        phases = [*(phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus), *phases]
+        phases = [*asked, *phases]
     values = usable(pair, "statement", {**settings, **table})
     wanted = [value for value in values if feature("statement", value) in choice.focus]
+    # What leaves no table comes at the end.
+    left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
+    phases += ["live"] * (len(left) - len(phases))
     ways = [way for way in _WAYS if feature("transaction", way) in choice.focus] or _WAYS
     steps_of_phase: list[Step] = []
-    for phase in phases:
+    for number, phase in enumerate(phases):
         session = rng.randrange(len(sessions))
         rows = sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02
-        kind = rng.choice(wanted) if wanted and rng.random() < 0.4 else _drawn(rng, values, phase, rows=rows)
+        if left and (rng.random() < 0.8 or len(left) >= len(phases) - number):
+            kind = left.pop()
+        elif wanted and rng.random() < 0.3:
+            kind = rng.choice(wanted)
+        else:
+            kind = _drawn(rng, values, phase, rows=rows)
         way = rng.choice(ways)
         steps_of_phase += statements.make(kind, phase, session, way)
         if rng.random() < 0.15 and phase == "live":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,13 @@ class MadeTable:
     parent: bool
     partitioned: bool
     auto: bool
+    #: The columns of its keys.
+    keyed: frozenset[str]
+
+    @property
+    def distinct(self) -> bool:
+        """Whether a key keeps values of the moved column apart."""
+        return bool(self.unique) or self.primary == "value"
 
 
 def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], reset: bool) -> MadeTable:
@@ -70,7 +78,7 @@ def make_table(rng: random.Random, pair: Pair, chosen: Mapping[str, str], reset:
     target = _target(chosen["target"], kind, focus, unique, primary)
     return MadeTable(
         tuple(tables), kind, literals, moved, primary, further, tuple(unique), tuple(target), parent, partitioned,
-        primary == "auto",
+        primary == "auto", frozenset(name for key in keys for name in re.findall(r"`(\w+)`", key)),
     )  # fmt: skip
 
 

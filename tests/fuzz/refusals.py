@@ -99,7 +99,19 @@ TABLE: tuple[Refusal, ...] = (
 )
 
 
-def reason(code: int, text: str, features: Collection[str]) -> str | None:
-    """Why stopping with the code is right for a history with these features; None where it is a finding."""
+#: A task that reads such a binlog nearly always stops, whatever else the history has.
+STOPPING: frozenset[str] = frozenset(
+    {"binlog_format=MIXED", "binlog_format=STATEMENT", "row image=MINIMAL", "row image=NOBLOB", "event=reset"}
+)
+
+
+def refusal(code: int, text: str, features: Collection[str]) -> Refusal | None:
+    """What makes stopping with the code right for a history with these features; None where it is a finding."""
     have = frozenset(features)
-    return next((one.why for one in TABLE if one.code == code and one.features <= have and one.words in text), None)
+    return next((one for one in TABLE if one.code == code and one.features <= have and one.words in text), None)
+
+
+def reason(code: int, text: str, features: Collection[str]) -> str | None:
+    """As :func:`refusal`, in words."""
+    found = refusal(code, text, features)
+    return None if found is None else found.why

@@ -6,7 +6,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tests.fuzz.features import Pair
 from tests.fuzz.history import History, Phase, Step
 from tests.fuzz.oracle import Content
 from tests.fuzz.played import Hang, Played, Stopped
-from tests.fuzz.refusals import reason
+from tests.fuzz.refusals import STOPPING, reason
 from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
 from tests.fuzz.verdict import Kind, Verdict
@@ -76,8 +76,9 @@ class Runner:
 
     def run(self, histories: Sequence[History]) -> list[Verdict]:
         """The verdict on each. What stops the task of several is found by running them one by one."""
-        if histories[0].settings.get("event") == "reset" and len(histories) > 1:
-            return [verdict for one in histories for verdict in self.run([one])]
+        alone = {number for number, one in enumerate(histories) if not STOPPING.isdisjoint(one.features)}
+        if alone and len(histories) > 1:
+            return self._apart(histories, alone)
         attempt = _Attempt(self._servers, self._engine, self._folder, self._file, histories)
         several = len(histories) > 1
         try:
@@ -97,14 +98,17 @@ class Runner:
             attempt.close()
         return self._without(blamed, histories) if several else verdicts
 
+    def _apart(self, histories: Sequence[History], alone: Collection[int]) -> list[Verdict]:
+        """The verdicts, where histories of these numbers have tasks of their own: they would stop the others."""
+        others = [one for number, one in enumerate(histories) if number not in alone]
+        verdicts = iter(self.run(others) if others else ())
+        return [self.run([one])[0] if number in alone else next(verdicts) for number, one in enumerate(histories)]
+
     def _without(self, number: int | None, histories: Sequence[History]) -> list[Verdict]:
         """The verdicts, with the history that the error names run alone; all alone where it names none."""
         if number is None:
             return [verdict for one in histories for verdict in self.run([one])]
-        others = [*histories[:number], *histories[number + 1 :]]
-        verdicts = self.run(others)
-        verdicts[number:number] = self.run([histories[number]])
-        return verdicts
+        return self._apart(histories, {number})
 
 
 class _Attempt:
@@ -181,11 +185,15 @@ class _Attempt:
             for one in self.played:
                 for session in one.sessions:
                     session.close()
-                self._forget_prepared()
-                for schema in one.schemas:
-                    self._upstream.execute(f"DROP DATABASE IF EXISTS `{schema}`")
-                for schema in (*one.schemas, f"{one.schema}r"):
-                    self._target.execute(f"DROP DATABASE IF EXISTS `{schema}`")
+            self._forget_prepared()
+            # Tables of one schema may refer to another's.
+            schemas = [schema for one in self.played for schema in one.schemas]
+            for server, names in (
+                (self._upstream, schemas),
+                (self._target, [*schemas, *(f"{one.schema}r" for one in self.played)]),
+            ):
+                drops = (f"DROP DATABASE IF EXISTS `{name}`" for name in names)
+                server.execute("SET foreign_key_checks = 0", *drops)
 
     def blamed(self, exc: Exception) -> int | None:
         """The history whose schema the error names first."""

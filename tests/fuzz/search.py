@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tests.fuzz.aim import aimed_group
 from tests.fuzz.features import Pair
-from tests.fuzz.generator import GROUP, generate
+from tests.fuzz.generator import GROUP, TASK, generate
 from tests.fuzz.history import History
 from tests.fuzz.known import certain_hole_of, hole_of
 from tests.fuzz.pairs import Coverage
-from tests.fuzz.refusals import reason
+from tests.fuzz.refusals import refusal
 from tests.fuzz.runner import Runner
 from tests.fuzz.shrink import shrink
 from tests.fuzz.verdict import Verdict
 
 #: Of so many groups the one with the most new pairs is run.
 _CANDIDATES = 4
+#: So many groups made for open pairs follow each of those.
+_AIMED = 2
 #: So many findings of one hole are shrunk where it is plain without.
 _SAME = 2
 #: How long one finding may be shrunk.
@@ -84,23 +88,31 @@ class Search:
         return self.tally
 
     def _groups(self) -> Iterator[list[History]]:
-        """In turn: of the next few groups the one that brings the most new pairs, and one made for an open pair.
+        """In turn: of the next few groups the one that brings the most new pairs, and some made for open pairs.
 
         Of the former, the others wait.
         """
         waiting: list[list[History]] = []
         while True:
             while len(waiting) < _CANDIDATES:
-                waiting.append(self._group(self.focus))
-            best = self.coverage.best(waiting, lambda group: planned(group))
+                waiting.append(self._group([self.focus] * GROUP))
+            best = max(waiting, key=self._gain)
             waiting.remove(best)
             yield best
-            yield self._group(self.focus or self.coverage.open_pair(self._next))
+            for _ in range(_AIMED):
+                yield self._group([self.focus] * GROUP if self.focus else self._aimed())
 
-    def _group(self, focus: Collection[str]) -> list[History]:
+    def _gain(self, group: Sequence[History]) -> int:
+        return sum(self.coverage.gain(planned(history)) for history in group)
+
+    def _aimed(self) -> list[list[str]]:
+        rng = random.Random(f"{self._pair} aim {self._next}")
+        return aimed_group(self.coverage, self._pair, rng, TASK, GROUP)
+
+    def _group(self, wanted: Sequence[Collection[str]]) -> list[History]:
         first = self._next * GROUP
         self._next += 1
-        return [generate(seed, self._pair, focus) for seed in range(first, first + GROUP)]
+        return [generate(first + number, self._pair, focus) for number, focus in enumerate(wanted)]
 
     def _count(self, history: History, verdict: Verdict, seconds: float) -> Finding | None:
         tally = self.tally
@@ -108,10 +120,13 @@ class Search:
         tally.statements += verdict.statements
         tally.failed += verdict.failed
         tally.kinds[verdict.kind] += 1
-        if verdict.kind == "refused":
-            tally.refusals[verdict.code, reason(verdict.code, verdict.text, verdict.executed) or ""] += 1
-        if verdict.kind in ("equal", "refused"):
-            self.coverage.add(verdict.executed)
+        stopped = refusal(verdict.code, verdict.text, verdict.executed)
+        if stopped is not None:
+            tally.refusals[verdict.code, stopped.why] += 1
+        right = not verdict.is_finding
+        by = () if stopped is None else stopped.features
+        self.coverage.add(verdict.executed if right else (), planned(history), by)
+        if right:
             return None
         hole = certain_hole_of(history, verdict)
         if hole and sum(one.hole == hole for one in tally.findings) >= _SAME:
@@ -142,11 +157,6 @@ class Search:
         return Finding(smallest, last, seconds, history, hole, inherent)
 
 
-def planned(group: list[History]) -> frozenset[str]:
-    """The features that a group's histories mean to have (of all of them together: an estimate)."""
-    return frozenset(one for history in group for one in (*history.features, *_tags(history)))
-
-
-def _tags(history: History) -> Iterator[str]:
-    for step in history.steps:
-        yield from step.tags
+def planned(history: History) -> frozenset[str]:
+    """The features that a history means to have."""
+    return frozenset((*history.features, *(tag for step in history.steps for tag in step.tags)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tests.fuzz.features import Pair, feature
+from tests.fuzz.features import ABILITIES, Pair, feature
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
+from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
 from tests.fuzz.values import MODIFIED, SQL_TYPES
 
 _T, _U = "{s}.`t`", "{s}.`u`"
@@ -23,6 +24,11 @@ class Statements:
         self._made = made
         self._next_id = 10
         self._added = 0
+        self._literals = dict(made.literals)
+        #: What DDL has added, and has not dropped again.
+        self._columns: list[str] = []
+        self._indexes = list(made.unique)
+        self._numbered = made.auto
         #: What the rows of ``t`` were first given, by id.
         self._given: dict[str, Mapping[str, str]] = {}
         self._phase: Phase = "before"
@@ -37,7 +43,7 @@ class Statements:
         if self._made.parent:
             rows: tuple[Mapping[str, str], ...] = tuple({"id": str(n), "v": "0"} for n in (1, 2, 3))
             steps.append(self._step("insert", table="p", how="INSERT", rows=rows))
-        pool = self._made.literals.get(self._made.moved, ("1",))
+        pool = self._literals.get(self._made.moved, ("1",))
         shift = self._rng.randrange(len(pool))
         for number in range(1, self._rng.choice((3, 4, 6))):
             row = self._row(str(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
@@ -59,8 +65,11 @@ class Statements:
     def make(self, kind: str, phase: Phase, session: int, way: str) -> list[Step]:
         """The steps of one kind, in a transaction of some form if the kind is about rows."""
         self._phase, self._session = phase, session
-        method = getattr(self, _method(kind))
-        made: list[Step] = method()
+        if kind.startswith("temporary"):
+            made = self._ddl(*temporary(kind, self._rng))
+        else:
+            method: Callable[[], list[Step]] = getattr(self, _method(kind))
+            made = method()
         if not made:
             return []
         tag, moment = feature("statement", kind), feature("moment", phase)
@@ -103,16 +112,15 @@ class Statements:
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _literal(self, column: str) -> str:
-        return self._rng.choice(self._made.literals[column])
+        return self._rng.choice(self._literals[column])
 
     def _row(self, number: str = "") -> dict[str, str]:
-        row = {column: self._literal(column) for column in self._made.literals if column != "id"}
+        row = {column: self._literal(column) for column in self._literals if column != "id"}
         if number:
             return {"id": number, **row}
         if self._made.auto and self._rng.random() < 0.7:
             return row
-        self._next_id += 1
-        return {"id": str(self._next_id), **row}
+        return {"id": self._new_id(), **row}
 
     def _known(self) -> str:
         return self._rng.choice(["1", "2", "3", "4", "5"])
@@ -137,23 +145,33 @@ class Statements:
         return [self._insert("INSERT", self._row())]
 
     def _insert_many(self) -> list[Step]:
-        row = self._row()
-        return [
-            self._insert(
-                "INSERT",
-                *(
-                    {column: self._row(str(n + 20))[column] for column in ("id", *row) if column in {**row, "id": ""}}
-                    for n in range(self._rng.choice((3, 20)))
-                ),
-            )
-        ]
+        """Rows with new ids; a unique key leaves room for few of them, or for those that IGNORE takes."""
+        count = self._rng.choice((3, 20))
+        rows = [{**self._row(), "id": self._new_id()} for _ in range(count)]
+        free = self._free_values()
+        if self._made.distinct and free and self._rng.random() < 0.7:
+            rows = [row | {self._made.moved: value} for row, value in zip(rows, free, strict=False)]
+        how = "INSERT IGNORE" if self._made.distinct and len(rows) == count else "INSERT"
+        return [self._insert(how, *rows)]
+
+    def _new_id(self) -> str:
+        self._next_id += 1
+        return str(self._next_id)
+
+    def _free_values(self) -> list[str]:
+        """Values that no row was first given, in any order."""
+        column = self._made.moved
+        taken = {row.get(column) for row in self._given.values()} | {"NULL"}
+        found = [value for value in self._literals.get(column, ()) if value not in taken]
+        self._rng.shuffle(found)
+        return found
 
     def _insert_ignore(self) -> list[Step]:
         return [self._insert("INSERT IGNORE")]
 
     def _insert_select(self) -> list[Step]:
-        columns = ", ".join(f"`{column}`" for column in self._made.literals)
-        rest = ", ".join(f"`{column}`" for column in self._made.literals if column != "id")
+        columns = ", ".join(f"`{column}`" for column in self._literals)
+        rest = ", ".join(f"`{column}`" for column in self._literals if column != "id")
         shift, source = self._rng.choice((0, 20, 40)), self._rng.choice((_T, _U))
         return self._ddl(f"INSERT IGNORE INTO {_T} ({columns}) SELECT `id` + {shift}, {rest} FROM {source}")
 
@@ -161,11 +179,11 @@ class Statements:
         return [self._insert("REPLACE")]
 
     def _on_duplicate_key(self) -> list[Step]:
-        column = self._rng.choice([self._made.moved, "n"])
+        column = self._rng.choice([self._made.moved, self._counted])
         return [self._insert("INSERT", values={column: self._literal(column)})]
 
     def _update_(self) -> list[Step]:
-        columns = [column for column in self._made.literals if column != "id"]
+        columns = [column for column in self._literals if column != "id"]
         chosen = self._rng.sample(columns, min(len(columns), self._rng.choice((1, 2))))
         return [self._update({column: self._literal(column) for column in chosen}, self._where())]
 
@@ -173,8 +191,7 @@ class Statements:
         return [self._update({"n": f"COALESCE(`n`, 0) + {self._rng.choice((0, 1))}", "id": "`id`"}, self._where())]
 
     def _update_key(self) -> list[Step]:
-        self._next_id += 1
-        return [self._update({"id": str(self._next_id)}, f"WHERE `id` = {self._known()}")]
+        return [self._update({"id": self._new_id()}, f"WHERE `id` = {self._known()}")]
 
     def _update_ignore(self) -> list[Step]:
         return [self._update({self._made.moved: self._literal(self._made.moved)}, "", "UPDATE IGNORE")]
@@ -189,7 +206,7 @@ class Statements:
         return self._ddl(f"DELETE FROM {_T} {self._where()}")
 
     def _delete_joined(self) -> list[Step]:
-        return self._ddl(f"DELETE a, o FROM {_T} AS a JOIN {_U} AS o ON a.`id` = o.`id`")
+        return self._ddl(f"DELETE {_T}, {_U} FROM {_T} JOIN {_U} ON {_T}.`id` = {_U}.`id`")
 
     def _delete_all(self) -> list[Step]:
         return self._ddl(f"DELETE FROM {_T}")
@@ -200,8 +217,8 @@ class Statements:
         one, two = self._given.get("1"), self._given.get("2")
         if one is None or two is None:
             return []
-        free = [value for value in self._made.literals[column] if value not in (one[column], two[column], "NULL")]
-        by = self._rng.choice(free or ["NULL"])
+        others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
+        by = (self._free_values() or others or ["NULL"])[0]
         return [
             self._update({column: by}, "WHERE `id` = 1"),
             self._update({column: one[column]}, "WHERE `id` = 2"),
@@ -225,8 +242,7 @@ class Statements:
         row = self._given.get(self._known())
         if row is None:
             return []
-        column, new = self._made.moved, str(self._next_id + 1)
-        self._next_id += 1
+        column, new = self._made.moved, self._new_id()
         return [
             self._sql(f"DELETE FROM {_T} WHERE `id` = {row['id']}"),
             self._insert("INSERT", {**self._row(new), **_key(row, column)}),
@@ -239,9 +255,9 @@ class Statements:
         return [self._sql(f"DELETE FROM {_T} WHERE `id` = {row['id']}"), self._insert("INSERT", row)]
 
     def _load_data(self) -> list[Step]:
-        return self._ddl(
-            f"LOAD DATA LOCAL INFILE '{{file}}' {self._rng.choice(['REPLACE', 'IGNORE'])} INTO TABLE {_T} (`id`, `n`)"
-        )
+        # MariaDB has no REPLACE for keys of periods.
+        ways = ["IGNORE"] if self._made.further == "without overlaps" else ["REPLACE", "IGNORE"]
+        return self._ddl(f"LOAD DATA LOCAL INFILE '{{file}}' {self._rng.choice(ways)} INTO TABLE {_T} (`id`, `n`)")
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -253,10 +269,22 @@ class Statements:
         kind = self._rng.choice(list(SQL_TYPES)[:25])
         place = self._rng.choice(["", " FIRST", " AFTER `id`"])
         rest = self._rng.choice(["NULL", "NOT NULL", "NULL"])
+        self._columns.append(f"y{self._added}")
         return self._ddl(f"ALTER TABLE {_T} ADD COLUMN `y{self._added}` {SQL_TYPES[kind]} {rest}{place}")
 
     def _drop_column(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} DROP COLUMN `{self._rng.choice(['x', 'n', 'y1'])}`")
+        """A column that was added, or one of the first ones that no key has; without one, one is added before."""
+        # Without ``n`` most other statements fail.
+        names = ("x", "n") if self._rng.random() < 0.15 else ("x",)
+        first = [name for name in names if name in self._literals and name not in self._made.keyed]
+        made = [] if self._columns or first else self._add_column()
+        chosen = self._rng.choice([*self._columns, *first])
+        if chosen in self._columns:
+            self._columns.remove(chosen)
+        else:
+            del self._literals[chosen]
+            self._given = {number: _without(row, chosen) for number, row in self._given.items()}
+        return [*made, *self._ddl(f"ALTER TABLE {_T} DROP COLUMN `{chosen}`")]
 
     def _modify_column(self) -> list[Step]:
         kind = MODIFIED.get(self._made.kind, SQL_TYPES[self._made.kind])
@@ -273,16 +301,33 @@ class Statements:
         return self._ddl(f"ALTER TABLE {_T} ALTER `n` SET DEFAULT 9")
 
     def _add_index(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} ADD INDEX `by_n` (`n`)")
+        self._added += 1
+        self._indexes.append(f"by_n{self._added}")
+        return self._ddl(f"ALTER TABLE {_T} ADD INDEX `by_n{self._added}` (`{self._counted}`)")
+
+    @property
+    def _counted(self) -> str:
+        """A column of numbers."""
+        return "n" if "n" in self._literals else "id"
 
     def _drop_index(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} DROP INDEX `{self._rng.choice([*self._made.unique, 'by_n'])}`")
+        made = [] if self._indexes else self._add_index()
+        chosen = self._rng.choice(self._indexes)
+        self._indexes.remove(chosen)
+        return [*made, *self._ddl(f"ALTER TABLE {_T} DROP INDEX `{chosen}`")]
 
     def _add_unique(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} ADD UNIQUE `more` (`{self._rng.choice(['c', 'n', 'id'])}`)")
+        self._added += 1
+        self._indexes.append(f"more{self._added}")
+        also = ", `id`" if self._made.partitioned or self._rng.random() < 0.3 else ""
+        columns = [f"`{name}`{also}" for name in ("c", "n") if name == "c" or name in self._literals]
+        chosen = self._rng.choice([*columns, "`id`", "`id`"])
+        return self._ddl(f"ALTER TABLE {_T} ADD UNIQUE `more{self._added}` ({chosen})")
 
     def _alter_ignore_add_unique(self) -> list[Step]:
-        return self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept` (`{self._rng.choice(['c', 'n', 'id'])}`)")
+        self._added += 1
+        column = self._rng.choice(["c", self._counted, "id"])
+        return self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`)")
 
     def _add_primary_key(self) -> list[Step]:
         return self._ddl(
@@ -290,6 +335,13 @@ class Statements:
         )
 
     def _add_auto_increment(self) -> list[Step]:
+        if self._numbered:
+            return []
+        self._numbered = True
+        if self._made.partitioned:
+            return self._ddl(
+                f"ALTER TABLE {_T} ADD COLUMN `auto` INT AUTO_INCREMENT, ADD UNIQUE `by_auto` (`auto`, `id`)"
+            )
         return self._ddl(f"ALTER TABLE {_T} ADD COLUMN `auto` INT AUTO_INCREMENT UNIQUE")
 
     def _convert_charset(self) -> list[Step]:
@@ -305,7 +357,8 @@ class Statements:
         return self._ddl("CREATE DATABASE IF NOT EXISTS {s}_b", f"RENAME TABLE {_U} TO {{s}}_b.`u`")
 
     def _exchange_partition(self) -> list[Step]:
-        check = self._rng.choice(["", " WITHOUT VALIDATION"])
+        has = "without validation" in ABILITIES[self._pair.upstream]
+        check = self._rng.choice(["", " WITHOUT VALIDATION"]) if has else ""
         return self._ddl(f"ALTER TABLE {_T} EXCHANGE PARTITION p1 WITH TABLE {_U}{check}")
 
     def _add_partition(self) -> list[Step]:
@@ -355,69 +408,18 @@ class Statements:
         change = self._rng.choice([f"UPDATE {_T} SET `n` = 6", f"DELETE FROM {_T} WHERE `id` = 2"])
         return self._ddl(f"{words} {change}")
 
-    # -- temporary tables ---------------------------------------------------------------------------------------
-
-    def _temporary_create(self) -> list[Step]:
-        rows = ["INSERT IGNORE INTO {s}.`tmp` VALUES (1)"] if self._rng.random() < 0.5 else []
-        return self._ddl(
-            "CREATE TEMPORARY TABLE IF NOT EXISTS {s}.`tmp` (`id` INT PRIMARY KEY)",
-            *rows,
-            "DROP TEMPORARY TABLE {s}.`tmp`",
-        )
-
-    def _shadow(self, *then: str) -> list[Step]:
-        rows = ["INSERT INTO {s}.`t` VALUES (1, 1)"] if self._rng.random() < 0.3 else []
-        return self._ddl(
-            "CREATE TEMPORARY TABLE {s}.`t` (`id` INT, `n` INT)", *rows, *then, "DROP TEMPORARY TABLE IF EXISTS {s}.`t`"
-        )
-
-    def _temporary_shadow(self) -> list[Step]:
-        return self._shadow("UPDATE {s}.`t` SET `n` = 7")
-
-    def _temporary_truncate(self) -> list[Step]:
-        return self._shadow("TRUNCATE TABLE {s}.`t`")
-
-    def _temporary_alter(self) -> list[Step]:
-        return self._shadow("ALTER TABLE {s}.`t` ADD COLUMN `q` INT")
-
-    def _temporary_rename(self) -> list[Step]:
-        return [
-            *self._shadow("ALTER TABLE {s}.`t` RENAME TO {s}.`tmp2`"),
-            *self._ddl("DROP TEMPORARY TABLE IF EXISTS {s}.`tmp2`"),
-        ]
-
-    def _temporary_drop(self) -> list[Step]:
-        return self._shadow("DROP TABLE {s}.`t`")
-
     # -- tools --------------------------------------------------------------------------------------------------
 
     def _tool(self, new: str, old: str, *around: str) -> list[Step]:
-        """A table is copied into a new one, which takes its place."""
         self._added += 1
-        fields = (
-            "SET @fields = (SELECT GROUP_CONCAT('`', COLUMN_NAME, '`') FROM information_schema.COLUMNS WHERE"
-            " TABLE_SCHEMA = '{s}' AND TABLE_NAME = 't' AND COALESCE(GENERATION_EXPRESSION, '') = '')"
-        )
-        copy = f"CONCAT('INSERT IGNORE INTO {{s}}.`{new}` (', @fields, ') SELECT ', @fields, ' FROM {_T}')"
-        made = self._ddl(
-            *around,
-            f"CREATE TABLE {{s}}.`{new}` LIKE {_T}",
-            f"ALTER TABLE {{s}}.`{new}` ADD COLUMN `tool{self._added}` INT",
-            fields,
-            f"SET @copy = {copy}",
-            "PREPARE copy FROM @copy",
-            "EXECUTE copy",
-            f"RENAME TABLE {_T} TO {{s}}.`{old}`, {{s}}.`{new}` TO {_T}",
-            f"DROP TABLE IF EXISTS {{s}}.`{old}`",
-        )
+        made = self._ddl(*around, *table_exchange(new, old, self._added))
         return [replace(step, tied=f"tool{self._added}") for step in made]
 
     def _pt_osc(self) -> list[Step]:
         return self._tool("_t_new", "_t_old")
 
     def _gh_ost(self) -> list[Step]:
-        hints = "CREATE TABLE {s}.`_t_ghc` (`id` BIGINT AUTO_INCREMENT PRIMARY KEY, `hint` VARCHAR(64), `value` TEXT)"
-        return [*self._tool("_t_gho", "_t_del", hints), *self._ddl("DROP TABLE IF EXISTS {s}.`_t_ghc`")]
+        return [*self._tool("_t_gho", "_t_del", GH_OST_HINTS), *self._ddl("DROP TABLE IF EXISTS {s}.`_t_ghc`")]
 
     # -- transactions of their own ------------------------------------------------------------------------------
 
@@ -451,6 +453,10 @@ _TOGETHER = frozenset({"delete", "delete joined", "delete all", "insert select",
 def _key(row: Mapping[str, str], column: str) -> dict[str, str]:
     """What makes rows equal in their further keys."""
     return {name: row[name] for name in (column, "n", "d", "s", "e") if name in row}
+
+
+def _without(row: Mapping[str, str], column: str) -> Mapping[str, str]:
+    return {name: value for name, value in row.items() if name != column}
 
 
 def _tagged(step: Step, *tags: str) -> Step:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
-from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, excluded, features_of, possible_pairs
-from tests.fuzz.generator import GROUP, generate, settings_of
+from tests.fuzz.aim import aimed_group
+from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, apart, excluded, features_of, possible_pairs
+from tests.fuzz.generator import GROUP, TASK, generate, settings_of
 from tests.fuzz.history import Column, History, Step, Table
 from tests.fuzz.holes import REPLACED, open_hole
 from tests.fuzz.known import HOLES
 from tests.fuzz.pairs import Coverage, pairs_of
-from tests.fuzz.refusals import TABLE, reason
+from tests.fuzz.refusals import STOPPING, TABLE, reason
+from tests.fuzz.search import planned
 from tests.fuzz.shrink import shrink
 
 PAIRS = ("mariadb", "mysql-8.0", "mariadb:mysql-8.4", "mysql-5.7:tidb", "mariadb-11.8")
@@ -74,10 +77,58 @@ def test_pairs_are_counted_once_and_only_possible_ones() -> None:
     assert coverage.add(["type=int", "type=blob"]) == 0
     assert coverage.add(["type=blob", "primary key=value"]) == 0
     assert coverage.covered == 1
-    assert coverage.best([["type=int", "primary key=id"], ["type=int", "primary key=none"]], lambda one: one) == [
-        "type=int",
-        "primary key=none",
-    ]
+    assert coverage.gain(["type=int", "primary key=id"]) == 0
+    assert coverage.gain(["type=int", "primary key=none"]) == 1
+    # A task that stopped tells only of what stopped it.
+    stopped = ["row image=MINIMAL", "type=int", "primary key=none"]
+    assert coverage.add(stopped, by=["row image=MINIMAL"]) == 2
+    assert coverage.gain(["type=int", "primary key=none"]) == 1
+
+
+def test_a_pair_is_worth_less_after_each_vain_try_and_nothing_once_it_is_covered() -> None:
+    coverage = Coverage(Pair.parse("mariadb"))
+    pair = ["type=int", "primary key=none"]
+    before = coverage.worth_of("type=int")
+    assert coverage.worth(*pair) == 1
+    coverage.add([], meant=pair)
+    assert coverage.worth(*pair) == coverage.worth(*reversed(pair)) == 1 / 2
+    assert coverage.worth_of("type=int") == pytest.approx(before - 1 / 2)
+    coverage.add(pair, meant=pair)
+    assert coverage.worth(*pair) == 0
+    assert coverage.worth_of("type=int") == pytest.approx(before - 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # A column that is ON UPDATE is a time, which has no collation.
+        ("attribute=on update", "collation=utf8mb4_bin"),
+        # A statement about partitions needs a partitioned table, which has no foreign keys.
+        ("statement=drop partition", "foreign key=cascade"),
+        # A target of another form belongs to a task without a dump.
+        ("target=wide", "moment=snapshot"),
+        ("type=bit", "target=wide"),
+    ],
+)
+def test_pairs_that_leave_a_parameter_no_value_are_not_counted(one: str, other: str) -> None:
+    pair = Pair.parse("mariadb")
+    assert other in apart(pair, one)
+    assert one in apart(pair, other)
+    assert not [found for found in possible_pairs(pair) if set(found) == {one, other}]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_histories_aim_at_so_many_open_pairs_that_a_few_hundred_mean_to_have_nearly_all(name: str) -> None:
+    pair = Pair.parse(name)
+    coverage = Coverage(pair)
+    for group in range(24):
+        aims = aimed_group(coverage, pair, random.Random(group), TASK, GROUP)
+        for number, focus in enumerate(aims):
+            history = generate(group * GROUP + number, pair, focus)
+            meant = planned(history)
+            assert {one for one in focus if one.split("=", 1)[0] in TASK} <= meant
+            coverage.add(meant, by=STOPPING & meant)
+    assert coverage.share > 0.8
 
 
 def test_no_possible_pair_is_excluded() -> None:

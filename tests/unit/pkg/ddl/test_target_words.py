@@ -169,6 +169,18 @@ def test_mariadb_s_statements_in_the_words_of_mysql(sql: str, expected: list[str
             ],
         ),
         ("ALTER TABLE d.t ADD x INT DEFAULT (1 + 1), RENAME INDEX a TO b", None),
+        (
+            "ALTER TABLE d.t EXCHANGE PARTITION p0 WITH TABLE d.u WITHOUT VALIDATION",
+            ["ALTER TABLE d.t EXCHANGE PARTITION p0 WITH TABLE d.u"],
+        ),
+        (
+            "ALTER TABLE d.t EXCHANGE PARTITION p0 WITH TABLE d.u WITH VALIDATION",
+            ["ALTER TABLE d.t EXCHANGE PARTITION p0 WITH TABLE d.u"],
+        ),
+        (
+            "ALTER TABLE d.t ADD g INT AS (v + 1) VIRTUAL, WITH VALIDATION",
+            ["ALTER TABLE d.t ADD g INT AS (v + 1) VIRTUAL"],
+        ),
         ("ALTER TABLE d.t ADD UNIQUE KEY ((v + 1))", None),
     ],
 )
