@@ -24,6 +24,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Position
@@ -53,6 +54,15 @@ class DDLStep:
     def parts(self, record: DDLRecord) -> list[ddl.DDLStatement]:
         """Of an ALTER TABLE, each as a statement of its own, in the order in which ``record`` numbers them."""
         return ddl.split_alter(self.parsed) if record.in_text_order else serial_parts(self.parsed)
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedPart:
+    """A part of a statement as the target gets it: its number among the parts, and the session that it runs in."""
+
+    number: int
+    session: QueryEvent
+    step: DDLStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,12 @@ class DDLExecutor:
     def has_table(self, name: TableId) -> bool:
         """Whether the target has the table. Raises DMError."""
         return bool(retrying(lambda: self._session.shown([name]), should_stop=self._should_stop).texts[0])
+
+    def execute(self, statement: BinlogStatement, part: RoutedPart, intent: BatchProgress) -> None:
+        """Executes a part of ``statement`` unless it was, and records that with ``intent``. Raises DMError."""
+        context = StatementContext(part.session, statement.event.timestamp)
+        record = self.once(statement.position, part.number, part.step, context, intent)
+        self._store.write(intent, ddl=record)
 
     def once(
         self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress

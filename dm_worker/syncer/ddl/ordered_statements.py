@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.operator_orders import OrderDecision, meeting
-from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.ddl.executor import DDLExecutor, StatementContext
+from dm_worker.syncer.ddl.operator_orders import STRIDE, OrderDecision, meeting
+from dm_worker.syncer.ddl.parts import OrderedPart, Part, StatementParts
+from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import QueryEvent
 from pkg.errors import DMError
@@ -23,14 +24,6 @@ DECISION = -1
 #: Bits of sql_mode that change how a text is read; what an operator types is read without them: PIPES_AS_CONCAT,
 #: ANSI_QUOTES, IGNORE_SPACE, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES, HIGH_NOT_PRECEDENCE.
 _READING_MODES = sum(1 << bit for bit in (1, 2, 3, 9, 12, 20, 29))
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedPart:
-    """A part for the target and the session that it runs in."""
-
-    part: Part
-    session: QueryEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +49,23 @@ def typed(query: QueryEvent) -> QueryEvent:
 class OrderedStatements:
     """Decides what becomes of each statement of one run."""
 
-    def __init__(self, parts: StatementParts, store: MetaStore, orders: OperatorSource) -> None:
+    def __init__(
+        self,
+        parts: StatementParts,
+        store: MetaStore,
+        orders: OperatorSource,
+        executor: DDLExecutor,
+        router: StepRouter,
+    ) -> None:
         self._parts = parts
         self._store = store
         self._orders = orders
+        self._executor = executor
+        self._router = router
 
-    def ordered(
-        self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress, *, settle: Callable[[], None]
-    ) -> OrderedParts:
-        """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
-
-        ``settle`` is called before another decision takes the place of the one under which something may have begun.
-        """
-        decision = self._decide(statement, intent, settle)
+    def ordered(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> OrderedParts:
+        """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError."""
+        decision = self._decide(statement, query, intent)
         given = self._parts.given(decision.statements, decision.first_number)
         added = tuple(OrderedPart(part, typed(query)) for part in given)
         if decision.kind in ("skip", "replace"):
@@ -77,12 +74,12 @@ class OrderedStatements:
         own = tuple(OrderedPart(part, part.in_session(query)) for part in self._parts.for_target(parts))
         return OrderedParts((*added, *own), tuple(parts))
 
-    def _decide(self, statement: BinlogStatement, intent: BatchProgress, settle: Callable[[], None]) -> OrderDecision:
+    def _decide(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> OrderDecision:
         known = self._store.read_ddl(statement.position, DECISION)
         before = OrderDecision() if known is None else OrderDecision.from_json(known.statement)
         decision = before.under(meeting(statement, self._orders()))
         if decision != before:
-            settle()
+            self._wind_up(statement, query, intent)
             log.info(
                 "an operator order applies to a statement",
                 place=str(statement.at),
@@ -93,6 +90,14 @@ class OrderedStatements:
             record = DDLRecord(statement.position, DECISION, decision.to_json(), "", done=True)
             self._store.write(intent, ddl=record)
         return decision
+
+    def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:
+        """Another order decides from now on: what was begun is recorded as run, or withdrawn."""
+        for record in self._store.read_ddls(statement.position):
+            if not record.done and record.fingerprint:
+                context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
+                step = self._router.settling(record.statement, context)
+                self._store.write(intent, ddl=self._executor.withdrawn(record, step, context))
 
     def _understood(self, query: QueryEvent, *, instead: list[Part]) -> list[Part]:
         """What the upstream did to its tables. Where the text does not tell, what replaces it is taken for it."""

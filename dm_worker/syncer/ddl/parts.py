@@ -48,6 +48,14 @@ class Part:
         return query if self.session is None else self.session.onto(query)
 
 
+@dataclass(frozen=True, slots=True)
+class OrderedPart:
+    """A part for the target and the session that it runs in."""
+
+    part: Part
+    session: QueryEvent
+
+
 class StatementParts:
     """Takes statements apart."""
 

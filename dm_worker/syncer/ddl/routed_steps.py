@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dm_worker.syncer.ddl.differences import adds_ids
-from dm_worker.syncer.ddl.executor import DDLStep, StatementContext
-from dm_worker.syncer.ddl.parts import Part
+from dm_worker.syncer.ddl.executor import DDLStep, RoutedPart, StatementContext
+from dm_worker.syncer.ddl.parts import OrderedPart, Part
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
@@ -29,9 +31,12 @@ class StepRouter:
         """The name at the target."""
         return self._rules.route(schema, table)
 
-    def of_part(self, part: Part) -> DDLStep:
-        """A part of the statement that is executed."""
-        return self._step(part.parsed, self._source_of(part))
+    def routed(self, target: Iterable[OrderedPart]) -> list[RoutedPart]:
+        """The parts of a statement that is executed where it is met."""
+        return [
+            RoutedPart(one.part.number, one.session, self._step(one.part.parsed, self._source_of(one.part)))
+            for one in target
+        ]
 
     def of_parsed(self, parsed: ddl.DDLStatement) -> DDLStep:
         """A statement that may run later than where it is met, so that the upstream's table is not the target's."""

@@ -7,13 +7,13 @@ has decided, through :meth:`DDLBarrier.settle`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dm_worker.syncer.ddl.executor import StatementContext, contexts_text
+from dm_worker.syncer.ddl.executor import RoutedPart, StatementContext, contexts_text
 from dm_worker.syncer.ddl.operator_orders import STRIDE, refused
-from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts
-from dm_worker.syncer.ddl.parts import Part
+from dm_worker.syncer.ddl.ordered_statements import OrderedParts
+from dm_worker.syncer.ddl.parts import OrderedPart, Part
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -48,8 +48,8 @@ class StatementDecisions(ABC):
         """``ordered`` as it can be followed. Raises 11118 for an operator's statement that would have no effect."""
 
     @abstractmethod
-    def is_due(self, parsed: ddl.DDLStatement) -> bool:
-        """Whether the target gets a part now."""
+    def due(self, routed: Sequence[RoutedPart]) -> Sequence[RoutedPart]:
+        """The parts that the target gets now."""
 
     @abstractmethod
     def reports(self, statement: BinlogStatement, ordered: OrderedParts) -> ShardReports:
@@ -62,8 +62,8 @@ class AtOnce(StatementDecisions):
     def adapted(self, ordered: OrderedParts) -> OrderedParts:
         return ordered
 
-    def is_due(self, parsed: ddl.DDLStatement) -> bool:
-        return True
+    def due(self, routed: Sequence[RoutedPart]) -> Sequence[RoutedPart]:
+        return routed
 
     def reports(self, statement: BinlogStatement, ordered: OrderedParts) -> ShardReports:
         return ShardReports()
@@ -82,8 +82,8 @@ class ByShardGroups(StatementDecisions):
         self._ensure_heeded(adapted)
         return adapted
 
-    def is_due(self, parsed: ddl.DDLStatement) -> bool:
-        return runs_at_once(parsed, self._router.route)
+    def due(self, routed: Sequence[RoutedPart]) -> Sequence[RoutedPart]:
+        return [part for part in routed if runs_at_once(part.step.parsed, self._router.route)]
 
     def reports(self, statement: BinlogStatement, ordered: OrderedParts) -> ShardReports:
         # A transaction that was broken off behind its statement begins anew.

@@ -8,6 +8,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.stored_text import stored_text
 from dm_worker.syncer.checkpoint.protocol import Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
+from dm_worker.syncer.ddl.barrier_assembly import ddl_barrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.statement_decisions import StatementDecisions
@@ -77,7 +78,7 @@ class RunApplying:
             should_stop=self._scope.should_stop,
             collations=UpstreamCollations(server) if self._scope.cfg.collation_compatible == "strict" else None,
         )
-        return DDLBarrier(
+        return ddl_barrier(
             self._scope.cfg,
             rules=self._scope.rules,
             source=source,

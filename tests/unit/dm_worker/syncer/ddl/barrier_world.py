@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.checkpoint.temporary_names import TemporaryChanges
-from dm_worker.syncer.ddl.barrier import DDLBarrier
+from dm_worker.syncer.ddl.barrier_assembly import ddl_barrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.statement_decisions import AtOnce, ByShardGroups
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.ddl.target_jobs import TargetJob
+from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
@@ -209,11 +210,12 @@ class World:
         self.upstream_lost = False
         online = OnlineDDL(OnlineTables.of(cfg))
         router = StepRouter(cfg, rules, source, "mysql")
-        self._on_statement = DDLBarrier(
+        self._on_statement = ddl_barrier(
             cfg,
             rules=rules,
             source=source,
             online=online,
+            temporary=TemporaryTables(cfg.flavor),
             store=self.store,  # type: ignore[arg-type]
             executor=DDLExecutor(
                 store=self.store,  # type: ignore[arg-type]
@@ -226,6 +228,7 @@ class World:
             router=router,
             decisions=ByShardGroups(self.sharding, router, online) if shards else AtOnce(),
             system_zone=lambda _: "+00:00",
+            upstream_tables=dict,
             orders=lambda: [self.order] if self.order else [],
         )
 

@@ -1,0 +1,83 @@
+"""The statements of a DDL of merged shards, executed after the DDL lock has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import BatchProgress
+from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext, contexts_of
+from dm_worker.syncer.ddl.operator_orders import readable, settling_number
+from dm_worker.syncer.ddl.ordered_statements import typed
+from dm_worker.syncer.ddl.parts import StatementParts
+from dm_worker.syncer.ddl.routed_steps import StepRouter
+from dm_worker.syncer.ddl.statement_advice import StatementAdvice
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from pkg import ddl
+from pkg.binlog.position import Position
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator, OperatorSource
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.ddl")
+
+
+class SettledStatements:
+    """Executes for one run. The statements were read, filtered and routed when the shards ran them."""
+
+    def __init__(
+        self,
+        parts: StatementParts,
+        router: StepRouter,
+        executor: DDLExecutor,
+        store: MetaStore,
+        orders: OperatorSource,
+        advice: StatementAdvice,
+    ) -> None:
+        self._parts = parts
+        self._router = router
+        self._executor = executor
+        self._store = store
+        self._orders = orders
+        self._advice = advice
+
+    def execute(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
+        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
+        None for one that an operator leaves out.
+
+        ``intent`` is the progress to write with each record. Raises DMError.
+        """
+        order = next((readable(one) for one in self._orders() if settle.covers(one.at)), None)
+        if order is not None and order.kind == "skip":
+            log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
+            return None
+        # The decision is what is obeyed once: another one on the same statements is another order.
+        place = Position(settle.key, settle.revision)
+        record: DDLRecord | None = None
+        try:
+            for index, step, context in self._steps(settle, order):
+                if record is not None:
+                    self._store.write(intent, ddl=record)
+                record = self._executor.once(place, index, step, context, intent)
+        except DMError as exc:
+            raise self._advice.unsettled(exc, settle) from exc
+        return record
+
+    def _steps(
+        self, settle: SettleDDL, order: BinlogOperator | None
+    ) -> Iterator[tuple[int, DDLStep, StatementContext]]:
+        """The statements of a DDL that all shards have run, or those that an operator gives in place of it."""
+        contexts = contexts_of(settle.session)
+        if order is not None and order.kind == "replace":
+            steps = [self._router.of_parsed(part.parsed) for part in self._parts.given(order.statements, 0)]
+            texts = {ddl.uniform(step.text, step.parsed.dialect) for step in steps}
+            # What an order gave at the shard's own statement is what the shards ran, and settled as such.
+            if not texts.issuperset(settle.statements):
+                log.info("an operator replaces a DDL of merged shards", statements="; ".join(order.statements))
+                context = replace(contexts[0], query=typed(contexts[0].query))
+                yield from ((settling_number(order.statements) - i, step, context) for i, step in enumerate(steps))
+                return
+        for i, (text, context) in enumerate(zip(settle.statements, contexts, strict=True)):
+            yield SETTLING - i, self._router.settling(text, context), context

@@ -1,0 +1,28 @@
+"""First step of a statement: its text and the session that it ran in, in terms that hold at the target too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dm_worker.syncer.ddl.variables import UpstreamSession, in_plain_words
+from dm_worker.syncer.planning.instructions import BinlogStatement
+from pkg.binlog.events import QueryEvent, parse_query
+
+_SYSTEM = "SYSTEM"
+
+
+class StatementReader:
+    """``system_zone``: the offset of the upstream's time zone SYSTEM at a time (unix seconds)."""
+
+    def __init__(self, upstream: UpstreamSession, system_zone: Callable[[int], str]) -> None:
+        self._upstream = upstream
+        self._system_zone = system_zone
+
+    def read(self, statement: BinlogStatement) -> QueryEvent:
+        """The statement with its session. Raises DMError."""
+        query = in_plain_words(parse_query(statement.event, statement.position.name), self._upstream)
+        if query.time_zone != _SYSTEM:
+            return query
+        # The zone of the host, which is another one at the target: all that keeps the session has the offset.
+        return replace(query, time_zone=self._system_zone(statement.event.timestamp))
