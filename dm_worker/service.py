@@ -138,16 +138,18 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
 
     def _check_update(self, config: SubTaskConfig) -> None:
         subtask = _subtask(self._binder.current, config.name)
-        if subtask.state.stage != pb.Paused:
+        state = subtask.state
+        if state.stage != pb.Paused:
             raise errors.new(
                 Code.WorkerUpdateTaskStage,
-                f"sub task {config.name} is {pb.Stage.Name(subtask.state.stage)}",
+                f"sub task {config.name} is {pb.Stage.Name(state.stage)}",
+                raw=state.history,
                 workaround="Pause the task before changing its configuration.",
             )
-        if subtask.state.unit != pb.Sync:
+        if state.unit != pb.Sync:
             raise errors.new(
                 Code.WorkerOperSyncUnitOnly,
-                f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",
+                f"sub task {config.name} is still in unit {pb.UnitType.Name(state.unit)}",
                 workaround="Wait until the full copy is complete, or stop the task and start it again.",
             )
         changed = fixed_changes(subtask.config, config)

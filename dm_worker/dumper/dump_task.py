@@ -18,14 +18,14 @@ from pymysql.connections import Connection
 from pyspark import BarrierTaskContext
 
 from dm_worker.dumper.chunk_writer import ChunkWriter, schema_text
-from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of
-from dm_worker.dumper.column_literals import introducer_of, kind_of, select_expression
 from dm_worker.dumper.file_names import table_file
 from dm_worker.dumper.insert_statements import Statements, statements
 from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.row_stream import stream
-from dm_worker.dumper.snapshot import DumpSnapshot, SnapshotRendezvous, end_of_binlog, join_snapshot, lead_snapshot
+from dm_worker.table_reads.chunks import Chunk, list_tables, shape_of
+from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
+from dm_worker.table_reads.row_stream import stream
+from dm_worker.table_reads.snapshot import DumpSnapshot, SnapshotRendezvous, end_of_binlog, join_snapshot, lead_snapshot
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code, DMError
@@ -193,7 +193,7 @@ class DumpTask:
         self._report.snapshot = lead_snapshot(
             conn, lambda: open_session(spec.upstream), spec.rendezvous, self._should_stop
         )
-        tables = tuple((stat.schema, stat.table) for stat in list_dump_tables(conn, spec.options))
+        tables = tuple((stat.schema, stat.table) for stat in list_tables(conn, spec.options.filter.allows))
         if tables != spec.rendezvous.tables:
             changed = sorted(set(tables) ^ set(spec.rendezvous.tables))
             raise errors.new(

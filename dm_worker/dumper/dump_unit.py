@@ -13,7 +13,6 @@ import pymysql
 from dm_worker.dumper import folder_owner
 from dm_worker.dumper.binlog_file import identified, snapshot_identified
 from dm_worker.dumper.chunk_writer import schema_text
-from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
 from dm_worker.dumper.ddl_check import DDLCheck
 from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.file_names import database_file
@@ -21,7 +20,7 @@ from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_
 from dm_worker.dumper.logged_ddl import ReadTables
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
-from dm_worker.dumper.snapshot import SnapshotRendezvous, end_of_binlog
+from dm_worker.dumper.other_objects import list_skipped
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
 from dm_worker.meta.foreign_copy import refuse_unfinished
@@ -29,6 +28,8 @@ from dm_worker.meta.load_progress import stored_state
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
+from dm_worker.table_reads.chunks import Chunk, TableStat, list_tables, plan_chunks
+from dm_worker.table_reads.snapshot import SnapshotRendezvous, end_of_binlog
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
@@ -290,9 +291,11 @@ class DumpUnit:
             attempt.begin = self._begin(conn, info.flavor, upstream)
             if self._cfg.collation_compatible == "strict":
                 attempt.collations_of = fetch_server_defaults(conn)
-            attempt.stats = list_dump_tables(conn, options)
-            skipped = list_skipped(conn, options)
-            attempt.chunks = plan_chunks(conn, attempt.stats, options)
+            attempt.stats = list_tables(conn, options.filter.allows)
+            skipped = list_skipped(conn, options.filter.allows)
+            attempt.chunks = plan_chunks(
+                conn, attempt.stats, tasks=options.threads, most_bytes=options.chunk_filesize, rows=options.rows
+            )
             databases: dict[str, int] = {}
             for schema in sorted({stat.schema for stat in attempt.stats} | self._empty_schemas(conn, options)):
                 statement = show_create(conn, schema)

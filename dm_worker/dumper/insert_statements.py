@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dm_worker.dumper.column_literals import FieldValue, LiteralKind, RowRenderer
-from dm_worker.dumper.row_splitter import RowSplitter
+from dm_worker.table_reads.column_literals import FieldValue, LiteralKind, RowRenderer
+from dm_worker.table_reads.row_splitter import RowSplitter
 from pkg.native import load
 
 _NATIVE = load("dump")
@@ -23,7 +23,7 @@ StatementPiece = tuple[bool, bytes]
 
 
 class Statements(Protocol):
-    """Takes packets (see :class:`dm_worker.dumper.row_stream.Consumer`) and gives pieces of statements."""
+    """Takes packets (see :class:`dm_worker.table_reads.row_stream.Consumer`) and gives pieces of statements."""
 
     @property
     def rows(self) -> int:

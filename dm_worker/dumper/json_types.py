@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from dm_worker.dumper.column_literals import JSON_MARK, text_literal
 from dm_worker.dumper.insert_statements import StatementPiece, Statements
+from dm_worker.table_reads.column_literals import JSON_MARK, text_literal
 
 _MARKED = re.compile(re.escape(JSON_MARK) + rb"([0-9a-f]*)'")
 _TEMPORAL = {"DATE": b"DATE", "TIME": b"TIME(6)", "DATETIME": b"DATETIME(6)"}

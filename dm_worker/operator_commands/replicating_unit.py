@@ -73,10 +73,12 @@ def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
 def paused_unit(subtask: SubTask) -> ReplicatingUnit:
     """The same of a paused subtask. Raises 40056, and 40051 in any other stage."""
     unit = replicating_unit(subtask)
-    if subtask.state.stage != pb.Paused:
+    state = subtask.state
+    if state.stage != pb.Paused:
         raise errors.new(
             Code.WorkerNotPausedStage,
-            f"current stage is {pb.Stage.Name(subtask.state.stage)} but not paused, invalid",
+            f"current stage is {pb.Stage.Name(state.stage)} but not paused, invalid",
+            raw=state.history,
             workaround=f"`pause-task {subtask.name}` first, and `resume-task {subtask.name}` afterwards.",
         )
     return unit

@@ -1,4 +1,12 @@
-"""The relay of one source: its thread, its stages, its errors."""
+"""The relay of one source: its thread, its stages, its errors::
+
+    Stopped -- start --> Running -- pause, full disk, error that does not pass --> Paused
+      ^                  |     ^                                                   |    |
+      |                  |     +----- resume; space on the disk again -------------+    |
+      +----- stop -------+------------------------- stop -------------------------------+
+
+An error that may pass does not change the stage: the thread waits and connects again.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,23 @@
 """The life of a subtask as a state machine: events in, instructions out. Pure.
 
 A subtask runs a chain of units (dump, load, sync). The stage that the operator wants (``expected``) and the present one
-(``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and decides the next step.
+(``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and decides the next step::
+
+    New ----- probed -----> Running ----- last unit finished -----> Finished
+     |                      ^  |  |
+     |                      |  |  +-- pause of a unit that has begun,
+     |             next run |  |      or a companion's failure ---> Pausing
+     |                      |  |                                    |   |
+     |                Resuming | unit fails,                 resume |   | unit ends
+     |                ^  ^     | or pause before it begins          |   |
+     |                |  +-----|------------------------------------+   |
+     |         resume |        v                                        |
+     +--------------> Paused <------------------------------------------+
+       pause, or the
+       probe fails
+
+If the last unit finishes while it is told to stop, Finished follows from Pausing and Resuming too. From every stage a
+stop or kill leads to Stopped, which is final; Stopping comes before while a unit that has begun ends.
 
 A pause or stop waits only for work that changes something. A probe, and a unit that has not begun yet, may hang at a
 server that does not answer, or wait for Spark to start: the subtask is then Paused or Stopped at once, the result of
@@ -27,6 +43,8 @@ CHAINS: dict[str, tuple[pb.UnitType, ...]] = {
     "load": (pb.Load,),
     "load&sync": (pb.Load, pb.Sync),
 }
+#: So many of the last events stay in a state, for errors.
+RECENT = 5
 #: What an operator can ask for.
 EXPECTABLE = frozenset({pb.Running, pb.Paused, pb.Stopped})
 
@@ -65,6 +83,13 @@ class SubTaskState:
     #: The errors of a companion for which the running unit was told to stop.
     failing: tuple[DMError, ...] = ()
     result: SubTaskResult | None = None
+    #: The last events that changed something, each with the stage after it.
+    recent: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> str:
+        """``recent`` as a part of an error."""
+        return f"last events: {'; '.join(self.recent) or 'none'}"
 
     @property
     def unit(self) -> pb.UnitType:
@@ -204,6 +229,19 @@ def step(state: SubTaskState, event: SubTaskEvent) -> Transition:
     """The state machine: the state after ``event``, and what the shell has to do."""
     if state.stage == pb.Stopped:
         return state, ()
+    after, instructions = _transition(state, event)
+    if after != state:
+        entry = f"{_name(event)} -> {pb.Stage.Name(after.stage)}"  # type: ignore[arg-type]
+        after = replace(after, recent=(*state.recent, entry)[-RECENT:])
+    return after, instructions
+
+
+def _name(event: SubTaskEvent) -> str:
+    name = type(event).__name__
+    return f"{name} {pb.Stage.Name(event.stage)}" if isinstance(event, Expect) else name  # type: ignore[arg-type]
+
+
+def _transition(state: SubTaskState, event: SubTaskEvent) -> Transition:
     match event:
         case Expect(stage):
             return _expect(state, stage)
@@ -316,6 +354,7 @@ def _unasked(state: SubTaskState) -> DMError:
     return errors.new(
         Code.WorkerNotRunningStage,
         f"unit {pb.UnitType.Name(state.unit)} ended unexpectedly before its work was complete",
+        raw=state.history,
         workaround="It is tried again automatically. If this repeats, see the worker's log for the cause.",
     )
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from dm_worker.dumper.column_literals import introducer_of, kind_of, select_expression
 from dm_worker.dumper.insert_statements import statements
 from dm_worker.dumper.json_types import TypedDocuments
-from dm_worker.dumper.row_stream import stream
+from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
+from dm_worker.table_reads.row_stream import stream
 from pkg.binlog import constants as c
 from pkg.mysql.schema import Column
 from tests.harness.mysql import MYSQL_TRIED, MySQLServer

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dm_worker.dumper.column_literals import LiteralKind
 from dm_worker.loader import sql_file
 from dm_worker.relay.scan import Scanned, python_scan
 from dm_worker.syncer.execution import merge, partition, row_statements
@@ -21,6 +20,7 @@ from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs
 from dm_worker.syncer.rows.kernel_layout import placement_of
+from dm_worker.table_reads.column_literals import LiteralKind
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes

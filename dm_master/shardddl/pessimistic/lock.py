@@ -23,6 +23,19 @@ The rules for a worker, so that every DDL is executed exactly once:
 The master proceeds in this order: once all members have reported the same DDLs, the owner executes. After that, the
 others skip. When all are done, the master deletes all records in one transaction, so that two DDLs of a table never
 mix. Every step compares the revisions of the records that it was decided on; a step that fails changes nothing.
+
+The phases of a lock::
+
+    waiting --- all reported the same DDLs, or unlock ---> executing --- executed ---> skipping --- all done ---> done
+     |   ^                                                  ^  |  ^                     |   ^
+     |   | the reports agree again                          |  |  | it is a member      |   | the reports agree again
+     v   |                                                  |  |  | again, or unlock    v   |
+    conflict: reports differ --- unlock --------------------+  |  |                    conflict
+                                                               v  |
+                                            owner left: it is no member, or nobody can execute an order
+
+After ``unlock --action exec`` each different sequence is executed before others skip. A record that can't be read makes
+any phase ``damaged``, in which the master does nothing. ``done`` and a forced removal delete all records.
 """
 
 from __future__ import annotations

@@ -12,6 +12,17 @@ Durable in the target, per upstream source: the batch row (:class:`BatchProgress
 So the checkpoint never runs ahead of the rows. A range that was begun is done again by the same plan, and the markers
 show which buckets are finished.
 
+The states of the batch row::
+
+         intent of a batch: open, of a statement: ddl
+    idle ----------------------------------------> open, ddl ----+
+     ^                                               |     ^     |
+     +--------- done: checkpoint at its end ---------+     +-----+
+                                                    done: next intent, with the next number
+                                                    open, after a restart: the same number under the same plan,
+                                                    else the next one
+                                                    open, after a task was lost: the next number
+
 Each of these transactions holds only when what came before it is there: a bucket's when its intent is, the next
 intent's when the last write of the batch row is and all markers of the batch are. So a target that goes back to an
 earlier state during a run is noticed before anything is written on top of it.
@@ -19,6 +30,7 @@ earlier state during a run is noticed before anything is written on top of it.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -26,6 +38,8 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location
 
 IDLE, OPEN, DDL = "idle", "open", "ddl"
+#: So many of a run's last steps are named when a step is out of order.
+RECENT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +160,7 @@ class Sequencer:
         self.epoch = epoch
         self._number = last.number if last is not None else 0
         self._open: BatchProgress | None = None
+        self._recent: deque[str] = deque(maxlen=RECENT)
         #: All before this is applied.
         self.applied = start
         #: The XA transactions that wait where the main pass stands.
@@ -155,6 +170,7 @@ class Sequencer:
         """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
         self.applied = start
         self._open = None
+        self._recent.append(f"back to {start.position}")
 
     def open(
         self,
@@ -169,7 +185,7 @@ class Sequencer:
     ) -> BatchProgress:
         """The intent to apply [start, end). The one before must be done."""
         if self._open is not None:
-            raise AssertionError("a batch may begin only when the one before is complete")
+            raise self._out_of_order("a batch may begin only when the one before is complete")
         self._number += 1
         self._open = BatchProgress(
             number=self._number,
@@ -185,6 +201,7 @@ class Sequencer:
             keyless_since=self._number,
             safe_request=self._safe_request,
         )
+        self._recent.append(f"{state} {self._number}")
         return self._open
 
     def redo(self, last: BatchProgress, fingerprint: str, keyless: str = "") -> BatchProgress:
@@ -210,22 +227,25 @@ class Sequencer:
             keyless_since=keyless_since,
             safe_request=self._safe_request,
         )
+        self._recent.append(f"redo {last.number} as {number}")
         return self._open
 
     def fence(self) -> BatchProgress:
         """The open intent under a new number. Once it is durable, tasks of the former number that may still run, such
         as those of a lost executor, cannot write any more; the markers show what they wrote before."""
         if self._open is None:
-            raise AssertionError("no batch is open")
+            raise self._out_of_order("no batch is open")
         self._number += 1
         self._open = replace(self._open, number=self._number, safe=True)
+        self._recent.append(f"fence {self._number}")
         return self._open
 
     def done(self, prepared: PreparedLocations | None = None) -> None:
         """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
         are not those of its start."""
         if self._open is None:
-            raise AssertionError("no batch is open")
+            raise self._out_of_order("no batch is open")
+        self._recent.append(f"done {self._open.number}")
         self.applied = self._open.end
         self.prepared = self.prepared if prepared is None else prepared
         self._open = None
@@ -236,9 +256,14 @@ class Sequencer:
         ``prepared`` as in :meth:`done`.
         """
         if self._open is not None:
-            raise AssertionError("a batch is open")
+            raise self._out_of_order("a batch is open")
+        self._recent.append(f"idle at {location.position}")
         self.applied = location
         self.prepared = self.prepared if prepared is None else prepared
         return BatchProgress(
             self._number, self.epoch, IDLE, location, location, prepared=self.prepared, safe_request=self._safe_request
         )
+
+    def _out_of_order(self, problem: str) -> AssertionError:
+        """A defect of the caller: nothing durable was changed."""
+        return AssertionError(f"{problem}; last steps of this run: {'; '.join(self._recent) or 'none'}")

@@ -4,6 +4,20 @@ A state machine without I/O (it logs), fed with each single statement (see :func
 task. What alters a ghost table is remembered. When the ghost takes the real table's name, the target's real table gets
 these statements. Everything else about ghost and trash tables stays upstream. The records change only by
 :meth:`OnlineDDL.follow`, so that an event that is handled again after a crash has the same effect.
+
+The record of a ghost table, and that of a real table::
+
+    none --- CREATE ghost ---> known --- DDL on ghost: is added ---> known
+     ^                           |
+     +--- RENAME ghost TO real --+  (the statements run on the real table at the target)
+     +--- DROP ghost, RENAME ghost TO trash (nothing runs), DROP DATABASE
+
+    none --- RENAME real TO trash (nothing runs) ---> moved --- the trash table is dropped ---> moved, without a table
+     ^                                                  |                                        |
+     +--- a ghost takes its name, it is renamed back ---+--- a ghost takes its name -------------+
+
+Other statements on ghost and trash tables change no record: nothing runs, or they are refused. ``DROP DATABASE`` itself
+runs.
 """
 
 from __future__ import annotations

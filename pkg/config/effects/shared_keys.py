@@ -53,7 +53,7 @@ MYDUMPER = (
         "dm_worker/dumper/dump_unit.py",
     ),
     KeyEffect(
-        "mydumpers.*.chunk-filesize", "64", "Size of one file, in MiB or with a unit.", "dm_worker/dumper/chunks.py"
+        "mydumpers.*.chunk-filesize", "64", "Size of one file, in MiB or with a unit.", "dm_worker/dumper/dump_unit.py"
     ),
     KeyEffect(
         "mydumpers.*.statement-size", "0", "Bytes of one INSERT statement; 0 is 1 MiB.", "dm_worker/dumper/dump_task.py"
@@ -62,7 +62,7 @@ MYDUMPER = (
         "mydumpers.*.rows",
         "0",
         "Above 0: tables are read in chunks of about so many rows.",
-        "dm_worker/dumper/chunks.py",
+        "dm_worker/dumper/dump_unit.py",
     ),
     KeyEffect("mydumpers.*.where", "", "Condition on the rows of every table.", "dm_worker/dumper/dump_task.py"),
     KeyEffect(

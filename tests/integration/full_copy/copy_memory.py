@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dm_worker.dumper.chunks import list_dump_tables, plan_chunks
 from dm_worker.dumper.dump_task import DumpSpec, DumpTask, open_session
 from dm_worker.dumper.file_names import parse
 from dm_worker.dumper.options import parse_options
-from dm_worker.dumper.snapshot import SnapshotRendezvous
 from dm_worker.loader.bulk_rows import TargetTables
 from dm_worker.loader.load_task import FileLoader, FileSpec, LoadSpec
 from dm_worker.meta.load_progress import begin_load, progress_table
+from dm_worker.table_reads.chunks import list_tables, plan_chunks
+from dm_worker.table_reads.snapshot import SnapshotRendezvous
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import connect
 from pkg.rules.model import BlockAllowList
@@ -27,10 +27,11 @@ def main() -> None:
     cfg = SubTaskConfig("memory", "source", "full", server, server, block_allow_list=BlockAllowList(do_dbs=("big",)))
     conn = open_session(server)
     options = parse_options(cfg)
-    stats = list_dump_tables(conn, options)
+    stats = list_tables(conn, options.filter.allows)
     tables = tuple((stat.schema, stat.table) for stat in stats)
     meeting = SnapshotRendezvous("memory", 1, "flush", "mariadb", tables)
-    spec = DumpSpec(server, options, meeting, tuple(plan_chunks(conn, stats, options)), str(folder))
+    chunks = plan_chunks(conn, stats, tasks=options.threads, most_bytes=options.chunk_filesize, rows=options.rows)
+    spec = DumpSpec(server, options, meeting, tuple(chunks), str(folder))
     before = _peak()
     report = DumpTask(spec, 0).run()
     assert report.error is None, report.error

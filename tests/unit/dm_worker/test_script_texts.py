@@ -6,8 +6,8 @@ from __future__ import annotations
 import pymysql
 import pytest
 
-from dm_worker.dumper.snapshot import _no_lock
 from dm_worker.relay.executed import _not_met
+from dm_worker.table_reads.snapshot import _no_lock
 from pkg.errors import DMError
 from pkg.mysql.connection import classify
 from pkg.mysql.schema import Column, TableInfo

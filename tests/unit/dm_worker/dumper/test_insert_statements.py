@@ -15,11 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
-from dm_worker.dumper import file_names, row_stream
+from dm_worker.dumper import file_names
 from dm_worker.dumper.chunk_writer import ChunkWriter
-from dm_worker.dumper.column_literals import ODD, TOO_LONG, FieldValue, LiteralKind, RowRenderer
 from dm_worker.dumper.insert_statements import PythonStatements, StatementPiece, Statements
 from dm_worker.loader import sql_file
+from dm_worker.table_reads import row_stream
+from dm_worker.table_reads.column_literals import ODD, TOO_LONG, FieldValue, LiteralKind, RowRenderer
 from tests.compiled import required
 
 Make = Callable[..., Statements]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.dumper.column_literals import JSON_MARK, ODD, LiteralKind
 from dm_worker.dumper.insert_statements import PythonStatements, Statements
 from dm_worker.dumper.json_types import TypedDocuments, expression
+from dm_worker.table_reads.column_literals import JSON_MARK, ODD, LiteralKind
 from tests.compiled import required
 
 _HEAD = b"INSERT INTO `t` VALUES\n"

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dm_worker.dumper.chunk_writer import HEADER
-from dm_worker.dumper.column_literals import LiteralKind, RowRenderer
 from dm_worker.loader import sql_file
+from dm_worker.table_reads.column_literals import LiteralKind, RowRenderer
 from pkg.errors import Code, DMError
 from tests.compiled import required
 from tests.unit.dm_worker.loader.support import FILL, SQL_TOKENS

@@ -142,7 +142,22 @@ def test_a_unit_that_ends_unasked_is_an_error_and_not_a_silent_pause() -> None:
     state, _ = drive(running(), m.UnitCanceled())
     assert state.failed
     assert state.result is not None
-    assert "ended unexpectedly" in state.result.errors[0].message
+    (error,) = state.result.errors
+    assert "ended unexpectedly" in error.message
+    assert error.raw_cause == "last events: Expect Running -> New; Probed -> Running; UnitBegins -> Running"
+
+
+def test_a_state_keeps_the_last_events_that_changed_something() -> None:
+    state, _ = drive(running(), m.Expect(pb.Running), m.StopOverdue(), m.AutoResume())
+    assert state == running(), "nothing changed"
+    state, _ = drive(state, m.Expect(pb.Paused), m.StopOverdue(), m.Expect(pb.Running), m.UnitCanceled())
+    assert state.recent == (
+        "Probed -> Running",
+        "UnitBegins -> Running",
+        "Expect Paused -> Pausing",
+        "Expect Running -> Resuming",
+        "UnitCanceled -> Running",
+    )
 
 
 def test_kill_overtakes_a_graceful_stop_and_is_final() -> None:

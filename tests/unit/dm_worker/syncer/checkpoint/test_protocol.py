@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -323,11 +324,19 @@ def test_an_order_for_safe_mode_is_met_when_no_batch_is_open() -> None:
 
 def test_batches_do_not_overlap() -> None:
     sequencer = Sequencer(1, None, at(4))
+    with pytest.raises(AssertionError, match="no batch is open; last steps of this run: none"):
+        sequencer.done()
     sequencer.open(at(4), at(8), buckets=1, fingerprint="", safe=False)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"the one before is complete; last steps of this run: open 1$"):
         sequencer.open(at(8), at(9), buckets=1, fingerprint="", safe=False)
-    with pytest.raises(AssertionError):
-        sequencer.idle(at(8))
+    sequencer.fence()
+    sequencer.done()
+    sequencer.idle(at(9))
+    sequencer.go_back(at(8))
+    sequencer.redo(sequencer.open(at(8), at(9), buckets=0, fingerprint="", safe=False, state=DDL), "another")
+    steps = "done 2; idle at (bin.000001, 9); back to (bin.000001, 8); ddl 3; redo 3 as 4"
+    with pytest.raises(AssertionError, match=f"a batch is open; last steps of this run: {re.escape(steps)}$"):
+        sequencer.idle(at(9))
 
 
 def test_marker_of_a_later_batch_is_never_written_over() -> None:

@@ -14,8 +14,8 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND, CR
 
-from dm_worker.dumper.column_literals import FieldValue
-from dm_worker.dumper.row_splitter import RowSplitter
+from dm_worker.table_reads.column_literals import FieldValue
+from dm_worker.table_reads.row_splitter import RowSplitter
 from pkg.mysql import driver
 
 #: Bytes per read from the socket.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_worker.dumper.column_literals import LiteralKind, RowRenderer
+from dm_worker.table_reads.column_literals import LiteralKind, RowRenderer
 
 
 def test_floating_literals_keep_the_sign_of_zero_and_are_no_decimals() -> None:

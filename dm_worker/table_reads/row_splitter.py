@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dm_worker.dumper.column_literals import FieldValue
+from dm_worker.table_reads.column_literals import FieldValue
 
 _FULL_PACKET = 0xFFFFFF
 _NULL = 0xFB

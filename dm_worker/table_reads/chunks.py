@@ -14,15 +14,14 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.dumper.column_literals import RowRenderer, introducer_of, kind_of, select_expression
-from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.row_stream import read_values
-from pkg import errors
-from pkg.errors import Code
-from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query, show_create
+from dm_worker.table_reads.column_literals import RowRenderer, introducer_of, kind_of, select_expression
+from dm_worker.table_reads.row_stream import read_values
+from pkg.mysql.introspect import fetch_table_info, list_schemas, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
+#: Whether a table is read, by schema and name.
+TableChoice = Callable[[str, str], bool]
 #: Smaller chunks than this (bytes of data) cost more round trips than they save.
 MIN_PIECE = 4 << 20
 #: Chunks per task, so that all tasks end at about the same time.
@@ -48,7 +47,7 @@ class TableStat:
 class Chunk:
     """A part of a table: the rows for which ``condition`` holds ('' = all). ``number`` counts within the table.
 
-    ``shape`` is the table's structure as it was when the dump was planned.
+    ``shape`` is the table's structure as it was when the chunks were planned.
     """
 
     schema: str
@@ -59,8 +58,8 @@ class Chunk:
     shape: str
 
 
-def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableStat]:
-    """The base tables that pass the dump's filter, with the server's estimates, sorted by name."""
+def list_tables(conn: Connection[Any], allows: TableChoice) -> list[TableStat]:
+    """The base tables that are chosen, with the server's estimates, sorted by name."""
     stats: list[TableStat] = []
     for schema in list_schemas(conn):
         rows = query(
@@ -72,37 +71,23 @@ def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableS
         stats += [
             TableStat(schema, str(name), int(count or 0), int(size or 0), str(engine or ""))
             for name, count, size, engine in rows
-            if options.filter.allows(schema, str(name))
+            if allows(schema, str(name))
         ]
     return sorted(stats, key=lambda stat: (stat.schema, stat.table))
 
 
-def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
-    """What passes the filter but is not dumped: views.
+def plan_chunks(
+    conn: Connection[Any], stats: Sequence[TableStat], *, tasks: int, most_bytes: int, rows: int = 0
+) -> list[Chunk]:
+    """All chunks of the tables, the largest first, for ``tasks`` that share them.
 
-    Raises 32001 for objects with data that cannot be migrated: the task must exclude them explicitly.
+    A chunk has at most about ``most_bytes`` of data. With ``rows`` it has about that many rows instead.
     """
-    others = [each for each in list_other_objects(conn) if options.filter.allows(each[0], each[1])]
-    refused = [
-        f"{NOT_MIGRATED[kind]} {qualified(schema, name)}" for schema, name, kind in others if kind in NOT_MIGRATED
-    ]
-    if refused:
-        raise errors.new(
-            Code.DumpUnitRuntime,
-            f"{len(refused)} objects can't be migrated: {', '.join(refused[:20])}",
-            workaround="Exclude them with ignore-tables in the block-allow-list, and copy them by other means.",
-            scope="upstream",
-        )
-    return [f"{schema}.{name} ({kind})" for schema, name, kind in others]
-
-
-def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: DumpOptions) -> list[Chunk]:
-    """All chunks of a dump, the largest first."""
     total = sum(stat.data_bytes for stat in stats)
-    budget = min(options.chunk_filesize, max(MIN_PIECE, total // (options.threads * PIECES_PER_TASK)))
+    budget = min(most_bytes, max(MIN_PIECE, total // (tasks * PIECES_PER_TASK)))
     chunks: list[Chunk] = []
     for stat in stats:
-        conditions = _conditions(conn, stat, budget, options)
+        conditions = _conditions(conn, stat, stat.rows // rows if rows else stat.data_bytes // budget)
         weight = stat.data_bytes // len(conditions)
         shape = shape_of(show_create(conn, stat.schema, stat.table))
         chunks += [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
@@ -114,8 +99,7 @@ def shape_of(created: str) -> str:
     return hashlib.sha256(_COUNTER.sub("", created).encode()).hexdigest()[:32]
 
 
-def _conditions(conn: Connection[Any], stat: TableStat, budget: int, options: DumpOptions) -> list[str]:
-    wanted = stat.rows // options.rows if options.rows else stat.data_bytes // budget
+def _conditions(conn: Connection[Any], stat: TableStat, wanted: int) -> list[str]:
     if wanted < 2 or stat.rows < 2:
         return [""]
     info = fetch_table_info(conn, stat.schema, stat.table)

@@ -8,7 +8,7 @@ import sqlite3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.dumper.chunks import range_conditions, split_range
+from dm_worker.table_reads.chunks import range_conditions, split_range
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300, unique=True), st.integers(1, 50))

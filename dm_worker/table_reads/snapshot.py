@@ -29,7 +29,7 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 
-log = get_logger("dumper")
+log = get_logger(__name__)
 
 #: Seconds between two checks of a lock; the upstream's global lock is held for a few of these.
 _POLL = 0.001
