@@ -191,6 +191,33 @@ def test_a_client_that_sends_before_it_reads_sees_the_refusal(serve: _Serve) -> 
     connection.close()
 
 
+def test_an_unwanted_body_without_an_end_is_not_read_for_ever(serve: _Serve) -> None:
+    with _open(serve()) as client:
+        client.sendall(b"PUT /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.sendall(f"{MAX_BODY + 1:x}\r\n".encode() + bytes(MAX_BODY + 1))
+        answer = _until_closed(client)
+    assert answer.startswith(b"HTTP/1.1 404")
+    assert b"connection: close" in answer
+
+
+def test_an_application_that_only_sends_ends_with_its_client(serve: _Serve) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+                begun.set()
+        finally:
+            ended.set()
+
+    with _open(serve(app)) as client:
+        client.sendall(_get("/app/"))
+        assert begun.wait(60)
+    assert ended.wait(60)
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -253,21 +280,11 @@ def test_a_running_request_ends_in_peace_when_the_port_stops(serve: _Serve) -> N
     with _open(port) as client:
         client.sendall(_get("/app/slow"))
         assert begun.wait(60)
-        stopping = threading.Thread(target=port.stop, args=(60,))
-        stopping.start()
-        _until_refused(port)
-        go_on.set()
+        threading.Timer(0.3, go_on.set).start()
+        port.stop(60)
         assert _until_closed(client).endswith(b"\r\n\r\ndone")
-        stopping.join(60)
-    assert not stopping.is_alive()
-
-
-def _until_refused(port: PortServer) -> None:
-    while True:
-        try:
-            _open(port).close()
-        except ConnectionError:
-            return
+    with pytest.raises(ConnectionRefusedError):
+        _open(port)
 
 
 def test_a_stop_waits_no_longer_than_it_is_told(serve: _Serve) -> None:
