@@ -8,13 +8,14 @@ from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
+from starlette.responses import Response
 
 from dm_master.service.dispatcher import MasterCall, request_class
 from pkg.etcd.discovery import ENDPOINTS_PATH
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.rpc import pbjson
-from pkg.rpc.server import HttpRequest, HttpResponse, HttpRoutes
-from pkg.rpc.server.http import JSON_TYPE
+from pkg.rpc.server import HttpRequest, HttpRoutes, json_response
+from pkg.rpc.server.routes import JSON_TYPE
 
 BASE = "/apis/v1alpha1"
 #: (HTTP method, path, RPC): the path's ``{names}`` and the body's JSON fill the request.
@@ -41,14 +42,14 @@ def add_routes(routes: HttpRoutes, call: MasterCall, etcd_endpoints: Callable[[]
     routes.publish(ENDPOINTS_PATH, partial(_endpoints, etcd_endpoints))
 
 
-def _endpoints(etcd_endpoints: Callable[[], list[str]], _: HttpRequest) -> HttpResponse:
+def _endpoints(etcd_endpoints: Callable[[], list[str]], _: HttpRequest) -> Response:
     endpoints = etcd_endpoints()
     if not endpoints:
-        return HttpResponse.json({"error": "etcd is not ready yet"}, 503)
-    return HttpResponse.json(endpoints)
+        return json_response({"error": "etcd is not ready yet"}, 503)
+    return json_response(endpoints)
 
 
-def _gateway(call: MasterCall, method: str, http: HttpRequest) -> HttpResponse:
+def _gateway(call: MasterCall, method: str, http: HttpRequest) -> Response:
     request: Any = request_class(method)()
     try:
         if http.body:
@@ -57,11 +58,11 @@ def _gateway(call: MasterCall, method: str, http: HttpRequest) -> HttpResponse:
         json_format.ParseDict(dict(http.params), request)
         json_format.ParseDict(_query(http, request), request)
     except json_format.ParseError as exc:
-        return HttpResponse.json({"error": str(exc)}, 400)
+        return json_response({"error": str(exc)}, 400)
     if method == "GetCfg":
         request.type = pb.TaskType
     answer = call(method, request)
-    return HttpResponse(200, pbjson.to_json(answer).encode() + b"\n", JSON_TYPE)
+    return Response(pbjson.to_json(answer) + "\n", media_type=JSON_TYPE)
 
 
 def _query(http: HttpRequest, request: Any) -> dict[str, Any]:

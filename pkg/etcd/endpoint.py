@@ -1,4 +1,4 @@
-"""One etcd member's address: the ``etcd3`` client on a channel of our own making."""
+"""One etcd member's address: the ``etcd3`` client, extended by what it lacks."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ _CHANNEL_OPTIONS = (
 
 
 class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
-    """``etcd3``'s client for one address.
+    """``etcd3``'s client for one address: its channel, its calls for keys and members and its errors as they are.
 
-    Its constructor is replaced, not extended: it opens a channel without keepalive, reads TLS from files only, and
-    logs in at once, so that a member that is down could not even be named. Everything else is ``etcd3``'s API.
+    What is ours, and why:
+
+    - the options of the channel, through the constructor: ``etcd3`` sets no keepalive;
+    - :meth:`_get_secure_creds`: ``etcd3`` reads TLS from files only, and only with a CA;
+    - :meth:`login`: ``etcd3`` logs in within its constructor, so that a member that is down could not even be named,
+      and never again, although tokens expire;
+    - two more stubs on the same channel: ``etcd3`` hides that of watches in a thread that cannot resume one, and has
+      none for users. Transactions, keepalives and watches go by the stubs, whose answers have the revisions.
     """
 
     def __init__(self, url: str, *, tls: SecurityConfig | None, login: Login | None, timeout: float) -> None:
         self.address = address_of(url)
-        self.timeout = timeout
-        self.call_credentials = None
-        self.metadata: tuple[tuple[str, str], ...] | None = None
+        self._tls = tls
         self._login = login
         self._logged_in = False
-        if tls is not None:
-            self.channel = grpc.secure_channel(self.address, _credentials(tls), options=_CHANNEL_OPTIONS)
-        else:
-            self.channel = grpc.insecure_channel(self.address, options=_CHANNEL_OPTIONS)
-        self.kvstub = rpc.KVStub(self.channel)
-        self.clusterstub = rpc.ClusterStub(self.channel)
-        self.leasestub = rpc.LeaseStub(self.channel)
-        self.maintenancestub = rpc.MaintenanceStub(self.channel)
+        host, _, port = self.address.rpartition(":")
+        # A CA, of whatever name, is how etcd3 is asked for TLS; the files are read in _get_secure_creds.
+        ca = None if tls is None else tls.ssl_ca
+        super().__init__(host, port, ca_cert=ca, timeout=timeout, grpc_options=_CHANNEL_OPTIONS)
         self.watchstub = rpc.WatchStub(self.channel)
         self.authstub = rpc.AuthStub(self.channel)
+
+    def _get_secure_creds(self, *_files: str | None) -> grpc.ChannelCredentials:
+        assert self._tls is not None, "etcd3 asks for credentials only with a CA"
+        return _credentials(self._tls)
 
     @property
     def has_user(self) -> bool:

@@ -1,8 +1,9 @@
 """Gives the ``etcd3`` client stubs that today's protobuf loads, before it is imported.
 
-``etcd3`` 0.12 ships stubs made for protobuf 3, which current runtimes refuse. Ours are generated from our own
-declaration of etcd's public API (proto/etcd) and are put into ``sys.modules`` where ``etcd3`` looks for its own.
-Import ``etcd3`` and the messages from here only.
+``etcd3`` 0.12, its last release, ships stubs made for protobuf 3. Current runtimes refuse them, so ``import etcd3``
+fails. Ours are generated from our own declaration of etcd's public API (proto/etcd) and are put into ``sys.modules``
+where ``etcd3`` looks for its own: it offers no other way to give it stubs. That is all that is done to the package;
+:class:`pkg.etcd.endpoint.Endpoint` extends its client. Import ``etcd3`` and the messages from here only.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pkg.ha import keys
 from pkg.ha.records import SourceBound, SubTaskStage
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.metrics import Metrics
-from pkg.rpc.server import HttpResponse, HttpRoutes, PortServer
+from pkg.rpc.server import HttpRoutes, PortServer, json_response
 from pkg.settings.connections import SecurityConfig
 
 
@@ -29,7 +29,7 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
         self.refusal = ""
         self.endpoints = [etcd_endpoint]
         routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
-        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: HttpResponse.json(self.endpoints))
+        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: json_response(self.endpoints))
         self._server = PortServer("127.0.0.1", 0, self._register, routes, tls)
         self._server.start()
         self.address = f"{'localhost' if tls else '127.0.0.1'}:{self._server.port}"

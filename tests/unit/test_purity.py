@@ -17,7 +17,7 @@ IMPURE = frozenset(
     {
         *("asyncio", "http", "select", "selectors", "shutil", "signal", "socket", "ssl", "subprocess", "tempfile"),
         *("concurrent.futures", "multiprocessing", "queue", "sched", "threading", "time", "urllib.request", "logging"),
-        *("etcd3", "grpc", "h11", "pymysql", "py4j", "pyspark"),
+        *("etcd3", "grpc", "starlette", "uvicorn", "pymysql", "py4j", "pyspark"),
         *(
             "pkg.etcd.client",
             "pkg.etcd.lease",

@@ -1,7 +1,7 @@
 """One port for gRPC and plain HTTP/1.1, as dm-master and dm-worker offer it."""
 
-from pkg.rpc.server.http import HttpRequest, HttpResponse, HttpRoutes
 from pkg.rpc.server.port_server import PortServer
+from pkg.rpc.server.routes import HttpRequest, HttpRoutes, json_response
 from pkg.tls.server import mutual
 
-__all__ = ["HttpRequest", "HttpResponse", "HttpRoutes", "PortServer", "mutual"]
+__all__ = ["HttpRequest", "HttpRoutes", "PortServer", "json_response", "mutual"]

@@ -1,4 +1,4 @@
-"""The shared port itself: looks at a connection's first bytes and hands it to gRPC or to HTTP/1.1.
+"""The shared port itself: looks at a connection's first bytes and passes it to gRPC or to HTTP/1.1.
 
 gRPC's library cannot share its listening socket, so it listens on a unix socket in a private folder and connections
 that begin with HTTP/2's preface are piped to it. TLS ends here and covers both.
@@ -11,6 +11,7 @@ import contextlib
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pkg.process.log import get_logger
 from pkg.process.process_folder import ProcessFolder
-from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
+from pkg.rpc.server.http_server import HttpServer
+from pkg.rpc.server.routes import HttpRoutes
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.renewal import renewing_server_context
 from pkg.tls.server import name_allowed
@@ -32,8 +34,11 @@ log = get_logger("rpcserver")
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #: Largest gRPC message in bytes: statuses of thousands of subtasks fit.
 MAX_MESSAGE = 256 * 1024 * 1024
+READ_SIZE = 64 * 1024
 START_TIMEOUT = 20.0
 SHUTDOWN_TIMEOUT = 2.0
+#: Seconds that the client of an HTTP connection may take for each of its steps.
+REQUEST_TIMEOUT = 60
 #: Most bytes of a folder's name, so that the socket in the private folder inside it fits the 107 bytes of an address.
 MAX_FOLDER = 80
 
@@ -52,7 +57,8 @@ class PortServer:
     """gRPC and HTTP/1.1 on one address.
 
     ``host`` empty means all interfaces; ``port`` 0 takes a free one (see :attr:`port`). ``grpc_registrar`` adds the
-    services; ``grpc.health.v1`` is added here. ``workers`` bounds the gRPC calls handled at once.
+    services; ``grpc.health.v1`` is added here. ``workers`` bounds the gRPC calls handled at once;
+    ``request_timeout`` is for HTTP.
     """
 
     def __init__(
@@ -64,11 +70,13 @@ class PortServer:
         tls: SecurityConfig | None = None,
         *,
         workers: int = 32,
+        request_timeout: int = REQUEST_TIMEOUT,
     ) -> None:
         self._host = host
         self._requested_port = port
         self._registrar = grpc_registrar
-        self._http = http
+        self._http = HttpServer(http.app, request_timeout)
+        self._request_timeout = request_timeout
         self._allowed_names = tls.cert_allowed_cn if tls else ()
         wanted = tls and (tls.ssl_cert or tls.ssl_cert_bytes)
         self._tls = renewing_server_context(tls, _log_unusable) if tls and wanted else None
@@ -78,15 +86,17 @@ class PortServer:
         self._health = health.HealthServicer()
         self._grpc: grpc.Server | None = None
         self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._listener: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._new: set[asyncio.Transport] = set()
+        self._pipes: set[asyncio.Task[None]] = set()
         self.port = 0
 
     def start(self) -> None:
         """Begins to serve; returns once the port is open. Raises ``OSError`` when it can't be had."""
         # Take the port first: when another process has it, nothing else has been started yet.
-        self._thread = threading.Thread(target=self._loop.run_forever, name="port", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="port", daemon=True)
         self._thread.start()
         try:
             self._listener = self._in_loop(self._listen())
@@ -108,12 +118,13 @@ class PortServer:
         if thread is None:
             return
         self._health.enter_graceful_shutdown()
-        if self._listener is not None:
-            self._in_loop(self._close_listener(self._listener))
+        deadline = time.monotonic() + grace
+        self._in_loop(self._take_no_more())
         if self._grpc is not None:
             self._grpc.stop(grace).wait()
-        self._in_loop(self._close_connections())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        closing = self._close_connections(max(0.0, deadline - time.monotonic()))
+        asyncio.run_coroutine_threadsafe(closing, self._loop).result()
+        self._loop.call_soon_threadsafe(self._ended.set)
         thread.join()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
@@ -133,58 +144,107 @@ class PortServer:
         self._grpc = server
         self.set_serving(True)
 
+    def _run_loop(self) -> None:
+        # One task from start to end: Starlette's threads for blocking handlers live as long as it.
+        self._loop.run_until_complete(self._ended.wait())
+
     def _in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_TIMEOUT)
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(
-            self._accept,
+        return await self._loop.create_server(
+            lambda: _NewConnection(self._admit, self._begin, self._new, self._request_timeout),
             self._host or None,
             self._requested_port,
             ssl=self._tls,
             # A peer that never answers TLS' goodbye must not keep its connection for long.
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
-            limit=READ_SIZE,
             backlog=512,
             start_serving=False,
         )
 
-    async def _close_listener(self, listener: asyncio.Server) -> None:
-        listener.close()
+    async def _take_no_more(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for transport in list(self._new):
+            transport.abort()
+        self._http.finish()
 
-    async def _close_connections(self) -> None:
-        for task in self._connections:
+    async def _close_connections(self, grace: float) -> None:
+        await self._http.close(grace)
+        for task in self._pipes:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*self._pipes, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            await self._serve(reader, writer)
-        except (ConnectionError, TimeoutError, OSError) as exc:
-            log.debug("connection ended early", error=str(exc))
-        except asyncio.CancelledError:
-            log.debug("connection closed by shutdown")
-        finally:
-            self._connections.discard(task)
-            writer.close()
+    def _admit(self, transport: asyncio.Transport) -> bool:
+        """Whether this client may talk to the port at all."""
+        if self._tls is None or name_allowed(transport.get_extra_info("peercert"), self._allowed_names):
+            return True
+        peer = str(transport.get_extra_info("peername"))
+        log.warning("client certificate's common name is not allowed", peer=peer)
+        return False
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._tls is not None and not name_allowed(writer.get_extra_info("peercert"), self._allowed_names):
-            log.warning("client certificate's common name is not allowed", peer=str(writer.get_extra_info("peername")))
-            writer.transport.abort()
+    def _begin(self, transport: asyncio.Transport, first: bytes) -> None:
+        """Passes a connection to the side that its first bytes are for."""
+        if not first.startswith(HTTP2_PREFACE):
+            self._http.adopt(transport, first)
             return
-        first = await asyncio.wait_for(_first_bytes(reader), REQUEST_TIMEOUT)
-        if first.startswith(HTTP2_PREFACE):
-            await self._pipe_to_grpc(first, reader, writer)
-        elif first:
-            await converse(self._http, first, reader, writer)
+        reader = asyncio.StreamReader(READ_SIZE, self._loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        reader.feed_data(first)
+        task = self._loop.create_task(
+            _pipe(self._socket, reader, asyncio.StreamWriter(transport, protocol, reader, self._loop))
+        )
+        self._pipes.add(task)
+        task.add_done_callback(self._pipes.discard)
 
-    async def _pipe_to_grpc(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        backend_reader, backend_writer = await asyncio.open_unix_connection(self._socket, limit=READ_SIZE)
-        backend_writer.write(first)
+
+class _NewConnection(asyncio.Protocol):
+    """A connection that has not shown yet whether it is gRPC or HTTP."""
+
+    def __init__(
+        self,
+        admit: Callable[[asyncio.Transport], bool],
+        begin: Callable[[asyncio.Transport, bytes], None],
+        others: set[asyncio.Transport],
+        timeout: float,
+    ) -> None:
+        self._admit = admit
+        self._begin = begin
+        self._others = others
+        self._timeout = timeout
+        self._first = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._timer = asyncio.get_running_loop().call_later(self._timeout, transport.abort)
+        if self._admit(transport):
+            self._others.add(transport)
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        # Empty lines before a request are noise: port checkers like to send one.
+        self._first = (self._first + data).lstrip(b"\r\n")
+        if len(self._first) >= len(HTTP2_PREFACE) or not HTTP2_PREFACE.startswith(self._first):
+            self._leave()
+            self._begin(self._transport, self._first)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        self._others.discard(self._transport)
+
+
+async def _pipe(socket: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carries one connection of gRPC to its library and back."""
+    try:
+        backend_reader, backend_writer = await asyncio.open_unix_connection(socket, limit=READ_SIZE)
         pumps = [
             asyncio.ensure_future(_pump(reader, backend_writer)),
             asyncio.ensure_future(_pump(backend_reader, writer)),
@@ -197,6 +257,10 @@ class PortServer:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             backend_writer.close()
+    except OSError as exc:
+        log.debug("connection ended early", error=str(exc))
+    finally:
+        writer.close()
 
 
 class _NoPages(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic only for the type checker
@@ -222,17 +286,6 @@ def _socket_base() -> Path:
     """Where the private folder goes: the system's temporary folder, or ``/tmp`` when its name is too long."""
     base = tempfile.gettempdir()
     return Path(base if len(os.fsencode(base)) <= MAX_FOLDER else "/tmp")
-
-
-async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
-    """Enough bytes of a connection to distinguish HTTP/2 from everything else."""
-    first = b""
-    while len(first) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(first):
-        data = await reader.read(READ_SIZE)
-        if not data:
-            break
-        first += data
-    return first
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

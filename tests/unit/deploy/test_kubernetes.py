@@ -16,7 +16,8 @@ from dm_worker.engine.security import missing_protection, properties
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.config.worker import WorkerConfig, load_worker_config
 from pkg.process.metrics import Metrics
-from pkg.rpc.server.http import HttpRequest, HttpRoutes
+from pkg.rpc.server import HttpRoutes
+from tests.unit.asgi import ask
 
 ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -131,7 +132,7 @@ def test_probes_ask_paths_that_are_served(program: str) -> None:
         name: container(program)[name]["httpGet"]["path"]
         for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
-    answers = {name: routes.dispatch(HttpRequest("GET", path, {}, {}, {}, b"")).status for name, path in asked.items()}
+    answers = {name: ask(routes.app, "GET", path).status for name, path in asked.items()}
     # A process that waits for its cluster lives, and is not ready.
     assert answers == {"startupProbe": 200, "livenessProbe": 200, "readinessProbe": 503}
     tls = next(documents(KUBERNETES / "components" / "tls" / f"{program.removeprefix('dm-')}.yaml"))

@@ -17,6 +17,7 @@ from tests.harness.process import wait_until
 from tests.integration.dm_master.process.support import (
     Dmctl,
     call,
+    http,
     source_file,
     stage_of,
     task_file,
@@ -112,6 +113,7 @@ def test_masters_share_an_external_etcd_and_followers_pass_requests_on(etcd: Etc
             return answer["members"][0]["leader"]["name"] if answer["result"] else ""
 
         wait_until(lambda: leader(second) == "m1", "the follower passes requests on")
+        assert http(second, "members?worker=true") == http(first, "members?worker=true")
         # A master answers a moment before it stands for election; each has a second to show that it is alive.
         standing = [("m1", True), ("m2", True)]
         wait_until(lambda: [(one["name"], one["alive"]) for one in _masters(second)] == standing, "both are known")

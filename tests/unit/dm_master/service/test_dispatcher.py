@@ -20,8 +20,9 @@ from pkg.ha.records import LeaderInfo
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 from pkg.process.metrics import Metrics
-from pkg.rpc.server import HttpRequest, HttpRoutes
+from pkg.rpc.server import HttpRoutes
 from tests.harness.canned_master import CannedMaster
+from tests.unit.asgi import AsgiAnswer, ask
 
 
 def _cluster(leader: LeaderInfo | None = None) -> ClusterAccess:
@@ -140,19 +141,19 @@ _JSON = {"content-type": "application/json"}
 @pytest.mark.parametrize(
     ("verb", "path", "body", "query", "method", "expected"),
     [
-        ("GET", "status/t1", b"", {"sources": ["a", "b"]}, "QueryStatus", {"name": "t1", "sources": ["a", "b"]}),
-        ("PUT", "tasks/t1", b'{"op": "Pause"}', {}, "OperateTask", {"op": worker_pb.Pause, "name": "t1"}),
-        ("PUT", "tasks/t1", b'{"op": 3}', {}, "OperateTask", {"op": worker_pb.Resume, "name": "t1"}),
-        ("POST", "tasks", b'{"task": "name: x"}', {}, "StartTask", {"task": "name: x"}),
-        ("DELETE", "members/worker/w1", b"", {}, "OfflineMember", {"type": "worker", "name": "w1"}),
-        ("PUT", "leader/EvictLeaderOp", b"", {}, "OperateLeader", {"op": pb.EvictLeaderOp}),
-        ("PUT", "leader/1", b"", {}, "OperateLeader", {"op": pb.EvictLeaderOp}),
-        ("GET", "members", b"", {"leader": ["true"]}, "ListMember", {"leader": True}),
-        ("GET", "tasks/t1", b"", {}, "GetCfg", {"type": pb.TaskType, "name": "t1"}),
+        ("GET", "status/t1", b"", "sources=a&sources=b", "QueryStatus", {"name": "t1", "sources": ["a", "b"]}),
+        ("PUT", "tasks/t1", b'{"op": "Pause"}', "", "OperateTask", {"op": worker_pb.Pause, "name": "t1"}),
+        ("PUT", "tasks/t1", b'{"op": 3}', "", "OperateTask", {"op": worker_pb.Resume, "name": "t1"}),
+        ("POST", "tasks", b'{"task": "name: x"}', "", "StartTask", {"task": "name: x"}),
+        ("DELETE", "members/worker/w1", b"", "", "OfflineMember", {"type": "worker", "name": "w1"}),
+        ("PUT", "leader/EvictLeaderOp", b"", "", "OperateLeader", {"op": pb.EvictLeaderOp}),
+        ("PUT", "leader/1", b"", "", "OperateLeader", {"op": pb.EvictLeaderOp}),
+        ("GET", "members", b"", "leader=true", "ListMember", {"leader": True}),
+        ("GET", "tasks/t1", b"", "", "GetCfg", {"type": pb.TaskType, "name": "t1"}),
     ],
 )
 def test_the_gateway_fills_requests_from_path_query_and_body(
-    verb: str, path: str, body: bytes, query: dict[str, list[str]], method: str, expected: dict[str, Any]
+    verb: str, path: str, body: bytes, query: str, method: str, expected: dict[str, Any]
 ) -> None:
     seen: list[tuple[str, Any]] = []
 
@@ -160,8 +161,7 @@ def test_the_gateway_fills_requests_from_path_query_and_body(
         seen.append((name, request))
         return refusal(name, request, "told")
 
-    request = HttpRequest(verb, f"/apis/v1alpha1/{path}", query=query, headers=_JSON, body=body)
-    answer = _routes(call, []).dispatch(request)
+    answer = ask(_routes(call, []).app, verb, f"/apis/v1alpha1/{path}", query=query, headers=_JSON, body=body)
     assert answer.status == 200
     assert json.loads(answer.body)["msg"] == "told"
     [(name, sent)] = seen
@@ -170,12 +170,9 @@ def test_the_gateway_fills_requests_from_path_query_and_body(
 
 
 def test_a_malformed_request_is_refused_at_the_gateway() -> None:
-    answer = _routes(lambda *_: _unused(None), []).dispatch(
-        HttpRequest("POST", "/apis/v1alpha1/tasks", headers=_JSON, body=b"{nonsense")
-    )
-    assert answer.status == 400
-    answer = _routes(lambda *_: _unused(None), []).dispatch(HttpRequest("PUT", "/apis/v1alpha1/leader/nobody"))
-    assert answer.status == 400
+    app = _routes(lambda *_: _unused(None), []).app
+    assert ask(app, "POST", "/apis/v1alpha1/tasks", headers=_JSON, body=b"{nonsense").status == 400
+    assert ask(app, "PUT", "/apis/v1alpha1/leader/nobody").status == 400
 
 
 def test_requests_that_any_page_can_make_change_nothing() -> None:
@@ -186,19 +183,21 @@ def test_requests_that_any_page_can_make_change_nothing() -> None:
         asked.append(name)
         return refusal(name, request, "told")
 
-    routes = _routes(call, [])
+    app = _routes(call, []).app
     for verb, path, method in ROUTES:
         path = f"/apis/v1alpha1/{path}".replace("{op}", "1").replace("{name}", "n").replace("{type}", "worker")
         asked.clear()
-        plain = HttpRequest(verb, path, headers={"content-type": "text/plain", "host": "127.0.0.1"}, body=b"{}")
-        named = HttpRequest(verb, path, headers={**_JSON, "host": "evil.example"}, body=b"{}")
-        assert routes.dispatch(named).status == 403
-        assert routes.dispatch(plain).status == (200 if verb == "GET" else 415)
+        plain = {"content-type": "text/plain", "host": "127.0.0.1"}
+        assert ask(app, verb, path, headers={**_JSON, "host": "evil.example"}, body=b"{}").status == 403
+        assert ask(app, verb, path, headers=plain, body=b"{}").status == (200 if verb == "GET" else 415)
         assert asked == ([method] if verb == "GET" else [])
         assert verb != "GET" or method in {"GetCfg", "QueryStatus", "ListMember", "GetSubTaskCfg"}, "it only reads"
 
 
 def test_workers_learn_where_etcd_is() -> None:
-    path = HttpRequest("GET", "/apis/v1alpha1/etcd-endpoints", headers={"host": "some.balancer.example"})
-    assert json.loads(_routes(lambda *_: _unused(None), ["http://a:1"]).dispatch(path).body) == ["http://a:1"]
-    assert _routes(lambda *_: _unused(None), []).dispatch(path).status == 503
+    def answer(endpoints: list[str]) -> AsgiAnswer:
+        app = _routes(lambda *_: _unused(None), endpoints).app
+        return ask(app, "GET", "/apis/v1alpha1/etcd-endpoints", headers={"host": "some.balancer.example"})
+
+    assert json.loads(answer(["http://a:1"]).body) == ["http://a:1"]
+    assert answer([]).status == 503

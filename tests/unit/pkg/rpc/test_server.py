@@ -19,11 +19,12 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from starlette.responses import Response
 
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.metrics import Metrics
 from pkg.rpc.channel import normalize, open_channel, split_addresses
-from pkg.rpc.server import HttpRequest, HttpResponse, HttpRoutes, PortServer
+from pkg.rpc.server import HttpRequest, HttpRoutes, PortServer, json_response
 from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
 
@@ -45,14 +46,14 @@ class _Echo(dmmaster_pb2_grpc.MasterServicer):
 
 def _routes(ready: bool = True) -> HttpRoutes:
     routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready, hosts=["DM.example"])
-    routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: HttpResponse.json(dict(request.params)))
-    routes.add("PUT", "/echo", lambda request: HttpResponse(200, request.body))
-    routes.add("POST", "/echo", lambda request: HttpResponse(200, request.body))
+    routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: json_response(dict(request.params)))
+    routes.add("PUT", "/echo", lambda request: Response(request.body))
+    routes.add("POST", "/echo", lambda request: Response(request.body))
     routes.add("GET", "/broken", _broken)
     return routes
 
 
-def _broken(_: HttpRequest) -> HttpResponse:
+def _broken(_: HttpRequest) -> Response:
     raise RuntimeError("out of order")
 
 

@@ -1,0 +1,177 @@
+"""The HTTP routes of the shared port, as one ASGI application (Starlette).
+
+A route's handler is a plain blocking function from :class:`HttpRequest` to a Starlette response; it runs in a thread,
+so that a slow one never delays other connections. Anything else (static files, sessions, streams of events) is an ASGI
+application of its own that :meth:`HttpRoutes.mount` puts under a path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Match, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pkg.process.metrics import CONTENT_TYPE, Metrics
+from pkg.rpc.server.cross_site import host_name, refused_host, refused_origin, refused_type
+from pkg.rpc.server.http_server import MAX_BODY
+
+JSON_TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What a handler gets: ``params`` are the path's named segments, ``query`` holds all values of each key."""
+
+    params: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    body: bytes = b""
+
+
+HttpHandler = Callable[[HttpRequest], Response]
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(json.dumps(value, ensure_ascii=False), status, media_type=JSON_TYPE)
+
+
+class HttpRoutes:
+    """What is served under which method and path; :attr:`app` serves it.
+
+    ``status`` gives the text of ``/status``; ``ready`` says whether this process can do its work (``/health`` and
+    ``/readyz``). ``/livez`` only says that the process answers. These are for whoever asks; everything that is added or
+    mounted is guarded by :mod:`pkg.rpc.server.cross_site`, where ``hosts`` are the names that mean this port.
+    """
+
+    def __init__(
+        self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool], hosts: Collection[str] = ()
+    ) -> None:
+        self._guard = Middleware(_CrossSiteGuard, hosts=frozenset(map(host_name, hosts)))
+        self.app = Starlette(
+            routes=[_SegmentRoute("/livez", _alive)],
+            exception_handlers={404: _no_such_path, 405: _wrong_method, Exception: _failed},
+            max_body_size=MAX_BODY,
+        )
+        self.publish("/status", lambda _: PlainTextResponse(status()))
+        self.publish("/metrics", lambda _: Response(metrics.render(), media_type=CONTENT_TYPE))
+        self.publish("/readyz", lambda _: _readiness(ready()))
+        self.publish("/health", lambda _: _health(ready()))
+
+    def add(self, method: str, pattern: str, handler: HttpHandler) -> None:
+        """Serves ``pattern``, a path whose ``{name}`` segments match anything and arrive in ``params``.
+
+        GET must not change anything.
+        """
+        self._add(method, pattern, handler, [self._guard])
+
+    def publish(self, pattern: str, handler: HttpHandler) -> None:
+        """GET of ``pattern`` under every name of this port: for what changes nothing and shows no secret."""
+        self._add("GET", pattern, handler, [])
+
+    def mount(self, path: str, app: ASGIApp) -> None:
+        """Serves everything below ``path`` by another ASGI application, with all its own routes and middleware."""
+        self.app.router.routes.append(Mount(path, app, middleware=[self._guard]))
+
+    def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
+        route = _SegmentRoute(pattern, _endpoint(handler), methods=[method], middleware=middleware)
+        self.app.router.routes.append(route)
+
+
+class _SegmentRoute(Route):
+    """Matches the path segment by segment, before it is unquoted: a name may contain a quoted slash.
+
+    Slashes at the path's ends do not count.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        params = _match(_segments(self.path), _segments(scope["raw_path"].decode("ascii")))
+        if params is None:
+            return Match.NONE, {}
+        allowed = self.methods is None or scope["method"] in self.methods
+        return Match.FULL if allowed else Match.PARTIAL, {"endpoint": self.endpoint, "path_params": params}
+
+
+class _CrossSiteGuard:
+    """ASGI middleware: refuses what may come of a web page with 403 or 415."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("ascii").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        await (self._refusal(scope["method"], headers) or self._app)(scope, receive, send)
+
+    def _refusal(self, method: str, headers: Mapping[str, str]) -> Response | None:
+        wrong = refused_host(headers, self._hosts) or refused_origin(method, headers)
+        if wrong:
+            return json_response({"error": wrong}, 403)
+        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        wrong = refused_type(method, headers, has_body)
+        return json_response({"error": wrong}, 415) if wrong else None
+
+
+def _endpoint(handler: HttpHandler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        query = parse_qs(request.scope["query_string"].decode("latin-1"))
+        return await run_in_threadpool(handler, HttpRequest(request.path_params, query, await request.body()))
+
+    return answer
+
+
+async def _alive(_: Request) -> Response:
+    """Answers without a thread: all threads may be busy with slow requests."""
+    return PlainTextResponse("ok\n")
+
+
+async def _no_such_path(request: Request, _: Exception) -> Response:
+    return json_response({"error": f"no such path: {request.scope['path']}"}, 404)
+
+
+async def _wrong_method(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    answer = json_response({"error": f"method {request.method} is not allowed here"}, 405)
+    answer.headers.update(exc.headers or {})
+    return answer
+
+
+async def _failed(_: Request, exc: Exception) -> Response:
+    """The answer for a handler that raises; whoever calls the application logs the error."""
+    return json_response({"error": str(exc)}, 500)
+
+
+def _readiness(ready: bool) -> Response:
+    return PlainTextResponse("ok\n") if ready else PlainTextResponse("not ready\n", 503)
+
+
+def _health(ready: bool) -> Response:
+    """The form of etcd's own ``/health``, which DM's port answers with."""
+    return json_response({"health": "true" if ready else "false"}, 200 if ready else 503)
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(path.strip("/").split("/"))
+
+
+def _match(pattern: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str] | None:
+    if len(pattern) != len(path):
+        return None
+    params: dict[str, str] = {}
+    for expected, given in zip(pattern, path, strict=True):
+        if expected.startswith("{"):
+            params[expected.strip("{}")] = unquote(given)
+        elif expected != given:
+            return None
+    return params
