@@ -92,8 +92,9 @@ bench: ## measure each performance target beside native tools (BENCH="--only olt
 proto: setup ## regenerate the committed gRPC stubs
 	PYTHON=$(VENV)/python proto/gen.sh
 
-configuration-page: ## write docs/configuration.md from the table of keys
+configuration-page: ## write docs/configuration.md and configs/task-full.yaml from the declarations of the keys
 	$(VENV)/python -m pkg.config.effects.page > docs/configuration.md
+	$(VENV)/python -m pkg.config.effects.sample > configs/task-full.yaml
 
 version-before: ## keep REF's code as the version that the upgrade test starts from (at each release)
 	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz

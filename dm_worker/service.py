@@ -17,17 +17,12 @@ from dm_worker.source.source_worker import SourceWorker
 from dm_worker.subtask.subtask import SubTask, process_result
 from pkg import errors
 from pkg.config.codec import decode_subtask
+from pkg.config.keys import UPDATABLE
 from pkg.config.model import SubTaskConfig
 from pkg.config.worker import WorkerConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
-
-#: The settings of a subtask that may change without making its replication state invalid.
-UPDATABLE = frozenset(
-    {"routes", "filters", "expression_filters", "block_allow_list", "syncer", "ignore_checking_items", "to", "from_"}
-)
-
 
 _Source = TypeVar("_Source", bound=RelayedSource)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from pkg import errors
 from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, TaskConfig
@@ -46,9 +47,8 @@ def _not_found(message: str, source_id: str, known: Sequence[str]) -> errors.DME
 
 def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -> SubTaskConfig:
     return SubTaskConfig(
-        name=task.name,
+        **_of_the_task(task),
         source_id=instance.source_id,
-        task_mode=task.task_mode,
         from_=source.from_,
         to=task.target,
         flavor=source.flavor or "mysql",
@@ -56,20 +56,8 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         enable_gtid=source.enable_gtid,
         enable_relay=source.enable_relay,
         relay_dir=source.relay_dir,
-        shard_mode=task.shard_mode,
-        strict_optimistic_shard_mode=task.strict_optimistic_shard_mode,
-        meta_schema=task.meta_schema,
         meta=instance.meta,
-        timezone=task.timezone,
         case_sensitive=task.case_sensitive or source.case_sensitive,
-        collation_compatible=task.collation_compatible,
-        target_collations=task.target_collations,
-        lossy_conversions=task.lossy_conversions,
-        online_ddl=task.online_ddl,
-        shadow_table_rules=task.shadow_table_rules,
-        trash_table_rules=task.trash_table_rules,
-        clean_dump_file=task.clean_dump_file,
-        ignore_checking_items=task.ignore_checking_items,
         routes=instance.routes,
         filters=instance.filters + source.filters,
         expression_filters=instance.expression_filters,
@@ -79,6 +67,12 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         loader=instance.loader,
         syncer=instance.syncer,
     )
+
+
+def _of_the_task(task: TaskConfig) -> dict[str, Any]:
+    """The settings that every subtask of a task has alike."""
+    own = {field.name for field in fields(SubTaskConfig)} - {"case_sensitive"}
+    return {field.name: getattr(task, field.name) for field in fields(TaskConfig) if field.name in own}
 
 
 def needs_start_position(subtask: SubTaskConfig) -> bool:

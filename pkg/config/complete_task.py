@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
-from pkg.config.effects.effect import KeyEffect
-from pkg.config.effects.shared_keys import LOADER, MYDUMPER, SYNCER, VALIDATOR
+from pkg.config.effects.effect import KeyEffect, effects_of
+from pkg.config.effects.shared_keys import LOADERS, MYDUMPERS, SYNCERS, VALIDATORS
 from pkg.config.effects.task_keys import TASK_EFFECTS
+from pkg.settings.keys import Block
 
 #: Block of rules → the instance's key that names some of them, and the numbered name.
 _RULES = {
@@ -24,26 +25,13 @@ _RULES = {
     "column-mappings": ("column-mapping-rules", "cm"),
 }
 #: Unit → the keys of its block, the numbered name, and what ``UNIT-thread`` of an instance sets.
-_UNITS: Mapping[str, tuple[Iterable[KeyEffect], str, str]] = {
-    "mydumper": (MYDUMPER, "dump", "threads"),
-    "loader": (LOADER, "load", "pool-size"),
-    "syncer": (SYNCER, "sync", "worker-count"),
+_UNITS: Mapping[str, tuple[Block, str, str]] = {
+    "mydumper": (MYDUMPERS, "dump", "threads"),
+    "loader": (LOADERS, "load", "pool-size"),
+    "syncer": (SYNCERS, "sync", "worker-count"),
 }
-#: What DM shows of keys that nobody set, where our own table has no default.
-_EMPTY_TASK: Mapping[str, Any] = {
-    "shard-mode": "",
-    "strict-optimistic-shard-mode": False,
-    "ignore-checking-items": [],
-    "enable-heartbeat": False,
-    "heartbeat-update-interval": 1,
-    "heartbeat-report-interval": 10,
-    "timezone": "",
-    "case-sensitive": False,
-    "online-ddl-scheme": "",
-    "ansi-quotes": False,
-    "remove-meta": False,
-    "experimental": {"async-checkpoint-flush": False},
-}
+#: Keys that get no default: what another key says, or what is not in DM's form unless it is set.
+_NOT_FILLED = frozenset({"is-sharding", "target-collations"})
 _EMPTY_TARGET: Mapping[str, Any] = {"max-allowed-packet": None, "session": {}, "security": None}
 #: The defaults of these are no values.
 _LEFT_OUT = frozenset({"on-duplicate-physical", "checksum-physical"})
@@ -53,10 +41,9 @@ _LISTS = ("black-white-list", "block-allow-list")
 def normalised(text: str) -> str:
     """The task file ``text`` in DM's form; it means the same."""
     data = yaml.safe_load(text)
-    top = [row for row in TASK_EFFECTS if row.key == row.name and row.kind == "works" and row.name != "is-sharding"]
-    _fill(data, (row for row in top if row.name != "clean-dump-file" or "load" not in data["task-mode"]))
-    for key, value in _EMPTY_TASK.items():
-        data[key] = value if data.get(key) is None else data[key]
+    top = [row for row in TASK_EFFECTS if row.key == row.name and row.name not in _NOT_FILLED]
+    _fill(data, (row for row in top if row.name != "clean-dump-file" or "load" not in data["task-mode"]), "")
+    data["experimental"] = data.get("experimental") or {"async-checkpoint-flush": False}
     data["shard-mode"] = data["shard-mode"] or ("pessimistic" if data.get("is-sharding") else "")
     data["is-sharding"] = bool(data["shard-mode"])
     data["target-database"] = {**_EMPTY_TARGET, **data["target-database"]}
@@ -81,15 +68,15 @@ class _Numbered:
             rules = self._data.get(block) or {}
             shown[key] = [self._name(block, prefix, rules[name]) for name in given.get(key) or ()]
         shown["block-allow-list"] = self._list(given)
-        for unit, (rows, prefix, threads) in _UNITS.items():
+        for unit, (keys, prefix, threads) in _UNITS.items():
             value = dict(given.get(unit) or self._named(f"{unit}s", given.get(f"{unit}-config-name")))
             if given.get(f"{unit}-thread"):
                 value[threads] = given[f"{unit}-thread"]
-            shown[f"{unit}-config-name"] = self._name(f"{unit}s", prefix, _fill(value, rows))
+            shown[f"{unit}-config-name"] = self._name(f"{unit}s", prefix, _filled(value, keys))
             shown |= {unit: None, f"{unit}-thread": 0}
         validator = given.get("validator-config-name")
         if validator:
-            value = _fill(self._named("validators", validator), VALIDATOR)
+            value = _filled(self._named("validators", validator), VALIDATORS)
             shown["validator-config-name"] = self._name("validators", "validator", value)
         return shown
 
@@ -113,9 +100,16 @@ class _Numbered:
         return self._seen[block, content]
 
 
-def _fill(data: dict[str, Any], rows: Iterable[KeyEffect]) -> dict[str, Any]:
-    """Adds what is missing (a null is, too), and returns ``data``."""
+def _filled(value: dict[str, Any], block: Block) -> dict[str, Any]:
+    return _fill(value, effects_of(block.keys, model=block.model))
+
+
+def _fill(data: dict[str, Any], rows: Iterable[KeyEffect], empty: Any = None) -> dict[str, Any]:
+    """Adds what is missing (a null is, too), and returns ``data``. ``empty``: the value of a key without default; None
+    leaves it out."""
     for row in rows:
-        if row.default not in ("", "required") and row.name not in _LEFT_OUT and data.get(row.name) is None:
-            data[row.name] = yaml.safe_load(row.default)
+        if row.default != "required" and row.name not in _LEFT_OUT and data.get(row.name) is None:
+            value = yaml.safe_load(row.default) if row.default else empty
+            if value is not None:
+                data[row.name] = value
     return data

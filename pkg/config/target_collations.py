@@ -7,15 +7,14 @@ import re
 from pkg.errors import Code
 from pkg.settings.yaml_reader import Section
 
-KEY = "target-collations"
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*", re.IGNORECASE)
 #: MariaDB's collations for any charset.
 _CONTEXTUAL = "uca1400_"
 
 
-def chosen_collations(section: Section) -> tuple[tuple[str, str], ...]:
+def chosen_collations(section: Section, key: str) -> tuple[tuple[str, str], ...]:
     """Pairs of an upstream's and the target's collation. Raises 20003 for what no statement could have."""
-    found = tuple((name.strip().lower(), instead.strip().lower()) for name, instead in section.pairs(KEY))
+    found = tuple((name.strip().lower(), instead.strip().lower()) for name, instead in section.pairs(key))
     for name, instead in found:
         if not _NAME.fullmatch(name) or not _NAME.fullmatch(instead):
             what = f"{instead if _NAME.fullmatch(name) else name!r} is not the name of a collation"
@@ -25,7 +24,7 @@ def chosen_collations(section: Section) -> tuple[tuple[str, str], ...]:
             continue
         raise section.error(
             Code.ConfigYamlTransform,
-            KEY,
+            key,
             what,
             "Write the upstream's collation and one of the target's for the same charset, such as "
             "utf8mb4_uca1400_ai_ci: utf8mb4_0900_ai_ci.",

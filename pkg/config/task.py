@@ -6,58 +6,42 @@ refused, never ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast, get_args
+from typing import TypeVar
 
 from pkg.config import unit_blocks
 from pkg.config.effects.effect import warning, warnings_about
-from pkg.config.effects.task_keys import TASK_EFFECTS
+from pkg.config.effects.task_keys import TASK_EFFECTS, TASK_KEYS
+from pkg.config.fields import read_block
 from pkg.config.keys import TASK
 from pkg.config.model import (
     InstanceConfig,
     LoaderConfig,
     Meta,
     MydumperConfig,
-    ShardMode,
     SyncerConfig,
     TaskConfig,
     TaskMode,
 )
 from pkg.config.source import LONGEST_SOURCE_ID
-from pkg.config.target_collations import chosen_collations
 from pkg.config.target_session import check_target_session
+from pkg.config.task_values import task_mode
 from pkg.errors import Code, ErrorKind
 from pkg.rules import yaml_blocks
 from pkg.rules.model import (
-    SHADOW_TABLE_RULES,
-    TRASH_TABLE_RULES,
     BinlogFilterRule,
     BlockAllowList,
     ColumnMappingRule,
     ExpressionFilter,
     RouteRule,
 )
-from pkg.rules.online_tables import compile_online_rule
 from pkg.settings.connections import DBConfig
 from pkg.settings.database import read_database
 from pkg.settings.options import nearest
-from pkg.settings.units import check_timezone
 from pkg.settings.yaml_reader import REDACTED, Section, read_document, tidy_yaml
 
 _T = TypeVar("_T")
-_YAML = Code.ConfigYamlTransform
-#: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
-LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
-#: Items of ``ignore-checking-items``; the last ones, from *rules* on, are our own.
-CHECKING_ITEMS = (
-    "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
-    "dump_privilege", "replication_privilege", "target_privilege", "conn_number", "online_ddl", "meta_position",
-    "table_schema", "schema_of_shard_tables", "auto_increment_ID", "empty_region", "region_distribution",
-    "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
-    "rules", "foreign_keys", "table_engine",
-)  # fmt: skip
 
 
 def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
@@ -105,9 +89,8 @@ class _TaskReader:
 
     def read(self, text: str) -> TaskConfig:
         top = self._top
-        name, mode = self._name(), self._mode()
-        shard_mode = self._shard_mode()
-        self._online_ddl_scheme()
+        mode = task_mode(top, "task-mode")
+        self._note_older_spellings()
         target_section = top.section("target-database")
         if target_section is None:
             raise top.error(
@@ -119,173 +102,16 @@ class _TaskReader:
         target = read_database(target_section, Code.ConfigNeedTargetDB, self._warnings)
         check_target_session(target_section, target, self._warnings)
         instances = self._instances(mode, target)
-        self._refuse_later_features()
         self._note_deprecated()
         self._note_partly_honoured(mode, instances)
-        return TaskConfig(
-            name=name,
-            task_mode=mode,
-            target=target,
-            instances=instances,
-            shard_mode=shard_mode,
-            ignore_checking_items=self._checking_items(),
-            strict_rules=top.flag("strict-rules", False),
-            meta_schema=top.text("meta-schema") or "dm_meta",
-            timezone=self._timezone(),
-            case_sensitive=self._case_sensitive,
-            collation_compatible=self._collation_compatible(),
-            target_collations=chosen_collations(top),
-            lossy_conversions=self._lossy_conversions(),
-            online_ddl=top.flag("online-ddl", True) or bool(top.text("online-ddl-scheme")),
-            shadow_table_rules=self._online_rules("shadow-table-rules", SHADOW_TABLE_RULES),
-            trash_table_rules=self._online_rules("trash-table-rules", TRASH_TABLE_RULES),
-            clean_dump_file=top.flag("clean-dump-file", True),
-            warnings=tuple(dict.fromkeys(self._warnings)),
-            text=text,
-        )
+        warnings = tuple(dict.fromkeys(self._warnings))
+        return read_block(top, TASK_KEYS, TaskConfig, target=target, instances=instances, warnings=warnings, text=text)
 
-    # the task as a whole
-
-    def _name(self) -> str:
-        name = self._top.text("name")
-        if not name:
-            raise self._top.error(
-                Code.ConfigNeedUniqueTaskName, "name", "the task has no name", "Add name: unique-name."
-            )
-        if len(name) > LONGEST_TASK_NAME or re.search(r"[/\\\x00-\x1f\x7f]", name) or name != name.strip():
-            raise self._top.error(
-                _YAML,
-                "name",
-                f"name {name!r} cannot name tables and folders",
-                f"Use at most {LONGEST_TASK_NAME} characters, without slashes, control characters, leading or "
-                "trailing blanks.",
-            )
-        return name
-
-    def _mode(self) -> TaskMode:
-        mode, allowed = self._top.text("task-mode"), get_args(TaskMode)
-        if mode not in allowed:
-            raise self._top.error(
-                Code.ConfigInvalidTaskMode,
-                "task-mode",
-                f"task-mode {mode!r} is not valid" if mode else "task-mode is missing",
-                f"Set one of {', '.join(allowed)}.",
-            )
-        return cast(TaskMode, mode)
-
-    def _shard_mode(self) -> ShardMode:
-        top, kind = self._top, Code.ConfigShardModeNotSupport
-        mode, old = top.text("shard-mode"), top.flag("is-sharding", False)
-        if mode not in ("", "pessimistic", "optimistic"):
-            raise top.error(kind, "shard-mode", f"shard-mode {mode!r} is not valid", "Set pessimistic or optimistic.")
-        if old and mode == "optimistic":
-            raise top.error(
-                kind,
-                "is-sharding",
-                "is-sharding contradicts shard-mode; please use `shard-mode` only.",
-                "Remove is-sharding.",
-            )
-        if top.flag("strict-optimistic-shard-mode", False) and mode != "optimistic":
-            raise top.error(
-                Code.ConfigStrictOptimisticShardMode,
-                "strict-optimistic-shard-mode",
-                "strict-optimistic-shard-mode needs shard-mode: optimistic",
-                "Remove it.",
-            )
-        if top.has("is-sharding"):
+    def _note_older_spellings(self) -> None:
+        if self._top.has("is-sharding"):
             self._warnings.append("is-sharding is deprecated: use shard-mode")
-        if mode == "optimistic":
-            raise top.error(
-                kind,
-                "shard-mode",
-                "shard-mode 'optimistic' is not supported yet",
-                "Set pessimistic: then all shards run the same DDL in the same order, and the target gets it once.",
-            )
-        return "pessimistic" if mode or old else ""
-
-    def _online_ddl_scheme(self) -> None:
-        scheme = self._top.text("online-ddl-scheme")
-        if scheme not in ("", "gh-ost", "pt"):
-            raise self._top.error(
-                Code.ConfigOnlineSchemeNotSupport,
-                "online-ddl-scheme",
-                f"online-ddl-scheme {scheme!r} is not valid",
-                "Remove it and set online-ddl: true.",
-            )
-        if scheme:
+        if self._top.text("online-ddl-scheme"):
             self._warnings.append("online-ddl-scheme is deprecated: use online-ddl")
-
-    def _online_rules(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        rules = []
-        for rule in self._top.texts(key):
-            anchored = f"{'' if rule.startswith('^') else '^'}{rule}{'' if rule.endswith('$') else '$'}"
-            try:
-                groups = compile_online_rule(anchored).groups
-            except ValueError as exc:
-                raise self._top.error(
-                    Code.ConfigOnlineDDLInvalidRegex, key, f"{key}: {rule!r} does not compile: {exc}", "Correct it."
-                ) from None
-            if groups != 1:
-                raise self._top.error(
-                    Code.ConfigOnlineDDLInvalidRegex,
-                    key,
-                    f"{key}: {rule!r} has {groups} groups instead of one, the real table's name",
-                    "Mark just the real name with ( ); use (?: ) for other groups.",
-                )
-            rules.append(anchored)
-        return tuple(rules) or default
-
-    def _checking_items(self) -> tuple[str, ...]:
-        items = self._top.texts("ignore-checking-items")
-        for item in items:
-            if item not in CHECKING_ITEMS:
-                near = nearest(item, CHECKING_ITEMS)
-                raise self._top.error(
-                    Code.ConfigCheckItemNotSupport,
-                    "ignore-checking-items",
-                    f"checking item {item!r} is unknown",
-                    f"Did you mean {near!r}?" if near else f"Use some of {', '.join(CHECKING_ITEMS)}.",
-                )
-        return items
-
-    def _timezone(self) -> str:
-        timezone = self._top.text("timezone")
-        try:
-            check_timezone(timezone)
-        except ValueError as exc:
-            raise self._top.error(
-                Code.ConfigInvalidTimezone,
-                "timezone",
-                f"timezone {exc}",
-                "Name a zone such as Asia/Shanghai, or an offset such as +08:00.",
-            ) from None
-        return timezone
-
-    def _collation_compatible(self) -> str:
-        value = self._top.text("collation_compatible") or "loose"
-        if value not in ("loose", "strict"):
-            raise self._top.error(
-                Code.ConfigCollationCompatibleNotSupport,
-                "collation_compatible",
-                f"collation_compatible {value!r} is not valid",
-                "Set loose or strict.",
-            )
-        return value
-
-    def _lossy_conversions(self) -> str:
-        value = self._top.text("lossy-conversions") or "refuse"
-        if value not in ("refuse", "allow"):
-            raise self._top.error(
-                _YAML, "lossy-conversions", f"lossy-conversions {value!r} is not valid", "Set refuse or allow."
-            )
-        return value
-
-    def _refuse_later_features(self) -> None:
-        experimental = self._top.section("experimental")
-        if experimental and experimental.flag("async-checkpoint-flush", False):
-            raise experimental.error(
-                _YAML, "async-checkpoint-flush", "async-checkpoint-flush is not supported yet", "Remove it."
-            )
 
     def _note_deprecated(self) -> None:
         self._warnings += warnings_about(self._top, "", (one for one in TASK_EFFECTS if one.key == one.name))

@@ -5,7 +5,7 @@ Each is read and checked in full; what the units do not support yet is refused a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -25,30 +25,7 @@ from pkg.rules.model import (
     TableName,
 )
 from pkg.rules.table_router import TableRouter, extract_regex
-from pkg.settings.shape import LEAF, Items, Shape, leaves
 from pkg.settings.yaml_reader import Section
-
-FILTER: Mapping[str, Shape] = leaves("schema-pattern", "table-pattern", "events", "sql-pattern", "action")
-ROUTE: Mapping[str, Shape] = {
-    **leaves("schema-pattern", "table-pattern", "target-schema", "target-table"),
-    "extract-table": leaves("table-regexp", "target-column"),
-    "extract-schema": leaves("schema-regexp", "target-column"),
-    "extract-source": leaves("source-regexp", "target-column"),
-}
-EXPRESSION_FILTER: Mapping[str, Shape] = leaves(
-    "schema", "table", "insert-value-expr", "update-old-value-expr", "update-new-value-expr", "delete-value-expr"
-)
-COLUMN_MAPPING: Mapping[str, Shape] = leaves(
-    "schema-pattern", "table-pattern", "source-column", "target-column", "expression", "arguments",
-    "create-table-query",
-)  # fmt: skip
-_TABLE_NAMES = Items(leaves("db-name", "tbl-name"))
-BLOCK_ALLOW_LIST: Mapping[str, Shape] = {
-    "do-tables": _TABLE_NAMES,
-    "do-dbs": LEAF,
-    "ignore-tables": _TABLE_NAMES,
-    "ignore-dbs": LEAF,
-}
 
 _EXTRACTS = (
     ("extract-table", "table-regexp"),

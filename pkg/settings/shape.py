@@ -1,6 +1,6 @@
 """The shape of a configuration file: which keys it may have at each level, in the order in which we write them.
 
-``pkg/config/keys.py`` has the shapes of whole files, ``pkg/rules/yaml_blocks.py`` those of the rules. Pure data.
+``pkg/settings/keys.py`` makes it of the declarations of the keys. Pure data.
 """
 
 from __future__ import annotations
@@ -38,21 +38,5 @@ Shape: TypeAlias = "Leaf | Free | Named | Items | Mapping[str, Shape]"
 LEAF = Leaf()
 
 
-def leaves(*names: str) -> dict[str, Shape]:
-    """Keys with a scalar, or a list of scalars, each."""
-    return dict.fromkeys(names, LEAF)
-
-
 #: Keys whose values are never shown.
 SECRET_KEYS = frozenset({"password", "ssl-key-bytes", "ssl-key-base64"})
-
-SECURITY: Mapping[str, Shape] = leaves(
-    "ssl-ca", "ssl-cert", "ssl-key", "cert-allowed-cn", "ssl-ca-bytes", "ssl-cert-bytes", "ssl-key-bytes",
-    "ssl-ca-base64", "ssl-cert-base64", "ssl-key-base64",
-)  # fmt: skip
-
-DATABASE: Mapping[str, Shape] = {
-    **leaves("host", "port", "user", "password", "max-allowed-packet"),
-    "session": Free(),
-    "security": SECURITY,
-}

@@ -1,13 +1,14 @@
-"""One row of the table of keys, and the warnings about keys without effect. Pure."""
+"""The rows of the page about keys, and the warnings about keys without effect. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-#: works: the product acts on the value. warned: an answer says that the value does nothing. refused: an error names it.
-EffectKind = Literal["works", "warned", "refused"]
+from pkg.config.fields import field_defaults
+from pkg.settings.keys import EffectKind, FileKey, FilePart
 
 
 class Present(Protocol):
@@ -37,6 +38,29 @@ class KeyEffect:
     def name(self) -> str:
         """The key alone, without its path."""
         return self.key.rpartition(".")[2].removesuffix("[]")
+
+
+def effects_of(parts: Iterable[FilePart], path: str = "", model: type | None = None) -> Iterator[KeyEffect]:
+    """A row for each key, in the order of the file; ``model`` has the defaults of those that say none."""
+    for part in parts:
+        place = f"{path}.{part.name}" if path else part.name
+        if isinstance(part, FileKey):
+            yield KeyEffect(place, _shown_default(part, model), part.effect, part.acts, part.kind)
+        elif part.effect:
+            yield KeyEffect(place, "", part.effect, part.acts)
+        else:
+            yield from effects_of(part.keys, place + {"one": "", "named": ".*", "items": "[]"}[part.form], part.model)
+
+
+def _shown_default(key: FileKey, model: type | None) -> str:
+    if key.default is not None:
+        return key.default
+    value = None if model is None else field_defaults(model).get(key.target)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return json.dumps(value)
+    return "" if value is None else str(value)
 
 
 def warnings_about(section: Present, place: str, effects: Iterable[KeyEffect]) -> Sequence[str]:

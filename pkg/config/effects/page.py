@@ -1,4 +1,4 @@
-"""docs/configuration.md, written from the table of keys. Pure, except for :func:`main`, which prints it."""
+"""docs/configuration.md, written from the declarations of the keys. Pure, except for :func:`main`, which prints it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pkg.config.effects.task_keys import TASK_EFFECTS
 _HEAD = """\
 # Configuration: what each key does
 
-This page lists every key of the configuration files, with its default and its effect. It is written from the table
-`pkg/config/effects` (`make configuration-page`); do not edit it. The samples in `configs/` explain the keys at more
-length.
+This page lists every key of the configuration files, with its default and its effect. It is written from the
+declarations in `pkg/config/effects` (`make configuration-page`); do not edit it. The samples in `configs/` explain the
+keys at more length.
 
 No key is ignored silently. The last column shows it:
 

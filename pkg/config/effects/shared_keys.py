@@ -1,208 +1,321 @@
-"""Keys that several files have: how to reach a server, and the units' blocks. Pure data."""
+"""Keys that several places of files have: how to reach a server, and the units' blocks. Pure data."""
 
 from __future__ import annotations
 
-from pkg.config.effects.effect import KeyEffect
+from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.unit_values import (
+    check_duration,
+    check_import_mode,
+    check_number,
+    check_pending_size,
+    chunk_filesize,
+    extra_args,
+    local_dir,
+    safe_mode_duration,
+)
+from pkg.errors import Code
+from pkg.settings.keys import Block, Choices, FileKey
 
 _INTROSPECT = "pkg/mysql/connection.py"
 _TLS = "pkg/tls/client.py"
 _PEM = "pkg/tls/certificates.py"
 
 
-def database(place: str, packet: KeyEffect) -> tuple[KeyEffect, ...]:
-    """The rows of a server's block; ``packet`` is the one of ``max-allowed-packet``, which servers use differently."""
-    return (
-        KeyEffect(f"{place}.host", "required", "Name or address of the server.", _INTROSPECT),
-        KeyEffect(f"{place}.port", "required", "Port of the server.", _INTROSPECT),
-        KeyEffect(f"{place}.user", "root", "User of every connection.", _INTROSPECT),
-        KeyEffect(f"{place}.password", "", "Password, plain or encrypted with `dmctl encrypt`.", _INTROSPECT),
-        packet,
-        KeyEffect(
-            f"{place}.session",
-            "{}",
-            "Session variables of every connection. Those that change what is read or written are refused (20003). "
-            "time_zone is warned of: rows are transferred in UTC.",
-            _INTROSPECT,
+def database(name: str, packet: FileKey, field: str, comment: str = "") -> Block:
+    """A server's block; ``packet`` is ``max-allowed-packet``, which servers use differently."""
+    return Block(
+        name,
+        (
+            FileKey("host", "Name or address of the server.", _INTROSPECT, default="required", sample='"127.0.0.1"'),
+            FileKey("port", "Port of the server.", _INTROSPECT, default="required", sample="4000"),
+            FileKey("user", "User of every connection.", _INTROSPECT, default="root", sample='"root"'),
+            FileKey(
+                "password",
+                "Password, plain or encrypted with `dmctl encrypt`.",
+                _INTROSPECT,
+                sample='""',
+                comment="Plain, or encrypted with `dmctl encrypt`.",
+            ),
+            packet,
+            FileKey(
+                "session",
+                "Session variables of every connection. Those that change what is read or written are refused (20003). "
+                "time_zone is warned of: rows are transferred in UTC.",
+                _INTROSPECT,
+                default="{}",
+                free=True,
+                sample="{}",
+                comment='Session variables of every connection, such as tidb_txn_mode: "optimistic".',
+            ),
+            _SECURITY,
         ),
-        KeyEffect(f"{place}.security.ssl-ca", "", "CA that the server's certificate must be signed by.", _TLS),
-        KeyEffect(f"{place}.security.ssl-cert", "", "Our certificate.", _TLS),
-        KeyEffect(f"{place}.security.ssl-key", "", "The key of our certificate.", _TLS),
-        KeyEffect(
-            f"{place}.security.cert-allowed-cn", "[]", "Names, one of which the server's certificate must have.", _TLS
-        ),
+        field=field,
+        updatable=True,
+        comment=comment,
+    )
+
+
+_SECURITY = Block(
+    "security",
+    (
+        FileKey("ssl-ca", "CA that the server's certificate must be signed by.", _TLS),
+        FileKey("ssl-cert", "Our certificate.", _TLS),
+        FileKey("ssl-key", "The key of our certificate.", _TLS),
+        FileKey("cert-allowed-cn", "Names, one of which the server's certificate must have.", _TLS, default="[]"),
         *(
-            KeyEffect(
-                f"{place}.security.{part}-{form}",
-                "",
+            FileKey(
+                f"{part}-{form}",
                 f"{part} as {words} in place of a path. dmctl sends it.",
                 _TLS if part == "ssl-ca" else _PEM,
             )
             for form, words in (("bytes", "PEM text or bytes"), ("base64", "base64"))
             for part in ("ssl-ca", "ssl-cert", "ssl-key")
         ),
-    )
+    ),
+    comment="""\
+TLS: paths of the CA's certificate, of our certificate and its key.
+Without them: TLS if the server offers it, without verification of the server.
+security:
+  ssl-ca: "/path/to/ca.pem"
+  ssl-cert: "/path/to/cert.pem"
+  ssl-key: "/path/to/key.pem"
+  # With ssl-ca the server's certificate must be signed by that CA and be for `host`. If names are listed here, it
+  # must instead contain one of them as common name, host or address.
+  cert-allowed-cn: []""",
+)
 
-
-MYDUMPER = (
-    KeyEffect("mydumpers.*.mydumper-path", "./bin/mydumper", "The dumper is built in.", kind="warned"),
-    KeyEffect(
-        "mydumpers.*.threads",
-        "4",
+_MYDUMPER = (
+    FileKey("mydumper-path", "The dumper is built in.", kind="warned"),
+    FileKey(
+        "threads",
         "Connections that read the upstream in parallel. Above the worker's slots (`spark.slots`) the slots count, and "
         "check-task and start-task warn.",
         "dm_worker/dumper/dump_unit.py",
+        zero_is_default=True,
+        sample="4",
+        comment="Connections that read in parallel.",
     ),
-    KeyEffect(
-        "mydumpers.*.chunk-filesize", "64", "Size of one file, in MiB or with a unit.", "dm_worker/dumper/dump_unit.py"
+    FileKey(
+        "chunk-filesize",
+        "Size of one file, in MiB or with a unit.",
+        "dm_worker/dumper/dump_unit.py",
+        default="64",
+        read=chunk_filesize,
+        sample='"64"',
+        comment='Size of one file in MiB, or with a unit ("64MiB").',
     ),
-    KeyEffect(
-        "mydumpers.*.statement-size", "0", "Bytes of one INSERT statement; 0 is 1 MiB.", "dm_worker/dumper/dump_task.py"
+    FileKey(
+        "statement-size",
+        "Bytes of one INSERT statement; 0 is 1 MiB.",
+        "dm_worker/dumper/dump_task.py",
+        default="0",
+        zero_is_default=True,
+        sample="0",
+        comment="Size of one INSERT statement in bytes; 0 is 1 MiB.",
     ),
-    KeyEffect(
-        "mydumpers.*.rows",
-        "0",
+    FileKey(
+        "rows",
         "Above 0: tables are read in chunks of about so many rows.",
         "dm_worker/dumper/dump_unit.py",
+        sample="0",
+        comment="Rows of one chunk; above 0, tables are read in several chunks in parallel.",
     ),
-    KeyEffect("mydumpers.*.where", "", "Condition on the rows of every table.", "dm_worker/dumper/dump_task.py"),
-    KeyEffect(
-        "mydumpers.*.skip-tz-utc",
-        "true",
+    FileKey(
+        "where",
+        "Condition on the rows of every table.",
+        "dm_worker/dumper/dump_task.py",
+        sample='""',
+        comment="Condition on the rows of every table.",
+    ),
+    FileKey(
+        "skip-tz-utc",
         "Values are always read and written in UTC, which keeps each TIMESTAMP the same moment in time.",
         kind="warned",
+        sample="true",
+        comment="Values are always read in UTC: false causes a warning.",
     ),
-    KeyEffect(
-        "mydumpers.*.extra-args",
-        "",
+    FileKey(
+        "extra-args",
         "Options of dumpling: -B -T -t -F -s -r -f -W --consistency --where --escape-backslash --no-locks --ca --cert "
         "--key. Others are refused when the file is read (32001).",
         "dm_worker/dumper/options.py",
+        read=extra_args,
+        sample='""',
+        comment='Options of dumpling, such as "--consistency lock"; unknown ones are refused.',
     ),
 )
 
-_PHYSICAL = "It is for physical import, which is not supported."
-LOADER = (
-    KeyEffect(
-        "loaders.*.pool-size",
-        "16",
+
+def _physical(name: str, default: str = "", choices: Choices | None = None) -> FileKey:
+    reason = "It is for physical import, which is not supported."
+    return FileKey(name, reason, kind="warned", default=default, choices=choices)
+
+
+_DUPLICATES = Choices(("replace", "error", "ignore"), Code.ConfigInvalidDuplicateResolution)
+_CHECKS = ("required", "optional", "off")
+_LOADER = (
+    FileKey(
+        "pool-size",
         "Files loaded in parallel. Above the worker's slots (`spark.slots`) the slots count, and check-task and "
         "start-task warn.",
         "dm_worker/loader/load_unit.py",
+        zero_is_default=True,
+        sample="16",
+        comment="Files loaded in parallel.",
     ),
-    KeyEffect(
-        "loaders.*.dir",
-        "./dumped_data",
+    FileKey(
+        "dir",
         "Folder of the dump on the worker; `.TASK` is added except in modes load and load&sync. Other storage is "
         "refused (20059).",
         "dm_worker/dumper/metadata.py",
+        read=local_dir,
+        sample='"./dumped_data"',
+        comment="Folder of the dump; the task's name is added to it.",
     ),
-    KeyEffect(
-        "loaders.*.import-mode",
-        "logical",
+    _physical("sorting-dir-physical"),
+    FileKey(
+        "import-mode",
         "logical, sql and loader load by INSERT. Others are refused (20053).",
         kind="refused",
+        read=check_import_mode,
+        sample='"logical"',
+        comment="logical: by INSERT. Other modes are not supported yet.",
     ),
-    KeyEffect(
-        "loaders.*.on-duplicate",
-        "",
+    FileKey(
+        "on-duplicate",
         "Older spelling of on-duplicate-logical, warned of.",
         "dm_worker/loader/load_unit.py",
+        choices=_DUPLICATES,
     ),
-    KeyEffect(
-        "loaders.*.on-duplicate-logical",
-        "",
+    FileKey(
+        "on-duplicate-logical",
         "replace, ignore or error: what happens with a row whose key exists. Empty: an error.",
         "dm_worker/loader/load_unit.py",
+        choices=_DUPLICATES,
+        sample='"error"',
+        comment="""\
+What to do with a row whose key exists in the target: replace it, ignore the new row, or stop with an error.
+Without this key: stop with an error.""",
     ),
-    *(
-        KeyEffect(f"loaders.*.{name}", default, _PHYSICAL, kind="warned")
-        for name, default in (
-            ("sorting-dir-physical", ""),
-            ("on-duplicate-physical", "none"),
-            ("disk-quota-physical", ""),
-            ("checksum-physical", "required"),
-            ("analyze", "optional"),
-            ("range-concurrency", ""),
-            ("compress-kv-pairs", ""),
-            ("pd-addr", ""),
-        )
+    _physical(
+        "on-duplicate-physical",
+        "none",
+        Choices(("none", "manual"), Code.ConfigInvalidPhysicalDuplicateResolution),
     ),
+    _physical("disk-quota-physical"),
+    _physical("checksum-physical", "required", Choices(_CHECKS, Code.ConfigInvalidPhysicalChecksum)),
+    _physical("analyze", "optional", Choices(_CHECKS, Code.ConfigInvalidLoadAnalyze)),
+    _physical("range-concurrency"),
+    _physical("compress-kv-pairs"),
+    _physical("pd-addr"),
 )
 
 _BY_BACKLOG = "The size of batches and transactions follows the backlog."
-SYNCER = (
-    KeyEffect("syncers.*.meta-file", "", "The checkpoint is in the target's meta schema.", kind="warned"),
-    KeyEffect(
-        "syncers.*.worker-count",
-        "16",
+_SYNCER = (
+    FileKey("meta-file", "The checkpoint is in the target's meta schema.", kind="warned"),
+    FileKey(
+        "worker-count",
         "Parallel writers: transactions that the changes of a batch are divided into.",
         "dm_worker/syncer/unit/applying.py",
+        zero_is_default=True,
+        sample="16",
+        comment="Parallel writers: the changes of a batch are divided into this many transactions. Small batches use "
+        "fewer.",
     ),
-    KeyEffect("syncers.*.batch", "100", _BY_BACKLOG, kind="warned"),
-    KeyEffect(
-        "syncers.*.queue-size",
-        "1024",
+    FileKey(
+        "batch",
+        _BY_BACKLOG,
+        kind="warned",
+        zero_is_default=True,
+        sample="100",
+        comment="""\
+In DM the number of statements of one transaction. It has no effect here: a transaction holds a writer's rows of one
+batch, and the size of batches follows the backlog. Accepted so that DM's task files work.""",
+    ),
+    FileKey(
+        "queue-size",
         "Memory bounds what waits for a writer (`spark.memory-budget` of the worker).",
         kind="warned",
+        zero_is_default=True,
+        sample="1024",
+        comment="""\
+Likewise: in DM the events that wait for a writer, and the seconds between two checkpoints. Here memory bounds what
+waits, and the checkpoint moves with each batch. Other values than these cause a warning.""",
     ),
-    KeyEffect(
-        "syncers.*.checkpoint-flush-interval",
-        "30",
+    FileKey(
+        "checkpoint-flush-interval",
         "The checkpoint moves with each batch, in the transaction of its last step.",
         kind="warned",
+        zero_is_default=True,
+        sample="30",
     ),
-    KeyEffect(
-        "syncers.*.compact",
-        "",
+    FileKey(
+        "compact",
         "false writes every change of a row, in its order. Empty or true: only its last state.",
         "dm_worker/syncer/unit/reading.py",
+        sample="true",
+        comment="""\
+Write only the last state of a row that changed several times (compact), and many rows in one statement
+(multiple-rows). Both are on without these keys. compact false writes every change in its order; multiple-rows false
+writes one row per statement, by INSERT, UPDATE and DELETE only: for targets with triggers, or if statements count.""",
     ),
-    KeyEffect(
-        "syncers.*.multiple-rows",
-        "",
+    FileKey(
+        "multiple-rows",
         "false writes one row per statement. Empty or true: many rows.",
         "dm_worker/syncer/unit/applying.py",
+        sample="true",
     ),
-    *(
-        KeyEffect(f"syncers.*.{name}", "", reason, kind="warned")
-        for name, reason in (
-            ("max-retry", "What may pass is tried again as long as the source's checker allows."),
-            ("auto-fix-gtid", "GTIDs are never changed."),
-            ("enable-gtid", "enable-gtid of the source counts."),
-            ("disable-detect", "Conflicts are always detected."),
-            ("enable-ansi-quotes", "The upstream's sql_mode counts, which is in the binlog."),
-        )
-    ),
-    KeyEffect(
-        "syncers.*.safe-mode",
-        "false",
+    FileKey("max-retry", "What may pass is tried again as long as the source's checker allows.", kind="warned"),
+    FileKey("auto-fix-gtid", "GTIDs are never changed.", kind="warned"),
+    FileKey("enable-gtid", "enable-gtid of the source counts.", kind="warned"),
+    FileKey("disable-detect", "Conflicts are always detected.", kind="warned"),
+    FileKey(
+        "safe-mode",
         "true: changes are written so that they can be repeated without harm. Refused with safe-mode-duration 0s "
         "(20061).",
         "dm_worker/syncer/unit/recovery.py",
+        sample="false",
+        comment="Write so that a change can be repeated without harm. Turned on automatically when it is needed.",
     ),
-    KeyEffect(
-        "syncers.*.safe-mode-duration",
-        "",
+    FileKey(
+        "safe-mode-duration",
         "0s switches off the safe mode after a checkpoint of another program. Any other duration is warned of: safe "
         "mode ends at the place in the binlog up to which rows may be there twice.",
         "dm_worker/syncer/unit/recovery.py",
+        read=safe_mode_duration,
+        sample='""',
+        comment="""\
+0s switches off the safe mode that a checkpoint of another program needs. Any other duration causes a warning: safe
+mode lasts up to the place in the binlog where it is needed.""",
     ),
+    FileKey("enable-ansi-quotes", "The upstream's sql_mode counts, which is in the binlog.", kind="warned"),
 )
 
 _NO_VALIDATOR = "Validation is not supported; modes other than none are refused (20055)."
-VALIDATOR = (
-    KeyEffect("validators.*.mode", "none", "fast and full are refused (20055): not supported yet.", kind="refused"),
+_VALIDATOR = (
+    FileKey(
+        "mode",
+        "fast and full are refused (20055): not supported yet.",
+        kind="refused",
+        default="none",
+        choices=Choices(("none", "fast", "full"), Code.ConfigValidationMode, "Set none, fast or full."),
+    ),
     *(
-        KeyEffect(f"validators.*.{name}", default, _NO_VALIDATOR, kind="warned")
-        for name, default in (
-            ("worker-count", "4"),
-            ("validate-interval", "10s"),
-            ("check-interval", "5s"),
-            ("row-error-delay", "30m"),
-            ("meta-flush-interval", "5m"),
-            ("batch-query-size", "100"),
-            ("max-pending-row-size", "500m"),
-            ("max-pending-row-count", "2147483647"),
+        FileKey(name, _NO_VALIDATOR, kind="warned", default=default, read=check)
+        for name, default, check in (
+            ("worker-count", "4", check_number),
+            ("validate-interval", "10s", check_duration),
+            ("check-interval", "5s", check_duration),
+            ("row-error-delay", "30m", check_duration),
+            ("meta-flush-interval", "5m", check_duration),
+            ("batch-query-size", "100", check_number),
+            ("max-pending-row-size", "500m", check_pending_size),
+            ("max-pending-row-count", "2147483647", check_number),
         )
     ),
 )
+
+MYDUMPERS = Block("mydumpers", _MYDUMPER, "named", MydumperConfig, names=("global",), comment="\nReading the upstream.")
+LOADERS = Block("loaders", _LOADER, "named", LoaderConfig, names=("global",), comment="\nWriting the copy.")
+SYNCERS = Block("syncers", _SYNCER, "named", SyncerConfig, names=("global",), comment="\nReplicating the binlog.")
+VALIDATORS = Block("validators", _VALIDATOR, "named")

@@ -22,6 +22,7 @@ from pkg.config import master, worker
 from pkg.config.effects.effect import KeyEffect
 from pkg.config.effects.page import page
 from pkg.config.effects.program_keys import MASTER_EFFECTS, WORKER_EFFECTS
+from pkg.config.effects.sample import sample
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.effects.task_keys import TASK_EFFECTS
 from pkg.config.keys import SOURCE, TASK
@@ -254,6 +255,10 @@ def _toml(data: Mapping[str, Any]) -> str:
 
 def test_the_page_is_what_the_table_says() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == page(), "run make configuration-page"
+
+
+def test_the_full_sample_is_what_the_table_says() -> None:
+    assert (CONFIGS / "task-full.yaml").read_text() == sample(), "run make configuration-page"
 
 
 def test_a_default_value_is_not_warned_of() -> None:
