@@ -219,7 +219,10 @@ class Statements:
             return []
         others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
         by = (self._free_values() or others or ["NULL"])[0]
+        # A key of the value and a number keeps the two apart only where the numbers are equal.
+        paired = self._made.further == "unique pair" and "n" in self._literals
         return [
+            *([self._update({"n": "1"}, "WHERE `id` IN (1, 2)")] if paired else []),
             self._update({column: by}, "WHERE `id` = 1"),
             self._update({column: one[column]}, "WHERE `id` = 2"),
             self._update({column: two[column]}, "WHERE `id` = 1"),
@@ -326,8 +329,18 @@ class Statements:
 
     def _alter_ignore_add_unique(self) -> list[Step]:
         self._added += 1
-        column = self._rng.choice(["c", self._counted, "id"])
-        return self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`)")
+        keyless = self._made.primary == "none" and "n" in self._literals
+        rows = self._equal_rows() if keyless and self._rng.random() < 0.8 else []
+        column = "n" if rows else self._rng.choice(["c", self._counted, "id"])
+        return [*rows, *self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`)")]
+
+    def _equal_rows(self) -> list[Step]:
+        """Many rows with few numbers: writers bring them in another order, and a server keeps the first of each."""
+        rows = [{**self._row(), "id": self._new_id(), "n": str(number % 3)} for number in range(24)]
+        return [
+            *(self._insert("INSERT IGNORE", *rows[at : at + 4]) for at in range(0, len(rows), 4)),
+            self._update({"id": "`id` + 1000"}, "WHERE `id` % 2 = 0"),
+        ]
 
     def _add_primary_key(self) -> list[Step]:
         return self._ddl(
