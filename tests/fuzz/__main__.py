@@ -47,14 +47,13 @@ def main() -> int:
     def say(finding: Finding) -> None:
         verdict = finding.verdict
         what = finding.hole or finding.inherent or "NEW"
+        file = options.out / f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
         print(
-            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}"
-            f" {', '.join(finding.original.focus)}\n"
+            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}; {file}\n"
             f"{verdict.text[:700]}\n{finding.history.script() if options.shrink else ''}\n",
             flush=True,
         )
-        name = f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
-        (options.out / name).write_text(finding.history.to_json())
+        file.write_text(finding.history.to_json())
 
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
@@ -64,18 +63,24 @@ def main() -> int:
             search.run(options.seconds, say)
         except KeyboardInterrupt:
             print("interrupted: this is what was done so far")
-        tally = search.tally
-        runner.close()
+        finally:
+            runner.close()
+            _show(search, options.report)
+    return 1 if search.tally.findings else 0
+
+
+def _show(search: Search, report: Path | None) -> None:
+    """What was done, also of a search that an error ended."""
+    tally = search.tally
     print(
-        f"seed {options.seed}, pair {options.pair}: {tally.histories} histories, {tally.statements} statements"
+        f"seed {tally.seed}, pair {tally.pair}: {tally.histories} histories, {tally.statements} statements"
         f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"
         f" pairs {search.coverage.share:.1%} of {search.coverage.total}"
     )
     for (code, why), count in tally.refusals.most_common():
         print(f"  {code} × {count}: {why}")
-    if options.report is not None:
-        options.report.write_text(page(tally, search.coverage))
-    return 1 if tally.findings else 0
+    if report is not None:
+        report.write_text(page(tally, search.coverage))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """``python -m tests.fuzz.proof [NAME …]``: puts known holes back one by one, and lets the search find each.
 
-Prints the table of docs/fuzzing.md: hole, pair, seed, seconds, shrunk history.
+Prints the table of docs/fuzzing.md: hole, focus, pair, seed, seconds, histories, and what the shrunk history does.
 """
 
 from __future__ import annotations
@@ -35,26 +35,30 @@ class Row:
     seconds: float
     histories: int
     finding: Finding | None
+    focus: Sequence[str] = ()
 
     def markdown(self) -> str:
+        focus = ", ".join(self.focus)
         if self.finding is None:
-            return f"| {self.hole} | {self.pair} | not found | {self.seconds:.0f} | {self.histories} | |"
+            return f"| {self.hole} | {focus} | {self.pair} | not found | {self.seconds:.0f} | {self.histories} | |"
         seed = self.finding.original.seed
         return (
-            f"| {self.hole} | {self.pair} | {seed} | {self.finding.seconds:.0f} | {self.histories} |"
+            f"| {self.hole} | {focus} | {self.pair} | {seed} | {self.finding.seconds:.0f} | {self.histories} |"
             f" {self.finding.verdict.signature}: {_short(self.finding.history)} |"
         )
 
 
 def _short(history: History) -> str:
-    """The shrunk history in a cell of a table."""
-    task = ", ".join(f"{name}={value}" for name, value in history.settings.items() if value not in _USUAL)
-    lines = [line for line in history.script().splitlines() if not line.startswith("-- task")]
-    text = " ".join(f"`` {line} ``" if not line.startswith("--") else f"*{line[3:]}*" for line in lines)
-    return (f"({task}) " if task else "") + text.replace("|", "\\|")
+    """What a shrunk history does, in a cell of a table: statements but for plain INSERTs, and events."""
+    done = [step for step in history.steps if step.do != "insert" or step.how != "INSERT" or step.values]
+    texts = [*history.target, *(f"event: {step.text}" if step.do == "event" else step.sql() for step in done)]
+    shown = [text.replace("{s}.", "").replace("`", "").replace("|", "\\|") for text in texts]
+    cut = [f"`{text[:_WIDTH]}{'…' if len(text) > _WIDTH else ''}`" for text in shown]
+    return ", ".join(cut[:_STATEMENTS]) + (", …" if len(cut) > _STATEMENTS else "")
 
 
-_USUAL = frozenset({"none", "off", "default", "16", "+00:00", "incremental"})
+#: How much of a history a cell shows: statements, and characters of each.
+_STATEMENTS, _WIDTH = 3, 60
 
 
 def find(hole: str, runner: Runner, seed: int, seconds: float, focus: Sequence[str] = ()) -> Row:
@@ -67,7 +71,7 @@ def find(hole: str, runner: Runner, seed: int, seconds: float, focus: Sequence[s
 
     with open_hole(hole):
         tally = search.run(seconds, _ignored, enough=lambda so_far: found(so_far) is not None)
-    return Row(hole, runner.pair, tally.seconds, tally.histories, found(tally))
+    return Row(hole, runner.pair, tally.seconds, tally.histories, found(tally), focus)
 
 
 def _ignored(_: Finding) -> None: ...
@@ -87,7 +91,9 @@ def main() -> int:
         parser.error(
             f"no hole is called {', '.join(sorted(unknown))}; there are {', '.join(hole.name for hole in HOLES)}"
         )
-    print("| hole | pair | seed | seconds | histories | shrunk history |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        "| hole | focus | pair | seed | seconds | histories | what failed |\n|---|---|---|---|---|---|---|", flush=True
+    )
     missed = 0
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())

@@ -70,6 +70,16 @@ TABLE: tuple[Refusal, ...] = (
         )
         for way in ("stored", "stored with zone")
     ),
+    *(
+        _one(
+            36061,
+            "the target's table is of another form than the one that it is exchanged with",
+            "statement=exchange partition",
+            f"target={way}",
+            words="different definitions",
+        )
+        for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
+    ),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     _one(
         36068,

@@ -29,6 +29,9 @@ class Statements:
         self._columns: list[str] = []
         self._indexes = list(made.unique)
         self._numbered = made.auto
+        self._partitions = ["p0", "p1", "p2"]
+        #: Where the last partition is cut next.
+        self._bound = 30
         #: What the rows of ``t`` were first given, by id.
         self._given: dict[str, Mapping[str, str]] = {}
         self._phase: Phase = "before"
@@ -219,7 +222,10 @@ class Statements:
             return []
         others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
         by = (self._free_values() or others or ["NULL"])[0]
+        # A key of the value and a number keeps the two apart only where the numbers are equal.
+        paired = self._made.further == "unique pair" and "n" in self._literals
         return [
+            *([self._update({"n": "1"}, "WHERE `id` IN (1, 2)")] if paired else []),
             self._update({column: by}, "WHERE `id` = 1"),
             self._update({column: one[column]}, "WHERE `id` = 2"),
             self._update({column: two[column]}, "WHERE `id` = 1"),
@@ -326,8 +332,19 @@ class Statements:
 
     def _alter_ignore_add_unique(self) -> list[Step]:
         self._added += 1
-        column = self._rng.choice(["c", self._counted, "id"])
-        return self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`)")
+        keyless = self._made.primary == "none" and "n" in self._literals
+        rows = self._equal_rows() if keyless and self._rng.random() < 0.8 else []
+        column = "n" if rows else self._rng.choice(["c", self._counted, "id"])
+        also = ", `id`" if self._made.partitioned and column != "id" else ""
+        return [*rows, *self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`{also})")]
+
+    def _equal_rows(self) -> list[Step]:
+        """Many rows with few numbers: writers bring them in another order, and a server keeps the first of each."""
+        rows = [{**self._row(), "id": self._new_id(), "n": str(number % 3)} for number in range(24)]
+        return [
+            *(self._insert("INSERT IGNORE", *rows[at : at + 4]) for at in range(0, len(rows), 4)),
+            self._update({"id": "`id` + 1000"}, "WHERE `id` % 2 = 0"),
+        ]
 
     def _add_primary_key(self) -> list[Step]:
         return self._ddl(
@@ -362,14 +379,20 @@ class Statements:
         return self._ddl(f"ALTER TABLE {_T} EXCHANGE PARTITION p1 WITH TABLE {_U}{check}")
 
     def _add_partition(self) -> list[Step]:
-        parts = "PARTITION p2 VALUES LESS THAN (30), PARTITION p3 VALUES LESS THAN MAXVALUE"
-        return self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION p2 INTO ({parts})")
+        """The last partition is cut in two."""
+        self._added += 1
+        last, new = self._partitions[-1], f"q{self._added}"
+        parts = f"PARTITION {last} VALUES LESS THAN ({self._bound}), PARTITION {new} VALUES LESS THAN MAXVALUE"
+        self._bound += 30
+        self._partitions.append(new)
+        return self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION {last} INTO ({parts})")
 
     def _drop_partition(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} DROP PARTITION p0")
+        made = [] if len(self._partitions) > 1 else self._add_partition()
+        return [*made, *self._ddl(f"ALTER TABLE {_T} DROP PARTITION {self._partitions.pop(0)}")]
 
     def _truncate_partition(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION p0")
+        return self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION {self._partitions[0]}")
 
     def _create_like(self) -> list[Step]:
         return self._ddl(

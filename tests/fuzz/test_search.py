@@ -9,8 +9,10 @@ import pytest
 
 from tests.fuzz.__main__ import in_memory
 from tests.fuzz.engine import LocalEngine
-from tests.fuzz.features import Pair
-from tests.fuzz.history import History
+from tests.fuzz.features import PARAMETERS, Pair
+from tests.fuzz.generator import TASK
+from tests.fuzz.history import Column, History, Step, Table
+from tests.fuzz.holes import open_hole
 from tests.fuzz.known import OPEN
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import Finding, Search
@@ -51,3 +53,43 @@ def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner)
 def test_what_was_found_stays_mended(runner: Runner, history: History) -> None:
     (verdict,) = runner.run([history])
     assert not verdict.is_finding, f"{verdict.text}\n{history.script()}"
+
+
+def _history(sessions: tuple[str, ...], before: str, *live: str) -> History:
+    """A table ``t`` with an ``id``, and statements in one session."""
+    steps = (Step(text=before, phase="before"), *(Step(text=text) for text in live))
+    settings = {name: PARAMETERS[name].values[0] for name in TASK} | {"mode": "incremental"}
+    return History(1, "mariadb", settings, (Table("t", (Column("id", "INT", ("PRIMARY KEY",)),)),), (sessions,), steps)
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_what_a_native_replica_lacks_too_is_inherent(runner: Runner) -> None:
+    unlogged = _history((), "SELECT 1", "SET sql_log_bin = 0", "INSERT INTO {s}.`t` VALUES (1)", "SET sql_log_bin = 1")
+    (verdict,) = runner.run([unlogged])
+    assert verdict.kind == "different"
+    assert "same rows" in runner.inherent(unlogged)
+    lost = _history(
+        (),
+        "SELECT 1",
+        "SET sql_log_bin = 0",
+        "CREATE TABLE {s}.`hidden` (`id` INT PRIMARY KEY)",
+        "SET sql_log_bin = 1",
+        "INSERT INTO {s}.`hidden` VALUES (1)",
+    )
+    (verdict,) = runner.run([lost])
+    assert verdict.kind == "stopped"
+    assert "stops too" in runner.inherent(lost)
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> None:
+    history = _history(
+        ("SET SESSION binlog_format = STATEMENT",),
+        "INSERT INTO {s}.`t` VALUES (1)",
+        "CREATE TEMPORARY TABLE {s}.`t` (`id` INT, `n` INT)",
+        "TRUNCATE TABLE {s}.`t`",
+    )
+    with open_hole("temporary tables"):
+        (verdict,) = runner.run([history])
+        assert verdict.kind == "different"
+        assert runner.inherent(history) == ""

@@ -14,12 +14,20 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.server_position import master_status
 from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.driver import break_off
-from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.introspect import fetch_table_info, query, variable
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
 
 T = TypeVar("T")
+
+
+def _begins_without_gtids(conn: Connection[Any], position: Position) -> bool:
+    """Whether a MySQL that writes GTIDs had written none before this position, which is the first of its file."""
+    if variable(conn, "gtid_mode") != "ON" or position.name not in [row[0] for row in query(conn, "SHOW BINARY LOGS")]:
+        return False
+    heads = query(conn, f"SHOW BINLOG EVENTS IN '{position.name}' LIMIT 2")
+    return any(kind == "Previous_gtids" and not info and position.pos <= end for _, _, kind, _, end, info in heads)
 
 
 class ServerLookup:
@@ -97,10 +105,15 @@ class ServerLookup:
         """The binlog files' sizes in bytes, oldest first."""
         return {str(row[0]): int(row[1]) for row in self.ask(lambda conn: query(conn, "SHOW BINARY LOGS"))}
 
-    def gtid_of(self, position: Position) -> str:
-        """MariaDB's GTID set at a binlog position; '' when the server does not know."""
-        rows = self.ask(lambda conn: query(conn, "SELECT BINLOG_GTID_POS(%s, %s)", (position.name, position.pos)))
-        return str(rows[0][0] or "")
+    def gtid_of(self, position: Position, flavor: str) -> str | None:
+        """The GTID set at a binlog position, which may be empty; None when the server does not tell.
+
+        MySQL tells only of the start of a file, before which no transaction had a GTID.
+        """
+        if flavor == "mariadb":
+            rows = self.ask(lambda conn: query(conn, "SELECT BINLOG_GTID_POS(%s, %s)", (position.name, position.pos)))
+            return None if rows[0][0] is None else str(rows[0][0])
+        return "" if self.ask(lambda conn: _begins_without_gtids(conn, position)) else None
 
     def system_zone(self, timestamp: int) -> str:
         """What the server's time zone SYSTEM is at a time (unix seconds), as an offset that every server knows."""

@@ -49,7 +49,7 @@ class StreamOpener:
     def open(self, location: Location) -> BinlogStream:
         # What was prepared before enable-gtid was set has no GTID set yet.
         location = self.with_gtid(location)
-        relay, use_gtid = self._relay, self._cfg.enable_gtid
+        relay, use_gtid = self._relay, self._reads_by_gtid(location)
         local = relay.open(location, use_gtid=use_gtid) if relay is not None else None
         if use_gtid:
             self._ensure_same_history(location, required=local is None)
@@ -60,11 +60,14 @@ class StreamOpener:
         return relay.watched(stream) if relay is not None else stream
 
     def with_gtid(self, location: Location) -> Location:
-        """The location with its GTID set, if the task reads by GTID. Raises DMError when the server has none."""
+        """The location with its GTID set, if the task reads by GTID. Raises DMError when the server knows none.
+
+        The set of an upstream that had not written any transaction is empty, and remains so.
+        """
         if not self._cfg.enable_gtid or location.gtid_set or not location.position.name:
             return location
-        known = self._upstream.gtid_of(location.position) if self._cfg.flavor == "mariadb" else ""
-        if not known:
+        known = self._upstream.gtid_of(location.position, self._cfg.flavor)
+        if known is None:
             raise errors.new(
                 Code.SyncerUnitRemoteSteamerWithGTID,
                 f"enable-gtid is on, but the start position {location.position} has no GTID set",
@@ -72,6 +75,10 @@ class StreamOpener:
                 "--remove-meta.",
             )
         return replace(location, gtid_set=known, cut="")
+
+    def _reads_by_gtid(self, location: Location) -> bool:
+        """Where no transaction has a GTID yet, the position tells more than an empty set, which is any beginning."""
+        return self._cfg.enable_gtid and bool(location.gtid_set or not location.position.name)
 
     def _ensure_same_history(self, location: Location, *, required: bool) -> None:
         """A position names a file, which the planner compares. GTIDs mean the same in another binlog, unless it numbers
@@ -120,6 +127,6 @@ class StreamOpener:
             location,
             flavor=self._cfg.flavor,
             server_id=self._replica_id(purpose),
-            use_gtid=self._cfg.enable_gtid,
+            use_gtid=self._reads_by_gtid(location),
             received=self._received,
         )
