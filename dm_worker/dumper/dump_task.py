@@ -25,12 +25,13 @@ from dm_worker.dumper.options import DumpOptions
 from dm_worker.table_reads.chunks import Chunk, list_tables, shape_of
 from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
 from dm_worker.table_reads.row_stream import stream
+from dm_worker.table_reads.session import open_session
 from dm_worker.table_reads.snapshot import DumpSnapshot, SnapshotRendezvous, end_of_binlog, join_snapshot, lead_snapshot
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
-from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import fetch_table_info, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
@@ -43,11 +44,8 @@ DONE = struct.Struct("<i")
 STOP_FILE = "stop"
 #: Seconds between two looks at the stop file.
 _LOOK_SECONDS = 0.05
-#: A scan with a filter may take long to find its first row.
-_READ_TIMEOUT = 3600.0
 #: A table changed or vanished behind the snapshot.
 _TABLE_CHANGED = frozenset({1412, 1146})
-_PRIVILEGE_NEEDED = 1227
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +83,6 @@ class TaskReport:
 
 class _Stopped(Exception):
     """The driver, or another task that failed, asked for the end."""
-
-
-def open_session(upstream: DBConfig) -> Connection[Any]:
-    """A session that reads every value the same way under all settings of the upstream. Raises DMError 10001."""
-    conn = connect(
-        upstream,
-        scope="upstream",
-        session={"time_zone": "+00:00", "sql_mode": "", "net_write_timeout": "3600"},
-        read_timeout=_READ_TIMEOUT,
-    )
-    conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    if "mariadb" in str(query(conn, "SELECT VERSION()")[0][0]).lower():
-        conn.query("SET SESSION max_statement_time = 0")
-        _keep_off_binlog(conn)
-    return conn
-
-
-def _keep_off_binlog(conn: Connection[Any]) -> None:
-    """Sessions of a dump write nothing. While a MariaDB could log for one, a rollback to its savepoint keeps metadata
-    locks: DDL on a table then waits for the end of the dump, and everybody else for the DDL."""
-    try:
-        conn.query("SET SESSION sql_log_bin = 0")
-    except pymysql.Error as exc:
-        if error_number(exc) != _PRIVILEGE_NEEDED:
-            raise
 
 
 def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskReport]:

@@ -14,7 +14,7 @@ from dm_worker.dumper import folder_owner
 from dm_worker.dumper.binlog_file import identified, snapshot_identified
 from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.ddl_check import DDLCheck
-from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
+from dm_worker.dumper.dump_task import DumpSpec, TaskReport, run_dump_task
 from dm_worker.dumper.file_names import database_file
 from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_manifest
 from dm_worker.dumper.logged_ddl import ReadTables
@@ -29,6 +29,7 @@ from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.table_reads.chunks import Chunk, TableStat, list_tables, plan_chunks
+from dm_worker.table_reads.session import open_session
 from dm_worker.table_reads.snapshot import SnapshotRendezvous, end_of_binlog
 from pkg import errors
 from pkg.binlog.position import Location

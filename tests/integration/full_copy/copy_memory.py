@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dm_worker.dumper.dump_task import DumpSpec, DumpTask, open_session
+from dm_worker.dumper.dump_task import DumpSpec, DumpTask
 from dm_worker.dumper.file_names import parse
 from dm_worker.dumper.options import parse_options
 from dm_worker.loader.bulk_rows import TargetTables
 from dm_worker.loader.load_task import FileLoader, FileSpec, LoadSpec
 from dm_worker.meta.load_progress import begin_load, progress_table
 from dm_worker.table_reads.chunks import list_tables, plan_chunks
+from dm_worker.table_reads.session import open_session
 from dm_worker.table_reads.snapshot import SnapshotRendezvous
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import connect
