@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("dm_master", "dm_worker", "dmctl", "pkg", "tests")
 PAGES = sorted(
     [
-        ROOT / "README.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"),  # the history names what is gone
+        *(ROOT / "docs").rglob("*.md"),
         *(page for folder in FOLDERS for page in (ROOT / folder).rglob("README.md")),
     ]
 )
@@ -24,6 +24,8 @@ _NAME = re.compile(r"`(\w+\.(?:py|c|h|sh))`")
 
 #: A file below a README's folder, or beside it.
 _BELOW = re.compile(r"`((?:\.\./|[a-z_]+/)+\w+\.(?:py|c|h|sh))`")
+#: A target of make, as a command of its own or within a sentence.
+_MAKE = re.compile(r"(?:^|`)make ([a-z][a-z-]*)", re.MULTILINE)
 #: A class, function or module by its whole name, in a docstring or comment.
 _SYMBOL = re.compile(r":(?:mod|class|func|meth|data):`((?:dm_master|dm_worker|dmctl|pkg)\.[\w.]+)`")
 
@@ -53,6 +55,12 @@ def test_files_named_from_a_folder_exist(page: Path) -> None:
     named = _BELOW.findall(page.read_text())
     missing = [path for path in named if not (ROOT / path).exists() and not (page.parent / path).exists()]
     assert not missing, f"{path_id(page)} names files that do not exist"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=path_id)
+def test_named_targets_of_make_exist(page: Path) -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(_MAKE.findall(page.read_text())) <= set(targets)
 
 
 def _exists(symbol: str) -> bool:

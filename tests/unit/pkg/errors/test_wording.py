@@ -34,7 +34,9 @@ BANNED = {
 }  # fmt: skip
 
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *(ROOT / "docs").rglob("*.md")]
+)
 #: Phrases that pages may use: "there is no", in its many forms, and what the glossary's fallen-back target did.
 ONLY_IN_MESSAGES = (r"\b(is|are) no ", r"fell back")
 

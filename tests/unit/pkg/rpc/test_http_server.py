@@ -130,6 +130,7 @@ def test_an_event_stream_ends_in_order_when_the_port_stops(serve: _Serve) -> Non
     assert answer.readline() == b"data: first\n"
     port.stop(60)
     assert answer.read() == b"\n", "with the mark of a whole answer"
+    connection.close()
     assert events.closed.is_set()
 
 
