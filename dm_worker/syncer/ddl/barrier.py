@@ -17,7 +17,7 @@ from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused, settling_number
 from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
-from dm_worker.syncer.ddl.statement_effect import StatementEffect, effect_of
+from dm_worker.syncer.ddl.statement_effect import StatementEffect, by_others, effect_of
 from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.variables import in_plain_words
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
@@ -136,38 +136,40 @@ class DDLBarrier:
                         sharding, statement, part, _given_for(part, ordered), lenient=ordered.lenient
                     )
             if sharding is not None:
-                for part in self._additional(ordered):
-                    self._report_to_groups(
-                        sharding, statement, part, _on_table_of(part, ordered), lenient=ordered.lenient
-                    )
-                for table in self._swapped_in(ordered):
-                    sharding.restructured(statement, table)
+                self._report_other_tables(sharding, statement, ordered)
             self._store.remember(self._online.take_changes(), self._temporary.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
-        return effect_of((step for _, step in steps), of_the_task=bool(ordered.target or ordered.followed))
+        return effect_of(
+            (step for _, step in steps),
+            of_the_task=bool(ordered.target or ordered.followed),
+            statement=query.statement,
+            named=self._parts.named(query),
+        )
 
-    def settle(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
+    def settle(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
-        None for one that an operator leaves out.
+        None for one that an operator leaves out, and what it may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
         order = next((readable(one) for one in self._orders() if settle.covers(one.at)), None)
         if order is not None and order.kind == "skip":
             log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
-            return None
+            return None, by_others(settle.target)
         # The decision is what is obeyed once: another one on the same statements is another order.
         place = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
+        steps: list[DDLStep] = []
         try:
             for index, step, context in self._settling(settle, order):
                 if record is not None:
                     self._store.write(intent, ddl=record)
                 record = self._executor.once(place, index, step, context, intent)
+                steps.append(step)
         except DMError as exc:
             raise self._unsettled(exc, settle) from exc
-        return record
+        return record, effect_of(steps)
 
     def _settling(
         self, settle: SettleDDL, order: BinlogOperator | None
@@ -234,6 +236,13 @@ class DDLBarrier:
             )
             sharding.met(statement, part.parsed, texts, contexts, passed_over=lenient)
 
+    def _report_other_tables(self, sharding: Sharding, statement: BinlogStatement, ordered: OrderedParts) -> None:
+        """The shard groups: what changes tables that the statement itself does not change."""
+        for part in self._additional(ordered):
+            self._report_to_groups(sharding, statement, part, _on_table_of(part, ordered), lenient=ordered.lenient)
+        for table in self._swapped_in(ordered):
+            sharding.restructured(statement, table)
+
     def _ensure_heeded(self, ordered: OrderedParts) -> None:
         """Raises 11118 for what an operator gave of which nothing would come, without a word."""
         followed = [part.parsed for part in ordered.followed]
@@ -297,9 +306,9 @@ class DDLBarrier:
         """
         if not self._executor.folds_names:
             return
+        known = [(info.schema, info.name) for info in self._source.tracker.tables()]
         for upstream in (name for name in part.tables if name[1]):
             target = self._route(*upstream)
-            known = [(info.schema, info.name) for info in self._source.tracker.tables()]
             found = self._namesake(target, part, known)
             if found is None and part.kind == "create table" and self._executor.has_table(target):
                 listed = self._upstream_tables().items()

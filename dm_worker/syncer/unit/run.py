@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.foreign_key_watch import names_in
-from dm_worker.syncer.ddl.statement_effect import ABOUT_KEYS, StatementEffect
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
@@ -32,7 +31,6 @@ from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from dm_worker.syncer.unit.takeover import takeover_text
 from dm_worker.syncer.unit.target_look import TargetLook
-from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -194,15 +192,17 @@ class SyncRun:
         else:
             effect = runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
-        # Structures may have changed. What runs at the target need not be what ran upstream.
-        query = parse_query(statement.event, statement.position.name)
-        about_keys = effect.about_keys or ABOUT_KEYS.search(query.statement) is not None
-        parts.registry.forget(effect.tables, keys=about_keys)
-        if about_keys:
-            parts.keys.changed(runner.applied, names_in(query))
+        self._follow_effect(parts, effect)
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
         if sharding is None or not sharding.needs_new_pass:
             planning.resume()
+
+    def _follow_effect(self, parts: RunParts, effect: StatementEffect) -> None:
+        """Structures and keys may have changed. What runs at the target need not be what ran upstream."""
+        self._connections.servers_keys.changed(effect.named, effect.tables)
+        parts.registry.forget(effect.tables, keys=effect.about_keys)
+        if effect.about_keys:
+            parts.keys.changed(parts.runner.applied)
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
         """The error that ended the reading, with its range, and with this task's names in its advice."""
@@ -295,12 +295,17 @@ class SyncRun:
         """The end of a pass of merged shards: what the lock service has decided on is executed here."""
         sharding = parts.sharding
         assert sharding is not None
-        if sharding.settle is not None and self._may_settle(parts):
-            self.handling = sharding.settle
-            parts.runner.settle(sharding, parts.barrier)
+        # Rows that were held back may be due.
+        parts.registry.forget((), keys=False)
+        settle = sharding.settle
+        if settle is not None and self._may_settle(parts):
+            self.handling = settle
+            self._follow_effect(parts, parts.runner.settle(sharding, parts.barrier))
             self.handling = None
+            if not settle.execute:
+                # An operator may have given the source that executes statements about any table.
+                parts.registry.forget(keys=False)
         sharding.needs_new_pass = False
-        parts.registry.forget()
 
     def _is_pass_over(self, parts: RunParts) -> bool:
         """Follows what the lock service decides; whether another pass has to follow this one."""
