@@ -6,7 +6,7 @@ from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions, shown_foreign_keys
-from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
+from pkg.rules.foreign_keys import ForeignKeySetting, MigratedTables, find_problems
 
 
 def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[CheckFinding]:
@@ -24,5 +24,5 @@ def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> 
     )
     present = target.table_infos(upstream.routed.values())
     problem = fail if upstream.starts_now(target) else warn
-    found = find_problems(keys, there, upstream.routed, present, setting)
+    found = find_problems(keys, there, MigratedTables.of(upstream.routed), present, setting)
     return [problem(one.what, one.workaround, subject=subtask.source_id) for one in found]

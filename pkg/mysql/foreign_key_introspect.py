@@ -12,7 +12,15 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from pkg.mysql.introspect import ServerInfo, query, show_create_if_there, variable
+from pkg.mysql.introspect import (
+    ServerInfo,
+    is_base_table,
+    list_all_tables,
+    query,
+    show_create_if_there,
+    variable,
+)
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import ForeignKey
 
 _NAME = r'(?:`(?:[^`]|``)*`|"(?:[^"]|"")*")'
@@ -71,12 +79,34 @@ def logs_actions(conn: Connection[Any]) -> bool:
     return (variable(conn, "innodb_native_foreign_keys") or "ON").upper() in ("0", "OFF")
 
 
-def shown_foreign_keys(conn: Connection[Any], tables: Iterable[tuple[str, str]]) -> list[ForeignKey]:
+def shown_foreign_keys(conn: Connection[Any], tables: Iterable[TableId]) -> list[ForeignKey]:
     """The foreign keys of those of ``tables`` that are there. Raises pymysql.Error."""
     return [key for table in tables for key in keys_in(table, show_create_if_there(conn, *table))]
 
 
-def keys_in(child: tuple[str, str], create: str) -> list[ForeignKey]:
+def shown_table_keys(
+    conn: Connection[Any], tables: Iterable[TableId], *, listed: bool = False
+) -> dict[TableId, list[ForeignKey]]:
+    """The foreign keys of each of ``tables`` that is there and a base table. ``listed``: the server lists them as such.
+
+    Raises pymysql.Error.
+    """
+    shown = ((table, show_create_if_there(conn, *table)) for table in tables)
+    # Of what SHOW CREATE TABLE shows, sequences and system-versioned tables look alike.
+    return {table: keys_in(table, text) for table, text in shown if text and (listed or is_base_table(conn, *table))}
+
+
+def fetch_table_keys(conn: Connection[Any]) -> dict[TableId, list[ForeignKey]]:
+    """All base tables that the server has, each with its foreign keys. Raises pymysql.Error."""
+    found: dict[TableId, list[ForeignKey]] = {
+        (schema, table): [] for schema, tables in list_all_tables(conn).items() for table in tables
+    }
+    for key in fetch_foreign_keys(conn):
+        found.setdefault(key.child, []).append(key)
+    return found
+
+
+def keys_in(child: TableId, create: str) -> list[ForeignKey]:
     """The foreign keys in a table's definition as servers write it. Pure."""
     found = []
     for columns, schema, table, parent_columns, on_delete, on_update in _KEY.findall(create):

@@ -209,6 +209,17 @@ def list_all_tables(conn: Connection[Any]) -> dict[str, list[str]]:
     return found
 
 
+def is_base_table(conn: Connection[Any], schema: str, table: str) -> bool:
+    """Whether there is such a table that can be migrated; the server reads this one alone."""
+    where = "TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"
+    return bool(query(conn, f"SELECT 1 FROM information_schema.TABLES WHERE {where}", (schema, table)))
+
+
+def folds_names(conn: Connection[Any]) -> bool:
+    """Whether the server takes names of tables that differ in case alone for one."""
+    return (variable(conn, "lower_case_table_names") or "0") != "0"
+
+
 #: Objects that hold data but can't be migrated, by the server's name for their kind. Views hold none.
 NOT_MIGRATED = {"SYSTEM VERSIONED": "system-versioned table", "SEQUENCE": "sequence"}
 
@@ -252,7 +263,7 @@ def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str
     A schema's structures are read as a whole, which for thousands of tables takes a fraction of the time; but not
     for a few tables of a large schema.
     """
-    folds = (variable(conn, "lower_case_table_names") or "0") != "0"
+    folds = folds_names(conn)
     real = {name.lower() if folds else name: name for name in list_tables(conn, schema)}
     there = {table: real[key] for table in tables if (key := table.lower() if folds else table) in real}
     if len(there) * _WHOLE_SCHEMA < len(real):

@@ -7,7 +7,7 @@ same tables and checks them; where that can't be, the rows that they change woul
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey
@@ -39,19 +39,34 @@ class ForeignKeySetting:
     acts: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class MigratedTables:
+    """Where the upstream's tables go, by their names in lower case, and the target tables' names in lower case."""
+
+    routes: Mapping[TableId, TableId]
+    targets: frozenset[TableId]
+
+    @classmethod
+    def of(cls, migrated: Mapping[TableId, TableId]) -> MigratedTables:
+        """``migrated``: upstream table → its target table."""
+        routes = {_folded(source): name for source, name in migrated.items()}
+        return cls(routes, frozenset(map(_folded, routes.values())))
+
+
 def find_problems(
     upstream: Iterable[ForeignKey],
     target: Iterable[ForeignKey],
-    migrated: Mapping[TableId, TableId],
+    migrated: MigratedTables,
     present: Collection[TableId],
     setting: ForeignKeySetting,
 ) -> list[ForeignKeyProblem]:
     """What keeps the target from doing what the upstream's keys do.
 
-    ``migrated``: upstream table → its target table. ``present``: the target tables that are there; what the task itself
-    is still to create is not missed.
+    ``present``: those target tables of the upstream's children that are there; what the task itself is still to create
+    is not missed.
     """
-    routes = {_folded(source): name for source, name in migrated.items()}
+    routes = migrated.routes
+    setting = replace(setting, mapped=frozenset(map(_folded, setting.mapped)))
     there = {_folded(name) for name in present}
     acting = [key for key in upstream if key.acts and _folded(key.child) in routes]
     target = list(target)
@@ -70,9 +85,9 @@ def find_problems(
                 )
             )
     if setting.checks is not False and setting.acts:
-        found += _needless(target, wanted, {_folded(name) for name in routes.values()})
+        found += _needless(target, wanted, migrated.targets)
         if setting.checks is None:
-            found += _strangers(target, {_folded(name) for name in routes.values()})
+            found += _strangers(target, migrated.targets)
     return [ForeignKeyProblem(problem.what, f"{problem.workaround} {_WAY_PAST}") for problem in dict.fromkeys(found)]
 
 
@@ -101,7 +116,7 @@ def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: Forei
             "with shard-mode, rows may be held back and arrive after the action",
             "Exclude the tables from the task, or replace the key with one that has no action.",
         )
-    if {_folded(key.child), _folded(key.parent)} & {_folded(table) for table in setting.mapped}:
+    if not {_folded(key.child), _folded(key.parent)}.isdisjoint(setting.mapped):
         return (
             "column mapping changes its tables' values",
             "Remove the tables from column-mappings.",
@@ -130,19 +145,18 @@ def _needless(
 
 def _strangers(target: list[ForeignKey], migrated: Collection[TableId]) -> Iterator[ForeignKeyProblem]:
     """Keys to tables that the task does not migrate, checked because a key beside them acts."""
-    checked = {table for key in target if key.acts for table in (_folded(key.child), _folded(key.parent))}
-    checked &= set(migrated)
-    grown = True
-    while grown:
-        grown = False
-        for key in target:
-            ends = {_folded(key.child), _folded(key.parent)}
-            if ends & checked and not ends <= checked and ends <= set(migrated):
-                checked |= ends
-                grown = True
-    for key in target:
-        ends = {_folded(key.child), _folded(key.parent)}
-        if not key.acts and ends & checked and not ends <= set(migrated):
+    ends_of = [(key, {_folded(key.child), _folded(key.parent)}) for key in target]
+    beside: dict[TableId, set[TableId]] = {}
+    for ends in (ends for _, ends in ends_of if all(end in migrated for end in ends)):
+        for end in ends:
+            beside.setdefault(end, set()).update(ends)
+    checked: set[TableId] = set()
+    found = {end for key, ends in ends_of if key.acts for end in ends if end in migrated}
+    while found:
+        checked |= found
+        found = {other for end in found for other in beside.get(end, ())} - checked
+    for key, ends in ends_of:
+        if not key.acts and not ends.isdisjoint(checked) and not all(end in migrated for end in ends):
             yield ForeignKeyProblem(
                 f"the target's {_name(key)} connects tables with foreign key actions to a table that the task does "
                 "not migrate, so the target may refuse rows",

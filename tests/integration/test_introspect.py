@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pkg.mysql import introspect
+from pkg.mysql.foreign_key_introspect import fetch_table_keys, shown_table_keys
 from pkg.mysql.introspect import fetch_table_info, fetch_table_infos
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 
@@ -98,3 +99,33 @@ def test_names_of_a_server_that_folds_case(mariadb_upstream: MariaDBServer, monk
     assert [(key, info.name, info.primary_key is not None) for key, info in found.items()] == [
         ("Orders", "Orders", True)
     ]
+
+
+KEYS = (
+    "CREATE TABLE d.p (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE (b, a))",
+    "CREATE TABLE e.`q``1` (`i``d` INT PRIMARY KEY)",
+    "CREATE TABLE d.several (id INT PRIMARY KEY, p INT, q INT, a INT, b INT, FOREIGN KEY (p) REFERENCES d.p (id),"
+    " FOREIGN KEY (q) REFERENCES e.`q``1` (`i``d`) ON DELETE CASCADE ON UPDATE SET NULL,"
+    " FOREIGN KEY (b, a) REFERENCES d.p (b, a) ON DELETE RESTRICT ON UPDATE CASCADE)",
+    "CREATE TABLE e.own (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES own (id) ON DELETE NO ACTION)",
+    "CREATE VIEW d.v AS SELECT * FROM d.p",
+)
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_keys_of_single_tables_equal_those_of_all(
+    flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    server.execute("CREATE DATABASE d", "CREATE DATABASE e", "USE e", *KEYS)
+    if flavor == "mariadb":
+        server.execute("CREATE SEQUENCE d.s", "CREATE TABLE d.versions (id INT) WITH SYSTEM VERSIONING")
+    names = [("d", "p"), ("d", "several"), ("d", "v"), ("d", "s"), ("d", "versions"), ("d", "absent")]
+    names += [("e", "q`1"), ("e", "own"), ("absent", "p")]
+    with closing(server.connect()) as conn:
+        found = fetch_table_keys(conn)
+        shown = shown_table_keys(conn, names)
+    assert sorted(found) == [("d", "p"), ("d", "several"), ("e", "own"), ("e", "q`1")]
+    assert [len(keys) for _, keys in sorted(found.items())] == [0, 3, 1, 0]
+    # In another order: keys have names, which do not count.
+    assert {table: set(keys) for table, keys in shown.items()} == {table: set(keys) for table, keys in found.items()}

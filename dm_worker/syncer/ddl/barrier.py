@@ -10,6 +10,7 @@ from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.ordered_statements import OrderedStatements
 from dm_worker.syncer.ddl.own_names import OwnNames
+from dm_worker.syncer.ddl.parts import StatementParts
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.settled_statements import SettledStatements
 from dm_worker.syncer.ddl.statement_advice import StatementAdvice
@@ -29,6 +30,7 @@ class DDLBarrier:
         self,
         *,
         reader: StatementReader,
+        parts: StatementParts,
         statements: OrderedStatements,
         decisions: StatementDecisions,
         router: StepRouter,
@@ -39,6 +41,7 @@ class DDLBarrier:
         advice: StatementAdvice,
     ) -> None:
         self._reader = reader
+        self._parts = parts
         self._statements = statements
         self._decisions = decisions
         self._router = router
@@ -67,9 +70,13 @@ class DDLBarrier:
         for one in self._decisions.due(routed):
             self._executor.execute(statement, one, intent)
         self._follower.follow(statement, query, ordered, self._decisions.reports(statement, ordered))
-        of_the_task = bool(ordered.target or ordered.followed)
-        return effect_of((one.step for one in routed), of_the_task=of_the_task)
+        return effect_of(
+            (one.step for one in routed),
+            of_the_task=bool(ordered.target or ordered.followed),
+            statement=query.statement,
+            named=self._parts.named(query),
+        )
 
-    def settle(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
+    def settle(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:
         """Executes a DDL of merged shards that the DDL lock has decided on: :meth:`SettledStatements.execute`."""
         return self._settled.execute(settle, intent)

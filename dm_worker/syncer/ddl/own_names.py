@@ -34,9 +34,9 @@ class OwnNames:
         """
         if not self._executor.folds_names:
             return
+        known = [(info.schema, info.name) for info in self._source.tracker.tables()]
         for upstream in (name for name in part.tables if name[1]):
             target = self._rules.route(*upstream)
-            known = [(info.schema, info.name) for info in self._source.tracker.tables()]
             found = self._namesake(target, part, known)
             if found is None and part.kind == "create table" and self._executor.has_table(target):
                 listed = self._upstream_tables().items()

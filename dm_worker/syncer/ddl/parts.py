@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dm_worker.syncer.ddl.ghost_replay import check_agree, on_real_table
+from dm_worker.syncer.ddl.known_keys import ANY_TABLE
 from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.variables import defaults_of
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
@@ -17,7 +18,7 @@ from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules.binlog_filter import event_types
@@ -97,6 +98,13 @@ class StatementParts:
         if any(self._rules.follows(*name) for part in parts for name in part.parsed.tables):
             self._online.check_rules(parsed)
         return [part for part in parts if self._is_migrated(part.parsed)]
+
+    def named(self, query: QueryEvent) -> frozenset[TableId]:
+        """All that a statement names, in any role; ANY_TABLE where that is not known."""
+        try:
+            return frozenset((ref.schema, ref.table) for ref in self._parsed(query).refs)
+        except DMError:
+            return frozenset({ANY_TABLE})
 
     def _parsed(self, query: QueryEvent) -> ddl.DDLStatement:
         return ddl.parse(

@@ -14,6 +14,7 @@ from dm_worker.syncer.ddl.ordered_statements import typed
 from dm_worker.syncer.ddl.parts import StatementParts
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.statement_advice import StatementAdvice
+from dm_worker.syncer.ddl.statement_effect import StatementEffect, by_others, effect_of
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl
 from pkg.binlog.position import Position
@@ -43,27 +44,29 @@ class SettledStatements:
         self._orders = orders
         self._advice = advice
 
-    def execute(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
+    def execute(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
-        None for one that an operator leaves out.
+        None for one that an operator leaves out, and what it may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
         order = next((readable(one) for one in self._orders() if settle.covers(one.at)), None)
         if order is not None and order.kind == "skip":
             log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
-            return None
+            return None, by_others(settle.target)
         # The decision is what is obeyed once: another one on the same statements is another order.
         place = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
+        steps: list[DDLStep] = []
         try:
             for index, step, context in self._steps(settle, order):
                 if record is not None:
                     self._store.write(intent, ddl=record)
                 record = self._executor.once(place, index, step, context, intent)
+                steps.append(step)
         except DMError as exc:
             raise self._advice.unsettled(exc, settle) from exc
-        return record
+        return record, effect_of(steps)
 
     def _steps(
         self, settle: SettleDDL, order: BinlogOperator | None

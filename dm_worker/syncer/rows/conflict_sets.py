@@ -219,17 +219,30 @@ def lower_case(table: TableId) -> TableId:
 
 def families(keys: Iterable[ForeignKey]) -> Mapping[TableId, Family]:
     """Each table that takes part in a foreign key, by its :func:`lower_case` name → its family."""
-    members: dict[TableId, set[TableId]] = {}
     keys = list(keys)
-    for key in keys:
+    beside: dict[TableId, set[TableId]] = {}
+    of_child: dict[TableId, list[int]] = {}
+    for number, key in enumerate(keys):
         child, parent = lower_case(key.child), lower_case(key.parent)
-        joined = members.get(child, {child}) | members.get(parent, {parent})
-        for table in joined:
-            members[table] = joined
+        beside.setdefault(child, set()).add(parent)
+        beside.setdefault(parent, set()).add(child)
+        of_child.setdefault(child, []).append(number)
     found: dict[TableId, Family] = {}
-    for table, joined in members.items():
+    for table in beside:
         if table not in found:
-            own = tuple(key for key in keys if lower_case(key.child) in joined)
+            joined = _reached(table, beside)
+            numbers = sorted(number for child in joined for number in of_child.get(child, ()))
+            own = tuple(keys[number] for number in numbers)
             family = Family(".".join(min(joined)), frozenset(joined), own, any(key.acts for key in own))
             found.update(dict.fromkeys(joined, family))
     return found
+
+
+def _reached(table: TableId, beside: Mapping[TableId, set[TableId]]) -> set[TableId]:
+    """All tables that keys lead to from ``table``, in either direction; with it."""
+    reached: set[TableId] = set()
+    new = {table}
+    while new:
+        reached |= new
+        new = {other for one in new for other in beside[one]} - reached
+    return reached

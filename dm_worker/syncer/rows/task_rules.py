@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_shape import TableRules
@@ -16,6 +17,7 @@ from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.model import ExpressionFilter
 from pkg.rules.online_tables import OnlineTables
+from pkg.rules.selector import CACHE_SIZE
 from pkg.rules.table_router import TableRouter
 
 log = get_logger("syncer.rules")
@@ -34,6 +36,9 @@ class TaskRules:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "sync")
         self._events = BinlogEventFilter(cfg.filters, cfg.case_sensitive)
+        # Some questions about a statement go through all tables.
+        self._taken = lru_cache(CACHE_SIZE)(self._decide_rows)
+        self._routed = lru_cache(CACHE_SIZE)(self._router.route)
         self._expressions: dict[tuple[str, str], list[ExpressionFilter]] = {}
         for rule in cfg.expression_filters:
             self._expressions.setdefault(self._named(rule.schema, rule.table), []).append(rule)
@@ -48,11 +53,14 @@ class TaskRules:
 
     def takes_rows(self, schema: str, table: str) -> bool:
         """Whether any row change of the table is of interest."""
+        return self._taken(schema, table)
+
+    def _decide_rows(self, schema: str, table: str) -> bool:
         return self.allows(schema, table) and self._events.rows(schema, table).ignored != _ALL_KINDS
 
     def route(self, schema: str, table: str = "") -> tuple[str, str]:
         """The target's names. Raises 40080."""
-        return self._router.route(schema, table)
+        return self._routed(schema, table)
 
     def maps_columns(self, schema: str, table: str) -> bool:
         """Whether column mapping changes values of the table."""

@@ -376,9 +376,11 @@ class Pessimistic(ShardCoordination):
         self._joined = False
         tables: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {}
         for (schema, name), group in self._groups.groups.items():
-            for table in group.members:
-                shards = tables.setdefault(schema, {}).setdefault(name, {})
-                shards[table[0]] = (*shards.get(table[0], ()), table[1])
+            shards: dict[str, list[str]] = {}
+            for shard_schema, shard in group.members:
+                shards.setdefault(shard_schema, []).append(shard)
+            if shards:
+                tables.setdefault(schema, {})[name] = {one: tuple(names) for one, names in shards.items()}
         self._lock_client.publish(ShardTables(self._task, self._source_id, tables))
 
 

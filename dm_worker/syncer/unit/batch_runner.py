@@ -14,7 +14,7 @@ from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, AppliedBuckets, BatchProgress, Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
-from dm_worker.syncer.ddl.statement_effect import StatementEffect
+from dm_worker.syncer.ddl.statement_effect import StatementEffect, by_others
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.bucket_action import WriteBucket
@@ -231,17 +231,21 @@ class BatchRunner:
         sharding.met_again(statement)
         self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
 
-    def settle(self, settle: SettleDDL, barrier: DDLBarrier) -> None:
-        """What the lock service has decided on; the main pass stands between transactions."""
+    def settle(self, settle: SettleDDL, barrier: DDLBarrier) -> StatementEffect:
+        """What the lock service has decided on; the main pass stands between transactions. What it may have changed,
+        here or through another source."""
         sharding, main = self._sharding, self._sequencer.applied
         self.flush()
         with self._figures.clock.during(STATEMENT):
-            record = self._execute_settled(settle, barrier) if settle.execute else None
+            record, effect = (
+                self._execute_settled(settle, barrier) if settle.execute else (None, by_others(settle.target))
+            )
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
+        return effect
 
-    def _execute_settled(self, settle: SettleDDL, barrier: DDLBarrier) -> DDLRecord | None:
+    def _execute_settled(self, settle: SettleDDL, barrier: DDLBarrier) -> tuple[DDLRecord | None, StatementEffect]:
         self._sharding.settling(settle)
         try:
             return barrier.settle(settle, self._sequencer.idle(self._sequencer.applied))

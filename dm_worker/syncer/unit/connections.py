@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.ddl.foreign_key_watch import ServersKeys
+from dm_worker.syncer.ddl.servers_keys import ServersKeys
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.task_rules import TaskRules
@@ -17,7 +17,8 @@ class RunConnections:
     """Each is opened when it is first needed, and again when it is lost.
 
     ``upstream`` and ``target`` answer the questions of table plans: they are the planning thread's while it reads, and
-    the main thread's while it waits at a statement or has ended. The others are the main thread's.
+    the main thread's while it waits at a statement or has ended. ``servers_keys`` answers both. The others are the main
+    thread's.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class RunConnections:
         """Cancels what the planning thread asks; from another thread."""
         self.upstream.interrupt()
         self.target.interrupt()
+        self.servers_keys.interrupt()
 
     def abort_statement(self) -> None:
         """Ends the statement that runs at the target; from another thread. Its intent shows the next run that it may

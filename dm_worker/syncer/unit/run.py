@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
-from dm_worker.syncer.ddl.foreign_key_watch import names_in
-from dm_worker.syncer.ddl.statement_effect import ABOUT_KEYS, StatementEffect
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
@@ -35,7 +34,6 @@ from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from dm_worker.syncer.unit.takeover import takeover_text
 from dm_worker.syncer.unit.target_look import TargetLook
-from pkg.binlog.events import parse_query
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -189,15 +187,17 @@ class SyncRun:
         else:
             effect = runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
-        # Structures may have changed. What runs at the target need not be what ran upstream.
-        query = parse_query(statement.event, statement.position.name)
-        about_keys = effect.about_keys or ABOUT_KEYS.search(query.statement) is not None
-        parts.registry.forget(effect.tables, keys=about_keys)
-        if about_keys:
-            parts.keys.changed(runner.applied, names_in(query))
+        self._follow_effect(parts, effect)
         # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
         if not sharding.needs_new_pass:
             planning.resume()
+
+    def _follow_effect(self, parts: RunParts, effect: StatementEffect) -> None:
+        """Structures and keys may have changed. What runs at the target need not be what ran upstream."""
+        self._connections.servers_keys.changed(effect.named, effect.tables)
+        parts.registry.forget(effect.tables, keys=effect.about_keys)
+        if effect.about_keys:
+            parts.keys.changed(parts.runner.applied)
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
         """The error that ended the reading, with its range, and with this task's names in its advice."""
@@ -286,13 +286,17 @@ class SyncRun:
 
     def _settle(self, parts: RunParts) -> None:
         """The end of a pass of merged shards: what the lock service has decided on is executed here."""
+        # Rows that were held back may be due.
+        parts.registry.forget((), keys=False)
         settle = parts.sharding.due(parts.runner.applied)
         if settle is not None:
             self.handling = settle
-            parts.runner.settle(settle, parts.barrier)
+            self._follow_effect(parts, parts.runner.settle(settle, parts.barrier))
             self.handling = None
+            if not settle.execute:
+                # An operator may have given the source that executes statements about any table.
+                parts.registry.forget(keys=False)
         parts.sharding.pass_ended()
-        parts.registry.forget()
 
     def _is_pass_over(self, parts: RunParts) -> bool:
         """Follows what the lock service decides; whether another pass has to follow this one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_worker.syncer.ddl.foreign_key_watch import ServersKeys
+from dm_worker.syncer.ddl.servers_keys import ServersKeys
 from dm_worker.syncer.rows.conflict_sets import checked_keys
 from dm_worker.syncer.rows.known_collations import KNOWN_COLLATIONS
 from dm_worker.syncer.rows.server_lookup import ServerLookup
@@ -10,7 +10,6 @@ from pkg.config.model import SubTaskConfig
 from pkg.mysql import engines
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.computing_sessions import computing_settings, differing
-from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import server_info
 from pkg.mysql.schema import ForeignKey
 from pkg.mysql.target_values import TargetValues, fetch_target_values
@@ -44,7 +43,7 @@ class TargetFacts:
         checks = self._cfg.to.foreign_key_checks
         if checks is None and self._servers_keys.logged_upstream:
             checks = False
-        return checked_keys(checks, lambda: self._target.ask(fetch_foreign_keys))
+        return checked_keys(checks, self._servers_keys.of_target)
 
     def collation_weights(self, charset: str, collation: str) -> CollationWeights | None:
         """Asked once per run, and kept by the process: a server's collations don't change under it."""

@@ -274,7 +274,7 @@ class World:
         self.chance.left, self.chance.behind = steps, behind
         return self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 
-    def settle(self, settle: SettleDDL) -> DDLRecord | None:
+    def settle(self, settle: SettleDDL) -> tuple[DDLRecord | None, StatementEffect]:
         """Executes what the lock service has decided on."""
         self.chance.left, self.chance.behind = 1000, False
         return self._on_statement.settle(settle, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))

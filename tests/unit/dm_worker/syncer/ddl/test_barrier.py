@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.ddl.known_keys import ANY_TABLE
 from dm_worker.syncer.ddl.operator_orders import (
     STRIDE,
     OrderDecision,
@@ -253,13 +254,27 @@ def test_the_same_order_given_again_goes_on_where_it_was() -> None:
     assert first.under(None).generation == 2
 
 
+OF_A, OF_D = frozenset({("d", "a")}), frozenset({("d", "")})
+
+
 def test_the_effect_is_that_of_what_ran_at_the_target() -> None:
     world = World("ALTER TABLE a ADD COLUMN n INT")
-    assert world.run() == StatementEffect(True, frozenset({("d", "a")}), about_keys=False)
+    assert world.run() == StatementEffect(True, OF_A, OF_A, about_keys=False)
     replaced = World("ALTER TABLE a ADD COLUMN n INT")
     replaced.give("replace", "ALTER TABLE d.x1 ADD FOREIGN KEY (id) REFERENCES d.y (id)")
-    assert replaced.run() == StatementEffect(True, frozenset({("d", "x1"), ("d", "y")}), about_keys=True)
+    assert replaced.run() == StatementEffect(True, OF_A, frozenset({("d", "x1"), ("d", "y")}), about_keys=True)
     skipped = World("ALTER TABLE a ADD COLUMN n INT")
     skipped.give("skip")
-    assert skipped.run() == StatementEffect(of_the_task=True)
-    assert World("DROP DATABASE d").run() == StatementEffect(True, frozenset({("d", "")}), about_keys=True)
+    assert skipped.run() == StatementEffect(True, OF_A)
+    assert World("DROP DATABASE d").run() == StatementEffect(True, OF_D, OF_D, about_keys=True)
+
+
+def test_a_statement_that_the_target_does_not_get_changes_keys_upstream() -> None:
+    world = World("RENAME TABLE a TO b", BinlogFilterRule("*", "*", ("rename table",), (), "Ignore"))
+    assert world.run() == StatementEffect(True, frozenset({("d", "a"), ("d", "b")}), about_keys=True)
+
+
+def test_a_statement_that_is_not_understood_may_name_any_table() -> None:
+    world = World("FROBNICATE TABLE a DROP b")
+    world.give("skip")
+    assert world.run().named == {ANY_TABLE}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg.binlog import constants as c
@@ -234,10 +235,19 @@ def test_a_ddl_that_all_shards_have_run_can_be_replaced() -> None:
     )
     for _ in range(2):
         # A run that crashed does not execute it again.
-        record = world.settle(settle)
+        record, effect = world.settle(settle)
         assert record is not None
+        assert effect == StatementEffect(True, tables=frozenset({("m", "t")}))
         world.store.records[record.index] = record
     assert world.executed == ["ALTER TABLE m.t ADD n BIGINT", "ALTER TABLE m.t ADD k INT"]
+
+
+def test_the_merged_table_of_a_ddl_that_is_left_out_may_have_been_changed_by_hand() -> None:
+    world = merging("ALTER TABLE a ADD n INT")
+    settle = settled(world)
+    world.order = BinlogOperator("skip", "t", "s", position_name(settle.at))
+    assert world.settle(settle) == (None, StatementEffect(tables=frozenset({("m", "t")}), about_keys=True))
+    assert world.executed == []
 
 
 def test_what_an_order_gave_to_the_shards_is_not_given_again_when_it_is_settled() -> None:

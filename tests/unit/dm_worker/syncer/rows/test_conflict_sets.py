@@ -126,3 +126,24 @@ def test_rows_that_hand_on_a_value_with_a_computed_part_are_in_one_set(
     moved = find_conflict_sets([pairs.packed()])
     for giver, taker in handed_on:
         assert moved[key_of(giver)] == moved[key_of(taker)]
+
+
+ends = st.tuples(st.sampled_from("ABCDEFGH"), st.sampled_from("abcdefgh"), st.booleans())
+
+
+@given(st.lists(ends, max_size=12))
+def test_a_family_is_all_that_keys_reach(edges: list[tuple[str, str, bool]]) -> None:
+    keys = [ForeignKey(("d", child), ("x",), ("d", parent), ("y",), acts) for child, parent, acts in edges]
+    joined = {frozenset({child.lower(), parent}) for child, parent, _ in edges}
+    while True:
+        # One after the other, those that share a table become one.
+        pair = next(((a, b) for a in joined for b in joined if a != b and a & b), None)
+        if pair is None:
+            break
+        joined = (joined - set(pair)) | {pair[0] | pair[1]}
+    found = families(keys)
+    assert {frozenset(table for _, table in family.tables) for family in found.values()} == joined
+    for (_, table), family in found.items():
+        own = [key for key in keys if ("d", key.child[1].lower()) in family.tables]
+        assert ("d", table) in family.tables
+        assert (list(family.keys), family.acts) == (own, any(key.acts for key in own))

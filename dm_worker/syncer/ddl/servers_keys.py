@@ -1,0 +1,138 @@
+"""The foreign keys of both servers, as far as statements tell of their changes, and what is wrong with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+from dm_worker.syncer.ddl.known_keys import ANY_TABLE, KnownKeys, TableKeys
+from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.rows.task_rules import TaskRules
+from pkg.binlog.position import Location
+from pkg.config.model import SubTaskConfig
+from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_table_keys, logs_actions, shown_table_keys
+from pkg.mysql.introspect import folds_names, list_all_tables, server_info
+from pkg.mysql.names import TableId
+from pkg.mysql.schema import ForeignKey
+from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting, MigratedTables, find_problems
+
+
+class _UpstreamReader:
+    """Reads the tables that the task migrates. What an account sees of keys is in SHOW CREATE TABLE alone."""
+
+    def __init__(self, lookup: ServerLookup, rules: TaskRules) -> None:
+        self._lookup = lookup
+        self._rules = rules
+
+    def folds_names(self) -> bool:
+        return self._lookup.ask(folds_names)
+
+    def everything(self, known: Collection[TableId]) -> TableKeys:
+        listed = [(schema, name) for schema, names in self._lookup.ask(list_all_tables).items() for name in names]
+        # A dropped table leaves the list before its DROP is in the binlog, and its name is locked until then. Asking
+        # for it waits for that, and the binlog's end, which is asked for next, is behind the DROP.
+        gone = sorted(set(known).difference(listed))
+        return {**self._shown(listed, listed=True), **self._shown(gone)}
+
+    def some(self, tables: Collection[TableId]) -> TableKeys:
+        return self._shown(tables)
+
+    def _shown(self, tables: Collection[TableId], *, listed: bool = False) -> TableKeys:
+        migrated = [table for table in tables if self._rules.takes_rows(*table)]
+        return self._lookup.ask(lambda conn: shown_table_keys(conn, migrated, listed=listed))
+
+
+class _TargetReader:
+    """Reads all tables."""
+
+    def __init__(self, lookup: ServerLookup) -> None:
+        self._lookup = lookup
+
+    def folds_names(self) -> bool:
+        return self._lookup.ask(folds_names)
+
+    def everything(self, known: Collection[TableId]) -> TableKeys:
+        return self._lookup.ask(fetch_table_keys)
+
+    def some(self, tables: Collection[TableId]) -> TableKeys:
+        return self._lookup.ask(lambda conn: shown_table_keys(conn, tables))
+
+
+class ServersKeys:
+    """Asks both servers, over connections of its own. Methods are for the main thread, but for :meth:`of_target`, and
+    raise DMError."""
+
+    def __init__(self, cfg: SubTaskConfig, rules: TaskRules, should_stop: Callable[[], bool]) -> None:
+        self._cfg = cfg
+        self._rules = rules
+        self._upstream = ServerLookup(cfg.from_, "upstream", should_stop)
+        self._target = ServerLookup(cfg.to, "downstream", should_stop)
+        self._upstream_keys = KnownKeys(_UpstreamReader(self._upstream, rules))
+        self._target_keys = KnownKeys(_TargetReader(self._target))
+        #: Held while the target is asked.
+        self._target_lock = threading.Lock()
+        self._migrated = MigratedTables.of({})
+        self._migrated_names: frozenset[TableId] = frozenset()
+        #: Whether the upstream's binlog has what its foreign keys do, as it was when they were last looked at.
+        self.logged_upstream = False
+
+    def interrupt(self) -> None:
+        """Cancels what the planning thread asks; from another thread."""
+        self._target.interrupt()
+
+    def close(self) -> None:
+        self._upstream.close()
+        self._target.close()
+
+    def end(self) -> Location | None:
+        """Where the upstream's binlog ends."""
+        return self._upstream.end_of_binlog(self._cfg.flavor)
+
+    def changed(self, upstream: Collection[TableId], target: Collection[TableId]) -> None:
+        """A statement was handled that named these tables ``upstream``, and those that it executed these of the
+        ``target``; table '' for a whole schema, and for all where it is not understood."""
+        self._upstream_keys.changed(upstream)
+        with self._target_lock:
+            self._target_keys.changed(target)
+
+    def of_target(self) -> list[ForeignKey]:
+        """All keys that the target has. From any thread."""
+        with self._target_lock:
+            return [key for keys in self._target_keys.read().values() for key in keys]
+
+    def problems(self) -> list[ForeignKeyProblem]:
+        """What keeps the target from doing what the upstream's keys do; none where an operator answers for it."""
+        self.logged_upstream = self._upstream.ask(logs_actions)
+        if self.logged_upstream or not {IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items):
+            return []
+        if not self._compared():
+            return []
+        # What was done by hand may have put it right: what stops a task is what both servers have now.
+        self.changed([ANY_TABLE], [ANY_TABLE])
+        return self._compared()
+
+    def _compared(self) -> list[ForeignKeyProblem]:
+        """The problems as far as statements have told of changes."""
+        cfg = self._cfg
+        tables = self._upstream_keys.read()
+        upstream = [key for keys in tables.values() for key in keys]
+        target = self.of_target()
+        if not any(key.acts for key in (*upstream, *target)):
+            return []
+        if self._migrated_names != tables.keys():
+            self._migrated_names = frozenset(tables)
+            self._migrated = MigratedTables.of({name: self._rules.route(*name) for name in tables})
+        acting = [key for key in upstream if key.acts]
+        with self._target_lock:
+            server = self._target.ask(server_info)
+            acts = self._target.ask(lambda conn: enforces_foreign_keys(conn, server))
+            present = [
+                name for name in (self._rules.route(*key.child) for key in acting) if self._target_keys.has(name)
+            ]
+        setting = ForeignKeySetting(
+            checks=cfg.to.foreign_key_checks,
+            merges=bool(cfg.shard_mode),
+            mapped=[name for key in acting for name in (key.child, key.parent) if self._rules.maps_columns(*name)],
+            acts=acts,
+        )
+        return find_problems(upstream, target, self._migrated, present, setting)
