@@ -52,7 +52,6 @@ from pkg.errors.workarounds import (
 )  # fmt: skip
 from pkg.ha.binlog_operator import BinlogOperator, OperatorSource, position_name
 from pkg.mysql.names import TableId, qualified
-from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules.online_tables import TableKind
 
@@ -66,6 +65,7 @@ class DDLBarrier:
 
     ``system_zone``: tells the offset of the upstream's time zone SYSTEM at a time (unix seconds). ``upstream_tables``:
     asks the upstream for its tables, by schema. ``sharding``: the groups of merged shards, None when nothing merges.
+    ``unaltered``: looks from a location up to now for a statement that may be about a table of that name.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class DDLBarrier:
         orders: OperatorSource = tuple,
         sharding: Sharding | None = None,
         temporary: TemporaryTables | None = None,
+        unaltered: Callable[[str, Location], bool] = lambda *_: False,
     ) -> None:
         self._cfg = cfg
         self._rules = rules
@@ -97,6 +98,7 @@ class DDLBarrier:
         self._upstream_tables = upstream_tables
         self._sharding = sharding
         self._orders = orders
+        self._unaltered = unaltered
 
     def execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
         """Executes the statement unless it was; what that may have changed.
@@ -115,7 +117,7 @@ class DDLBarrier:
                 ordered = _taken_apart(ordered)
                 self._ensure_heeded(ordered)
             steps = [
-                (ordered_part, self._step(ordered_part.part.parsed, self._source_of(ordered_part.part)))
+                (ordered_part, self._sourced(self._step(ordered_part.part.parsed), ordered_part.part, statement))
                 for ordered_part in ordered.target
             ]
             for _, step in steps:
@@ -315,22 +317,25 @@ class DDLBarrier:
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
-    def _source_of(self, part: Part) -> TableInfo | None:
-        """The upstream's table before the part, where its rows' order matters and the target has the same rows."""
+    def _sourced(self, step: DDLStep, part: Part, statement: BinlogStatement) -> DDLStep:
+        """The step with the upstream's table before the part, where its rows' order matters and the target has the
+        same rows."""
         if self._sharding is not None or part.session is not None or not adds_ids(part.parsed):
-            return None
-        source, _ = self._source.around(part.parsed)
+            return step
         name = part.parsed.tables[0]
-        alone = [
-            info for info in self._source.tracker.tables() if self._route(info.schema, info.name) == self._route(*name)
-        ]
-        same = source is not None and len(alone) == 1 and self._rules.of_table(source) == NO_RULES
-        return source if same else None
+        source = self._source.keyed_before(part.parsed, lambda table: self._unaltered(table, statement.after))
+        known = {(info.schema, info.name) for info in self._source.tracker.tables()}
+        listed = {(schema, table) for schema, names in self._upstream_tables().items() for table in names}
+        migrated = {name, *(other for other in known | listed if self._rules.takes_rows(*other))}
+        alone = [other for other in migrated if self._route(*other) == self._route(*name)]
+        if len(alone) != 1 or (source is not None and self._rules.of_table(source) != NO_RULES):
+            return step
+        return replace(step, source=source, unknown=source is None)
 
-    def _step(self, part: ddl.DDLStatement, source: TableInfo | None = None) -> DDLStep:
+    def _step(self, part: ddl.DDLStatement) -> DDLStep:
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
-        return DDLStep(part, text, targets, self._route, source)
+        return DDLStep(part, text, targets, self._route)
 
     def _settling_step(self, text: str, context: StatementContext) -> DDLStep:
         """A text that was routed when it was recorded, or when the shard ran it."""

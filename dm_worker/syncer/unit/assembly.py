@@ -285,6 +285,7 @@ class RunAssembly:
             orders=self._orders,
             sharding=sharding,
             temporary=temporary,
+            unaltered=self._opener.is_unaltered,
         )
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: Sharding | None) -> BatchRunner:
