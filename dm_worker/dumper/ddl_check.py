@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from dm_worker.dumper.logged_ddl import LoggedDDL, ReadTables, logged_ddl
+from dm_worker.dumper.row_passing import row_passing
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import end_position, parse_query, parse_rotate
@@ -72,8 +73,14 @@ class DDLCheck:
 
     def _statements(self, stream: BinlogStream, place: Position, end: Position) -> Iterator[LoggedDDL]:
         """The DDL that the stream has between ``place`` and ``end``."""
+        passing = row_passing()
         while not self.should_stop():
-            for event in stream.read(_READ_BYTES, _WAIT):
+            if passing is not None:
+                passing.offset = place.pos
+            events = stream.read(_READ_BYTES, _WAIT, passing)
+            if passing is not None:
+                place = Position(place.name, passing.offset)
+            for event in events:
                 if event.type == c.ROTATE_EVENT:
                     rotate = parse_rotate(event, place.name)
                     place = Position(rotate.file, rotate.position)
@@ -86,6 +93,8 @@ class DDLCheck:
                         yield statement
                 if end <= place:
                     return
+            if end <= place:
+                return
 
 
 def _mixed(what: str, statement: LoggedDDL, cfg: SubTaskConfig) -> errors.DMError:

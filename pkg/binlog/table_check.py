@@ -74,6 +74,11 @@ def fits(table_map: TableMap, columns: Sequence[Column]) -> bool:
     )
 
 
+def fits_at(table_map: TableMap, number: int, column: Column) -> bool:
+    """Whether ``column`` could be the TABLE_MAP's column with this number, by its type."""
+    return number < table_map.column_count and not _column_problem(table_map, number, column)
+
+
 def fits_anywhere(table_map: TableMap, column: Column) -> bool:
     """Whether ``column`` could be one of the TABLE_MAP's, by its type."""
     return any(not _column_problem(table_map, i, column) for i in range(table_map.column_count))

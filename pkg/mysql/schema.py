@@ -97,6 +97,7 @@ class ForeignKey:
 class TableInfo:
     """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references.
 
+    ``keys_certain``: False where the indexes are those of a later time; rows prove columns alone.
     ``expressions``: pairs of a generated column and its expression in the server's words. Known of structures that a
     server has shown, if it shows expressions.
     """
@@ -109,6 +110,7 @@ class TableInfo:
     collation: str = ""
     foreign_keys: tuple[tuple[str, str], ...] = ()
     engine: str = ""
+    keys_certain: bool = True
     expressions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     _by_name: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
@@ -150,6 +152,8 @@ class TableInfo:
 
     def to_json(self) -> str:
         data = {name: getattr(self, name) for name in _TABLE_FIELDS}
+        if self.keys_certain:
+            del data["keys_certain"]
         data["columns"] = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in self.columns]
         data["indexes"] = [
             {
@@ -189,6 +193,7 @@ class TableInfo:
             collation=data["collation"],
             foreign_keys=tuple((schema, name) for schema, name in data["foreign_keys"]),
             engine=data["engine"],
+            keys_certain=data.get("keys_certain", True),
         )
 
 

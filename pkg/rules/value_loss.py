@@ -253,8 +253,12 @@ def _decimal(value: LiteralText) -> Decimal:
 
 def _beyond(number: Decimal, scale: int) -> bool:
     """Whether the number has digits behind that many of its fraction."""
-    exponent = number.normalize().as_tuple().exponent
-    return not isinstance(exponent, int) or -exponent > scale
+    # Decimal.normalize() would round to the context's 28 digits.
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        return True
+    zeros = next((n for n, digit in enumerate(reversed(digits)) if digit), -exponent)
+    return -exponent - zeros > scale
 
 
 def _scaled(loss: ColumnLoss, value: LiteralText) -> bool:

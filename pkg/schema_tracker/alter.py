@@ -70,6 +70,7 @@ def altered(
         collation=charset.collation,
         foreign_keys=tuple(foreign_keys),
         engine=next((engine for engine in reversed(engines) if engine), table.engine),
+        keys_certain=table.keys_certain,
     )
 
 
@@ -275,7 +276,7 @@ def _indexes(
     indexes = [index for index in (_followed(index, columns, names) for index in indexes) if index.parts]
     definitions = [action.index for action in actions if isinstance(action, AddIndex)]
     for definition in sorted(definitions, key=lambda d: d.kind == "foreign"):
-        add_index(indexes, definition, columns)
+        add_index(indexes, definition, columns, certain=table.keys_certain)
     return indexes
 
 
@@ -287,8 +288,10 @@ def _kept_indexes(table: TableInfo, actions: Sequence[AlterAction]) -> list[Inde
             indexes = [index for index in indexes if index.name.upper() != action.name.upper()]
         elif isinstance(action, RenameIndex):
             index = find_index(indexes, action.old_name)
-            if index is None:
+            if index is None and table.keys_certain:
                 raise ValueError(f"the key {action.old_name!r} does not exist")
+            if index is None:
+                continue
             indexes[indexes.index(index)] = replace(index, name=action.new_name)
     return indexes
 

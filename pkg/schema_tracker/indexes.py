@@ -15,9 +15,10 @@ def find_index(indexes: Sequence[Index], name: str) -> Index | None:
     return next((index for index in indexes if index.name.upper() == name.upper()), None)
 
 
-def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Column]) -> None:
+def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Column], *, certain: bool = True) -> None:
     """Adds what ``definition`` makes: an index, for a foreign key one if none serves it yet, nothing for a check.
 
+    Not ``certain``: the indexes may be those that this statement, or a later one, has made.
     Raises ``ValueError`` for a name that is taken, and for a column that the table lacks.
     """
     if definition.kind == "check":
@@ -25,19 +26,21 @@ def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Colu
     parts = tuple(_part(part.column, part.length, columns) for part in definition.parts)
     if definition.kind == "foreign" and any(_serves(index, parts) for index in indexes):
         return
+    unique = definition.kind in ("primary", "unique")
+    if not certain and not definition.name and any((i.parts, i.unique) == (parts, unique) for i in indexes):
+        return
     taken = find_index(indexes, definition.name) if definition.name else None
     if taken is not None:
         if definition.if_not_exists and not definition.or_replace:
             return
         # The server drops the index that it made for a foreign key as soon as another one serves it, without saying
         # so: an index that identifies no row may make room.
-        if taken.unique and not definition.or_replace:
+        if taken.unique and certain and not definition.or_replace:
             raise ValueError(f"the key {definition.name!r} exists already")
         indexes.remove(taken)
     names = {index.name.upper() for index in indexes}
     name = definition.name or free_key_name(names, parts[0].column or "functional_index")
     # A part without a column is an expression or a period: such an index identifies no row.
-    unique = definition.kind in ("primary", "unique")
     indexes.append(Index(name, parts, unique, definition.hashed))
 
 

@@ -29,12 +29,6 @@ TABLE: tuple[Refusal, ...] = (
     _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
-    _one(
-        44006,
-        "the upstream's structure when the task began is that after the statement",
-        "mode=incremental",
-        words="exists already",
-    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),

@@ -10,7 +10,6 @@ from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.ordered_statements import OrderedStatements
 from dm_worker.syncer.ddl.own_names import OwnNames
-from dm_worker.syncer.ddl.parts import StatementParts
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.settled_statements import SettledStatements
 from dm_worker.syncer.ddl.statement_advice import StatementAdvice
@@ -30,7 +29,6 @@ class DDLBarrier:
         self,
         *,
         reader: StatementReader,
-        parts: StatementParts,
         statements: OrderedStatements,
         decisions: StatementDecisions,
         router: StepRouter,
@@ -41,7 +39,6 @@ class DDLBarrier:
         advice: StatementAdvice,
     ) -> None:
         self._reader = reader
-        self._parts = parts
         self._statements = statements
         self._decisions = decisions
         self._router = router
@@ -64,7 +61,7 @@ class DDLBarrier:
     def _execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
         query = self._reader.read(statement)
         ordered = self._decisions.adapted(self._statements.ordered(statement, query, intent))
-        routed = self._router.routed(ordered.target)
+        routed = self._router.routed(statement, ordered.target)
         for one in routed:
             self._names.ensure(one.step.parsed)
         for one in self._decisions.due(routed):
@@ -74,7 +71,7 @@ class DDLBarrier:
             (one.step for one in routed),
             of_the_task=bool(ordered.target or ordered.followed),
             statement=query.statement,
-            named=self._parts.named(query),
+            named=self._statements.named(query),
         )
 
     def settle(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:

@@ -44,7 +44,6 @@ def ddl_barrier(
     advice = StatementAdvice(cfg.name, cfg.source_id)
     return DDLBarrier(
         reader=StatementReader(executor.upstream, system_zone),
-        parts=parts,
         statements=OrderedStatements(parts, store, orders, executor, router),
         decisions=decisions,
         router=router,

@@ -59,8 +59,8 @@ class Doubt:
 class Sides:
     """The servers, and the table as it is on both, before the statement.
 
-    ``source`` is None where the target's rows are not the rows of this one upstream table alone, or it is not known.
-    ``shown`` is the target's table in its own words.
+    ``source`` is None where the target's rows are not the rows of this one upstream table alone, and where it is not
+    known, which ``unknown`` says. ``shown`` is the target's table in its own words.
     """
 
     upstream: UpstreamSession
@@ -68,6 +68,7 @@ class Sides:
     source: TableInfo | None = None
     copy: TableInfo | None = None
     shown: str = ""
+    unknown: bool = False
 
 
 def refused(statement: ddl.DDLStatement, doubt: Doubt) -> DMError:
@@ -104,7 +105,7 @@ def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iter
         yield from _lost_keys(statement, sides)
     for changed, column in _columns(statement):
         if _numbers(column):
-            yield from _ids(changed, column, sides)
+            yield from _ids(changed, column, sides, " ".join(statement.tables[0]))
         if sides.target.flavor == "tidb" and not changed and _is_no_text(column, statement):
             yield Doubt(
                 f"the rows of the table get bytes for {quote(column.name)} that are not text (DEFAULT "
@@ -235,14 +236,24 @@ def _checks(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
         )
 
 
-def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:
+def _ids(changed: str, column: ColumnDef, sides: Sides, table: str) -> Iterator[Doubt]:
     """A new AUTO_INCREMENT column numbers the rows in the order of their primary key, if they have one."""
     if _same_order(sides.source, sides.copy, sides.upstream.engine):
         return
+    what = f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that the target "
+    if sides.unknown:
+        what += "may not repeat: it is not known which primary key the upstream table had before the statement"
+        way_out = (
+            "If it had the target's: `dmctl binlog-schema update TASK "
+            f"{table} -s SOURCE --from-target`, then resume the task. If it had another one, or none: "
+            f"{_BY_HAND[0].lower()}{_BY_HAND[1:]}"
+        )
+    else:
+        what += "cannot repeat: the table has no primary key that is the same on both servers"
+        way_out = _BY_HAND
     yield Doubt(
-        f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that the target "
-        "cannot repeat: the table has no primary key that is the same on both servers",
-        _BY_HAND,
+        what,
+        way_out,
         f"{quote(changed)} = 0 OR {quote(changed)} IS NULL" if changed else "TRUE",
     )
 

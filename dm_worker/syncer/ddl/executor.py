@@ -43,13 +43,14 @@ log = get_logger("syncer.ddl")
 class DDLStep:
     """One statement for the target: what it came from, its text, the names at the target it is about, and the route
     that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
-    rows and their order matters."""
+    rows and their order matters; ``unknown``: it would matter, and is not known."""
 
     parsed: ddl.DDLStatement
     text: str
     targets: tuple[tuple[str, str], ...]
     route: ddl.TableRewrite
     source: TableInfo | None = None
+    unknown: bool = False
 
     def parts(self, record: DDLRecord) -> list[ddl.DDLStatement]:
         """Of an ALTER TABLE, each as a statement of its own, in the order in which ``record`` numbers them."""
@@ -377,7 +378,7 @@ class DDLExecutor:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
         needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
         copy = self._session.table(*step.targets[0]) if needs_copy else None
-        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0])
+        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0], step.unknown)
         for doubt in doubts(part, query, sides):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)

@@ -15,6 +15,7 @@ from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import QueryEvent
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import OperatorSource
+from pkg.mysql.names import TableId
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
@@ -73,6 +74,10 @@ class OrderedStatements:
         parts = self._parts.migrated(query)
         own = tuple(OrderedPart(part, part.in_session(query)) for part in self._parts.for_target(parts))
         return OrderedParts((*added, *own), tuple(parts))
+
+    def named(self, query: QueryEvent) -> frozenset[TableId]:
+        """As :meth:`StatementParts.named`."""
+        return self._parts.named(query)
 
     def _decide(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> OrderDecision:
         known = self._store.read_ddl(statement.position, DECISION)

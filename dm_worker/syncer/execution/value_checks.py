@@ -6,6 +6,7 @@ whatever its form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, BucketContent
@@ -15,6 +16,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified
 from pkg.rules import value_loss
+from pkg.rules.kept_values import kept_rows
 from pkg.rules.value_loss import ColumnLoss
 
 #: A row's key or value in a message is cut to so many bytes.
@@ -37,17 +39,25 @@ def ensure_kept(content: BucketContent, plans: Mapping[int, TablePlan]) -> None:
 def _rows(
     content: BucketContent, plans: Mapping[int, TablePlan]
 ) -> Iterator[tuple[TablePlan, Sequence[int], Sequence[bytes]]]:
-    """Plan, numbers of literals, and the literals, of each row that is written, and of each key that is looked for."""
+    """Plan, numbers of literals, and the literals, of each row that is written, and of each key that is looked for;
+    without rows that show at once that their values stay."""
     for group in content.groups:
         plan = plans[group.plan]
         if plan.checks:
             numbers = plan.key if group.kind == DELETE_KEYS else plan.write
+            kept = _kept_rows(plan, numbers)
             for text in group.rows():
-                yield plan, numbers, split_tuple(text)
+                if kept is None or kept.match(text) is None:
+                    yield plan, numbers, split_tuple(text)
     for _, _, number, _, _, after in (row for rows in content.ordered.values() for row in rows):
         plan = plans[number]
         if plan.checks and after is not None:
             yield plan, range(len(after)), after
+
+
+def _kept_rows(plan: TablePlan, numbers: Sequence[int]) -> re.Pattern[bytes] | None:
+    losses = dict(plan.checks)
+    return kept_rows([losses.get(number) for number in numbers])
 
 
 def _name(plan: TablePlan, numbers: Sequence[int], literals: Sequence[bytes]) -> bytes:

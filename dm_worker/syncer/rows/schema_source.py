@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
 from dm_worker.syncer.rows.hidden_keys import as_logged
-from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
+from dm_worker.syncer.rows.structure_proof import differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import correct_structure, supply_structure
-from pkg.mysql.names import qualified
-from pkg.mysql.schema import TableInfo
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import Column, TableInfo
 from pkg.process.log import get_logger
 from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, parse_create_table
 
@@ -149,24 +150,25 @@ class SchemaSource:
         logged = {origin: None if info is None else as_logged(info, table_map) for origin, info in shown.items()}
         upstream, target = shown["upstream"], shown["target"]
 
-        def take(origin: str, info: TableInfo) -> TableInfo:
+        def take(origin: str, info: TableInfo, *, keys_certain: bool) -> TableInfo:
             log.info("learned a table's structure", table=qualified(*name), origin=origin)
-            return as_logged(self._set(info.renamed(*name)), table_map)
+            return as_logged(self._set(replace(info.renamed(*name), keys_certain=keys_certain)), table_map)
 
         found = proven(table_map, logged["upstream"], logged["target"], self._filled(*name))
         for origin, info in shown.items():
             if info is not None and found is not None and found is logged[origin]:
-                return take(origin, info)
+                return take(origin, info, keys_certain=False)
         fitting = [origin for origin, info in logged.items() if info is not None and fits(table_map, info.columns)]
         if upstream is not None and "upstream" in fitting:
             if lacks_columns(target, upstream):
                 # Nothing is written before that is put right, and this is asked again.
                 return as_logged(upstream.renamed(*name), table_map)
             if self._unaltered(table_map.table):
-                return take("upstream", upstream)
+                return take("upstream", upstream, keys_certain=True)
         left = self._misfit(name, table_map)
         if fitting:
-            raise _not_proven(name, upstream, target, left)
+            differing = differing_columns(table_map, logged["upstream"], logged["target"])
+            raise _not_proven(name, upstream, target, left, differing)
         raise _nothing_fits(name, left)
 
     def _misfit(self, name: tuple[str, str], table_map: TableMap) -> str:
@@ -212,6 +214,22 @@ class SchemaSource:
         name = statement.tables[0]
         before = self.tracker.table(*name)
         return before, None if before is None else self.tracker.preview(statement, name)
+
+    def keyed_before(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> TableInfo | None:
+        """The table before the statement that changes it, if its primary key and engine are certain; else None.
+
+        Its other columns may be those behind the statement. ``unaltered`` looks from the statement up to now for
+        another one that may be about a table of that name.
+        Raises 44006 for a statement that does not fit the structure.
+        """
+        name = statement.tables[0]
+        before, _ = self.around(statement)
+        if before is not None and before.keys_certain:
+            return before
+        present = self._upstream(*name)
+        if present is None or not keeps_primary_key(statement.actions, present) or not unaltered(name[1]):
+            return None
+        return present.renamed(*name)
 
     def stages(
         self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.DDLStatement]
@@ -346,15 +364,39 @@ def _charset_not_certain(name: tuple[str, str], found: AdaptedStructure) -> DMEr
     )
 
 
-def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None, left: str = "") -> DMError:
+def _not_proven(
+    name: tuple[str, str],
+    upstream: TableInfo | None,
+    target: TableInfo | None,
+    left: str = "",
+    differing: Collection[str] = (),
+) -> DMError:
     of_dm = f"; the structure that DM left in the checkpoint does not fit them: {left}" if left else ""
+    if upstream is not None and target is not None and differing:
+        pairs = [(column, upstream.column(column), target.column(column)) for column in differing]
+        shown = "; ".join(
+            f"{quote(column)} is {_defined(one)} upstream and {_defined(other)} in the target table"
+            for column, one, other in pairs
+        )
+        why = f"the upstream now has other definitions than the target table, by which the values are others: {shown}"
+    else:
+        why = (
+            f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
+            f"({_listed(target)})"
+        )
     return errors.new(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
-        f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
-        f"({_listed(target)}); since then, a column may have been moved, renamed or replaced{of_dm}",
+        f"{why}; since then, a column may have been moved, renamed, replaced or changed{of_dm}",
         workaround=supply_structure(*_TASK, " ".join(name)),
     )
+
+
+def _defined(column: Column | None) -> str:
+    if column is None:
+        return "missing"
+    charset = f" character set {column.charset}" if column.charset else ""
+    return f"{column.column_type}{charset}{' (generated)' if column.generated else ''}"
 
 
 def _listed(info: TableInfo | None) -> str:

@@ -4,15 +4,21 @@ The upstream shows its table as it is now. A statement that is read later may ha
 one, or put another one of the same type in its place. Types alone do not prove it.
 There are three proofs: names in the TABLE_MAP; the target's own columns, because that table is as the statements before
 these rows left it; and that no statement about the table follows up to now (:mod:`look_ahead`).
+A column that both servers have, and whose values are other ones by the one's definition than by the other's (members of
+an ENUM, charset, sign), is proven by the last alone. So are keys: rows do not have them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pkg.binlog.table_check import fits, fits_anywhere
+from pkg.binlog.charsets import same_charset
+from pkg.binlog.table_check import fits, fits_anywhere, fits_at
 from pkg.binlog.table_map import TableMap
+from pkg.ddl.statement import AddColumn, AddIndex, AlterAction, ChangeColumn, DropIndex, NoStructure
 from pkg.mysql.schema import Column, TableInfo
+
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 
 
 def proven(
@@ -22,9 +28,11 @@ def proven(
 
     ``filled`` are columns of the target (in lower case) that the task's rules fill, so that no row brings them.
     """
+    differing = differing_columns(table_map, upstream, target)
     if table_map.names is not None:
-        return next((info for info in (upstream, target) if info is not None and fits(table_map, info.columns)), None)
-    if target is None:
+        named = (info for info in (upstream, target) if info is not None and fits(table_map, info.columns))
+        return None if differing else next(named, None)
+    if target is None or differing:
         return None
     now = [] if upstream is None else _names(upstream.columns)
     here = [column for column in target.columns if column.name.lower() in now or column.name.lower() not in filled]
@@ -34,6 +42,56 @@ def proven(
     names = _names(here)
     same_order = [name for name in now if name in names] == [name for name in names if name in now]
     return target if same_order and fits(table_map, target.columns) else None
+
+
+def differing_columns(table_map: TableMap, upstream: TableInfo | None, target: TableInfo | None) -> list[str]:
+    """The columns of both tables whose values mean one thing by one definition and another by the other, though rows of
+    ``table_map`` fit both."""
+    if upstream is None or target is None:
+        return []
+    found = []
+    for info, other in ((upstream, target), (target, upstream)):
+        if not fits(table_map, info.columns):
+            continue
+        for number, column in enumerate(info.columns):
+            twin = other.column(column.name)
+            if (
+                twin is not None
+                and fits_at(table_map, number, twin)
+                and not _mean_the_same(table_map, number, column, twin)
+            ):
+                found.append(column.name)
+    return list(dict.fromkeys(found))
+
+
+def _mean_the_same(table_map: TableMap, number: int, one: Column, other: Column) -> bool:
+    if bool(one.generated) != bool(other.generated):
+        return False
+    if one.elements or other.elements:
+        return one.elements == other.elements
+    if one.type_name in _INTEGERS:
+        told = table_map.unsigned is not None and table_map.unsigned[number] is not None
+        return told or one.unsigned == other.unsigned
+    told = table_map.collations is not None and table_map.collations[number] != 0
+    return told or same_charset(_charset(one), _charset(other))
+
+
+def _charset(column: Column) -> str:
+    return "utf8mb4" if column.type_name == "json" else column.charset
+
+
+def keeps_primary_key(actions: Collection[AlterAction], after: TableInfo) -> bool:
+    """Whether a table's primary key and engine are certainly those before an ALTER TABLE too. ``after``: behind it."""
+    changed: set[str] = set()
+    for action in actions:
+        if isinstance(action, AddColumn | ChangeColumn):
+            changed.add(action.column.name.lower())
+        elif isinstance(action, AddIndex):
+            changed.update(("",) if action.index.kind == "primary" else ())
+        elif not isinstance(action, NoStructure) and not (isinstance(action, DropIndex) and action.name != "PRIMARY"):
+            return False
+    key = after.primary_key
+    return "" not in changed and (key is None or changed.isdisjoint(name.lower() for name in key.columns))
 
 
 def _told_by(table_map: TableMap, columns: Sequence[Column], target: Sequence[Column]) -> bool:

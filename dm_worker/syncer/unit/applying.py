@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from dm_worker.engine.engine import SparkEngine
@@ -10,7 +11,7 @@ from dm_worker.syncer.checkpoint.protocol import Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.barrier_assembly import ddl_barrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
-from dm_worker.syncer.ddl.routed_steps import StepRouter
+from dm_worker.syncer.ddl.routed_steps import StepRouter, Unaltered
 from dm_worker.syncer.ddl.statement_decisions import StatementDecisions
 from dm_worker.syncer.ddl.temporary_tables import TemporaryTables
 from dm_worker.syncer.ddl.trial import Trial
@@ -53,10 +54,13 @@ class RunApplying:
         self._orders = orders
         self._figures = figures
 
-    def router(self, source: SchemaSource) -> StepRouter:
-        """Routes statements for :meth:`barrier`."""
+    def router(self, source: SchemaSource, is_unaltered: Unaltered) -> StepRouter:
+        """Routes statements for :meth:`barrier`. ``is_unaltered``: as in :class:`StepRouter`."""
         flavor = self._scope.connections.target.ask(server_info).flavor
-        return StepRouter(self._scope.cfg, self._scope.rules, source, flavor)
+        return StepRouter(self._scope.cfg, self._scope.rules, source, flavor, self._upstream_tables, is_unaltered)
+
+    def _upstream_tables(self) -> Mapping[str, Sequence[str]]:
+        return self._scope.connections.upstream.ask(list_all_tables)
 
     def barrier(
         self,
@@ -88,7 +92,7 @@ class RunApplying:
             router=router,
             decisions=decisions,
             system_zone=self._scope.connections.upstream.system_zone,
-            upstream_tables=lambda: self._scope.connections.upstream.ask(list_all_tables),
+            upstream_tables=self._upstream_tables,
             orders=self._orders,
             temporary=temporary,
         )

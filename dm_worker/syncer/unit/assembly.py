@@ -79,7 +79,7 @@ class RunAssembly:
         source = self._reading.structures(durable, takeover, trust_dump=not recovery.safe)
         ours = durable.checkpoint is not None and not recovery.safe
         online = OnlineDDL(rules.online, durable.ghosts)
-        router = self._applying.router(source)
+        router = self._applying.router(source, self._reading.is_unaltered)
         sharding, decisions = self._shards.build(groups, source, router, online, durable.checkpoint, ours=ours)
         registry = self._reading.registry(source, sharding)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared, self._safe_request)

@@ -57,10 +57,14 @@ class RunReading:
             source.take_over(takeover.structures, takeover.ghosts)
         return source
 
+    def is_unaltered(self, table: str, location: Location) -> bool:
+        """As :meth:`StreamOpener.is_unaltered`."""
+        return self._opener.is_unaltered(table, location)
+
     def _is_unaltered(self, table: str) -> bool:
         """Whether no statement between the reading position and now may be about a table of that name."""
         location = self._position()
-        return location is not None and self._opener.is_unaltered(table, location)
+        return location is not None and self.is_unaltered(table, location)
 
     def registry(self, source: SchemaSource, sharding: ShardCoordination) -> TableRegistry:
         """The table plans, of the tables whose rows ``sharding`` takes."""

@@ -118,6 +118,9 @@ class StreamOpener:
         end = self._upstream.end_of_binlog(self._cfg.flavor)
         if end is None:
             return False
+        by_gtid = self._cfg.enable_gtid
+        if (location.gtid_set == end.gtid_set) if by_gtid else (location.position == end.position):
+            return True
         with closing(self._open_upstream(self.with_gtid(location), "ahead")) as stream:
             return is_unaltered(stream, end.position, table, self._should_stop)
 

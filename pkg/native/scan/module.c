@@ -391,7 +391,33 @@ static PyObject *crc32_py(PyObject *self, PyObject *args)
     return PyLong_FromUnsignedLong(crc);
 }
 
-static PyMethodDef functions[] = {{"crc32", crc32_py, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyObject *pass_rows_py(PyObject *self, PyObject *args)
+{
+    Py_buffer bytes;
+    Py_ssize_t pos;
+    unsigned long long offset;
+    uint64_t end;
+    Rules rules = {0};
+    size_t at;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*nppK:pass_rows", &bytes, &pos, &rules.packets, &rules.checksummed, &offset))
+        return NULL;
+    if (pos < 0 || pos > bytes.len) {
+        PyBuffer_Release(&bytes);
+        return PyErr_Format(PyExc_ValueError, "pass_rows: a position is out of range");
+    }
+    at = (size_t)pos;
+    end = offset;
+    Py_BEGIN_ALLOW_THREADS
+    pass_rows(&rules, bytes.buf, (size_t)bytes.len, &at, &end);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&bytes);
+    return Py_BuildValue("(nK)", (Py_ssize_t)at, (unsigned long long)end);
+}
+
+static PyMethodDef functions[] = {{"crc32", crc32_py, METH_VARARGS, NULL},
+                                  {"pass_rows", pass_rows_py, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", NULL, -1, functions, NULL, NULL, NULL, NULL};
 

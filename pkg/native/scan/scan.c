@@ -34,17 +34,22 @@ typedef struct {
     unsigned kind;
 } Header;
 
-static void move(EventBuffer *self, const Header *header)
+/* Where an event ends that follows `offset`. */
+static uint64_t end_behind(uint64_t offset, uint32_t log_pos, uint32_t size)
 {
     /* The header has 32 bits of the offset only; they start over in files beyond 4 GiB. MariaDB 11.4 and later leave it
      * 0 in what goes through a transaction's cache: such an event ends behind its bytes. */
-    uint64_t end = (self->offset & ~(uint64_t)0xFFFFFFFFu) | header->log_pos;
-    if (!header->log_pos)
-        self->offset += header->size;
-    else if (end >= self->offset)
-        self->offset = end;
-    else if (self->offset - end > (uint64_t)1 << 31)
-        self->offset = end + ((uint64_t)1 << 32);
+    uint64_t end = (offset & ~(uint64_t)0xFFFFFFFFu) | log_pos;
+    if (!log_pos)
+        return offset + size;
+    if (end >= offset)
+        return end;
+    return offset - end > (uint64_t)1 << 31 ? end + ((uint64_t)1 << 32) : offset;
+}
+
+static void move(EventBuffer *self, const Header *header)
+{
+    self->offset = end_behind(self->offset, header->log_pos, header->size);
     self->bytes_read += header->size;
     if (header->timestamp)
         self->newest = header->timestamp;
@@ -156,22 +161,54 @@ static int take(EventBuffer *self, const Rules *rules, const unsigned char *even
     return STOPPED;
 }
 
+/* The size of the event at `pos`; 0 for one that is not whole or damaged, is a piece of one, or begins a file. */
+static uint32_t whole_event(const Rules *rules, const unsigned char *bytes, size_t stop, size_t pos)
+{
+    size_t lead = rules->packets ? 5 : 0;
+    const unsigned char *at = bytes + pos, *event = at + lead;
+    uint32_t size;
+    if (stop - pos < lead + HEADER_SIZE)
+        return 0;
+    size = get32(event + 9);
+    if (size < HEADER_SIZE + CHECKSUM_SIZE || size > stop - pos - lead || event[4] == ROTATE_EVENT ||
+        event[4] == FORMAT_DESCRIPTION_EVENT)
+        return 0;
+    /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
+    if (rules->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
+        return 0;
+    return rules->checksummed && crc32_long(0, event, size) != CRC_RESIDUE ? 0 : size;
+}
+
+static int is_passed(const unsigned char *event, size_t size)
+{
+    unsigned kind = event[4];
+    if (kind == QUERY_EVENT)
+        return ends_with(event, size, "\0COMMIT", 7) || ends_with(event, size, "\0BEGIN", 6);
+    return is_rows(kind) || kind == TABLE_MAP_EVENT || kind == XID_EVENT || kind == GTID_EVENT ||
+           kind == ANONYMOUS_GTID_EVENT || kind == MARIADB_GTID_EVENT || kind == ROWS_QUERY_EVENT ||
+           kind == MARIADB_ANNOTATE_ROWS_EVENT;
+}
+
+void pass_rows(const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos, uint64_t *offset)
+{
+    size_t lead = rules->packets ? 5 : 0;
+    uint32_t size;
+    while ((size = whole_event(rules, bytes, stop, *pos)) != 0) {
+        const unsigned char *event = bytes + *pos + lead;
+        if (event[17] & FLAG_ARTIFICIAL || !is_passed(event, rules->checksummed ? size - CHECKSUM_SIZE : size))
+            return;
+        *offset = end_behind(*offset, get32(event + 13), size);
+        *pos += lead + size;
+    }
+}
+
 int scan(EventBuffer *self, const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos)
 {
     size_t lead = rules->packets ? 5 : 0;
-    while (stop - *pos >= lead + HEADER_SIZE) {
-        const unsigned char *at = bytes + *pos, *event = at + lead;
-        uint32_t size = get32(event + 9);
-        int done;
-        if (size < HEADER_SIZE + CHECKSUM_SIZE || size > stop - *pos - lead || event[4] == ROTATE_EVENT ||
-            event[4] == FORMAT_DESCRIPTION_EVENT)
-            break;
-        /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
-        if (rules->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
-            break;
-        if (rules->checksummed && crc32_long(0, event, size) != CRC_RESIDUE)
-            break;
-        done = take(self, rules, event, rules->checksummed ? size - CHECKSUM_SIZE : size);
+    uint32_t size;
+    while ((size = whole_event(rules, bytes, stop, *pos)) != 0) {
+        const unsigned char *event = bytes + *pos + lead;
+        int done = take(self, rules, event, rules->checksummed ? size - CHECKSUM_SIZE : size);
         if (done < 0)
             return -1;
         if (done == NOT_ORDINARY)

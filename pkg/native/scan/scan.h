@@ -15,4 +15,8 @@ typedef struct {
 /* Takes events from `*pos` on and moves `*pos` behind the last one taken. Returns why it ended; -1 without memory. */
 int scan(EventBuffer *self, const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos);
 
+/* Passes over whole events of rows, and those that begin and end transactions, from `*pos` on: statements and all else stop it. Moves `*pos`
+ * behind the last one, and `*offset` to where that ends in its file. */
+void pass_rows(const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos, uint64_t *offset);
+
 #endif

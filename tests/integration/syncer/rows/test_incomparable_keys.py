@@ -6,7 +6,7 @@ Real servers: a server computes generated columns, weighs texts, and compares pe
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -71,6 +71,10 @@ OVERLAPS = Workload(
     "s = s - INTERVAL 4 DAY, e = e - INTERVAL 3 DAY",
     "(id, mail, s, e) VALUES ({id}, '{mail}', '2024-01-01' + INTERVAL {day} DAY, '2024-01-03' + INTERVAL {day} DAY)",
 )
+FUNCTIONAL = [
+    Workload("soft", f"{_MAIL}, gone INT, UNIQUE (mail, (IF(gone IS NULL, 1, NULL)))", "gone = id", "gone = NULL"),
+    Workload("lowered", f"{_MAIL}, c VARCHAR(9) DEFAULT 'X', UNIQUE ((CONCAT(mail, LOWER(c))))", "c = id", "c = 'x'"),
+]
 WORKLOADS = [*SOFT, CZECH, *([OVERLAPS] if TARGET == "mariadb" else [])]
 
 
@@ -86,6 +90,13 @@ def mysql_8() -> Iterator[MySQLServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def mysql_8_upstream() -> Iterator[MySQLServer]:
+    server = MySQLServer(version="8.0")
+    with up(server):
+        yield server
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: "python" if kernel is None else "native")
 def test_a_transaction_gives_up_values_takes_them_and_gives_them_back(
     mariadb_upstream: SQLServer, target: SQLServer, kernel: ModuleType | None
@@ -97,27 +108,42 @@ def test_values_move_between_rows_of_mysql_8(mariadb_upstream: SQLServer, mysql_
     _give_up_and_take_back(mariadb_upstream, mysql_8, KERNELS[-1])
 
 
-def _give_up_and_take_back(mariadb_upstream: SQLServer, target: SQLServer, kernel: ModuleType | None) -> None:
-    tables = [*SOFT, CZECH]
-    for server in (mariadb_upstream, target):
-        server.execute("CREATE DATABASE d", *[each.create for each in tables])
-    mariadb_upstream.execute(*[_numbered(each.name, 0, 100) for each in tables])
-    replay = Replay(mariadb_upstream, target, kernel=kernel)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: "python" if kernel is None else "native")
+def test_values_move_between_rows_with_functional_unique_keys(
+    mysql_8_upstream: MySQLServer, mysql_8: MySQLServer, kernel: ModuleType | None
+) -> None:
+    _give_up_and_take_back(mysql_8_upstream, mysql_8, kernel, FUNCTIONAL)
+
+
+@pytest.mark.parametrize("safe", [False, True], ids=["", "safe"])
+def test_parallel_writers_with_functional_unique_keys(
+    mysql_8_upstream: MySQLServer, mysql_8: MySQLServer, safe: bool
+) -> None:
+    _move_at_random(mysql_8_upstream, mysql_8, KERNELS[-1], safe, FUNCTIONAL)
+
+
+def _give_up_and_take_back(
+    upstream: SQLServer, target: SQLServer, kernel: ModuleType | None, tables: Sequence[Workload] = (*SOFT, CZECH)
+) -> None:
+    for server in (upstream, target):
+        server.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", *[each.create for each in tables])
+    upstream.execute(*[_numbered(each.name, 0, 100) for each in tables])
+    replay = Replay(upstream, target, kernel=kernel)
     target.execute(*[_numbered(each.name, 0, 100) for each in tables])
     for each in tables:
         # Another row takes what a row gives up; it gives it back; then the two swap, all in one transaction each.
         table, give_up, take_back = f"d.{each.name}", each.give_up, each.take_back
-        mariadb_upstream.execute(
+        upstream.execute(
             *("BEGIN", f"UPDATE {table} SET {give_up}", _numbered(each.name, 100, 200), "COMMIT", "BEGIN"),
             *(f"UPDATE {table} SET {give_up} WHERE id >= 100", f"UPDATE {table} SET {take_back} WHERE id < 100"),
             "COMMIT",
         )
         replay.catch_up()
-        assert_equal(mariadb_upstream, target, table)
-        mariadb_upstream.execute(f"UPDATE {table} SET {give_up} WHERE id < 100")
-        mariadb_upstream.execute(f"UPDATE {table} SET {take_back} WHERE id >= 100")
+        assert_equal(upstream, target, table)
+        upstream.execute(f"UPDATE {table} SET {give_up} WHERE id < 100")
+        upstream.execute(f"UPDATE {table} SET {take_back} WHERE id >= 100")
         replay.catch_up()
-        assert_equal(mariadb_upstream, target, table)
+        assert_equal(upstream, target, table)
 
 
 @pytest.mark.parametrize("safe", [False, True], ids=["", "safe"])
@@ -125,15 +151,21 @@ def _give_up_and_take_back(mariadb_upstream: SQLServer, target: SQLServer, kerne
 def test_values_move_between_rows_of_parallel_writers(
     mariadb_upstream: SQLServer, target: SQLServer, kernel: ModuleType | None, safe: bool
 ) -> None:
+    _move_at_random(mariadb_upstream, target, kernel, safe, WORKLOADS)
+
+
+def _move_at_random(
+    upstream: SQLServer, target: SQLServer, kernel: ModuleType | None, safe: bool, workloads: Sequence[Workload]
+) -> None:
     chance = random.Random(SEED)
-    for server in (mariadb_upstream, target):
-        server.execute("CREATE DATABASE d", *[each.create for each in WORKLOADS])
-    replay = Replay(mariadb_upstream, target, seed=SEED, kernel=kernel, safe=safe)
-    conn = mariadb_upstream.connect(autocommit=False)
+    for server in (upstream, target):
+        server.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", *[each.create for each in workloads])
+    replay = Replay(upstream, target, seed=SEED, kernel=kernel, safe=safe)
+    conn = upstream.connect(autocommit=False)
     for _ in range(6):
-        transactions(conn, chance, 60, lambda: chance.choice(WORKLOADS).change(conn, chance))
+        transactions(conn, chance, 60, lambda: chance.choice(workloads).change(conn, chance))
         replay.catch_up()
-        assert_equal(mariadb_upstream, target, *[f"d.{each.name}" for each in WORKLOADS])
+        assert_equal(upstream, target, *[f"d.{each.name}" for each in workloads])
     conn.close()
-    for each in WORKLOADS:
-        assert mariadb_upstream.execute(f"SELECT COUNT(*) FROM d.{each.name} WHERE n > 0")[0][0] > 0
+    for each in workloads:
+        assert upstream.execute(f"SELECT COUNT(*) FROM d.{each.name} WHERE n > 0")[0][0] > 0

@@ -219,3 +219,24 @@ def test_row_key_is_the_first_unique_key_by_name_whatever_the_order_of_the_text(
     )
     assert one.row_key() == two.row_key()
     assert one.indexes == two.indexes
+
+
+def test_keys_of_a_later_time_are_no_contradiction_and_stay_uncertain() -> None:
+    tracker = tracked("CREATE TABLE t (a INT NOT NULL, b INT, PRIMARY KEY (a), UNIQUE KEY k (b), UNIQUE KEY l (b, a))")
+    tracker.set_table(replace(table(tracker, "t"), keys_certain=False))
+    tracker.restore(tracker.snapshot())
+    for change in (
+        "ADD PRIMARY KEY (a)",
+        "ADD UNIQUE KEY k (b, a)",
+        "ADD UNIQUE KEY (b, a)",
+        "RENAME INDEX other TO more",
+    ):
+        tracker.apply(parse(f"ALTER TABLE t {change}", default_schema="d"))
+    found = table(tracker, "t")
+    assert [(index.name, index.columns) for index in found.indexes] == [
+        ("k", ("b", "a")),
+        ("l", ("b", "a")),
+        ("PRIMARY", ("a",)),
+    ]
+    assert not found.keys_certain
+    assert table(tracked("CREATE TABLE t (a INT)"), "t").keys_certain

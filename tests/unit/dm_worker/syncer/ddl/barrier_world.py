@@ -209,7 +209,7 @@ class World:
         )
         self.upstream_lost = False
         online = OnlineDDL(OnlineTables.of(cfg))
-        router = StepRouter(cfg, rules, source, "mysql")
+        router = StepRouter(cfg, rules, source, "mysql", dict, lambda *_: False)
         self._on_statement = ddl_barrier(
             cfg,
             rules=rules,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.look_ahead import is_unaltered
-from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
+from dm_worker.syncer.rows.structure_proof import differing_columns, keeps_primary_key, lacks_columns, proven
+from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Position
 from pkg.binlog.table_map import TableMap
-from pkg.mysql.schema import Column, TableInfo
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.unit.dm_worker.syncer.planning.support import Log
 
 #: Type in TABLE_MAP by the name of the type.
@@ -74,6 +77,64 @@ def test_a_moved_or_renamed_or_replaced_column_is_not_taken_for_another() -> Non
     assert found(AB, AB, BA) is None
     assert found(AB, [("a", "int"), ("x", "int")], AB) is None
     assert found(AB, [("a", "int"), ("x", "int")], [*AB, ("x", "int")]) is None
+
+
+def defined(kind: str, charset: str = "", *, unsigned: bool = False, generated: str = "") -> TableInfo:
+    name = kind.partition("(")[0]
+    return TableInfo("d", "t", (Column("v", name, kind, True, unsigned, charset, generated=generated),))
+
+
+@pytest.mark.parametrize(
+    ("code", "one", "other"),
+    [
+        (c.TYPE_ENUM, defined("enum('a','b')"), defined("enum('b','a')")),
+        (c.TYPE_SET, defined("set('a','b')"), defined("set('a','b','c')")),
+        (c.TYPE_LONG, defined("int"), defined("int", unsigned=True)),
+        (c.TYPE_BLOB, defined("text", "latin1"), defined("text", "utf8mb4")),
+        (c.TYPE_BLOB, defined("text", "latin1"), defined("blob")),
+        (c.TYPE_LONG, defined("int"), defined("int", generated="STORED")),
+    ],
+)
+def test_a_column_with_two_meanings_is_not_proven_by_its_type(code: int, one: TableInfo, other: TableInfo) -> None:
+    rows = TableMap(7, "d", "t", bytes((code,)), (2 if code == c.TYPE_BLOB else 0,), (True,))
+    for upstream, target in ((one, other), (other, one)):
+        assert differing_columns(rows, upstream, target) == ["v"]
+        assert proven(rows, upstream, target) is None
+        assert proven(replace(rows, names=("v",)), upstream, target) is None
+    assert proven(rows, one, one) == one
+
+
+def test_what_the_table_map_tells_is_no_question() -> None:
+    rows = TableMap(7, "d", "t", bytes((c.TYPE_LONG,)), (0,), (True,), unsigned=(True,))
+    assert proven(rows, defined("int"), defined("int", unsigned=True)) == defined("int", unsigned=True)
+    assert differing_columns(rows, defined("int"), defined("int", unsigned=True)) == []
+    assert proven(rows, defined("int", unsigned=True), defined("int")) == defined("int", unsigned=True)
+    text = TableMap(7, "d", "t", bytes((c.TYPE_BLOB,)), (2,), (True,), collations=(8,))
+    assert proven(text, defined("text", "latin1"), defined("text", "utf8mb4")) == defined("text", "latin1")
+    document = TableMap(7, "d", "t", bytes((c.TYPE_BLOB,)), (4,), (True,))
+    assert proven(document, defined("longtext", "utf8mb4"), defined("json")) == defined("longtext", "utf8mb4")
+
+
+@pytest.mark.parametrize(
+    ("actions", "keeps"),
+    [
+        ("ADD n INT AUTO_INCREMENT UNIQUE", True),
+        ("ADD n SERIAL, ADD KEY (v), DROP KEY k, ALGORITHM=COPY", True),
+        ("MODIFY v INT AUTO_INCREMENT UNIQUE", True),
+        ("MODIFY id BIGINT AUTO_INCREMENT UNIQUE", False),
+        ("ADD n SERIAL, ADD PRIMARY KEY (id)", False),
+        ("DROP PRIMARY KEY, ADD n SERIAL", False),
+        ("ADD n SERIAL, DROP v", False),
+        ("ADD n SERIAL, CONVERT TO CHARACTER SET utf8mb4", False),
+        ("ADD n SERIAL, ENGINE=InnoDB", False),
+        ("ADD n SERIAL, RENAME TO d.u", False),
+    ],
+)
+def test_which_statements_leave_the_primary_key_as_it_was(actions: str, keeps: bool) -> None:
+    after = TableInfo(
+        "d", "t", info([("id", "int"), ("v", "int")]).columns, (Index("PRIMARY", (IndexPart("id"),), True),)
+    )
+    assert keeps_primary_key(ddl.parse(f"ALTER TABLE d.t {actions}").actions, after) is keeps
 
 
 def test_the_target_s_table_tells_when_the_upstream_s_was_altered_otherwise() -> None:
