@@ -46,15 +46,16 @@ def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
 
 
 def contents(
-    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None]
+    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None], unsigned_zero: bool = False
 ) -> dict[Table, Content | None]:
     """Each table's content; None where there is no such table. ``tables`` may give the columns to read, and by what
-    type, as another server names them."""
+    type, as another server names them. ``unsigned_zero``: as a MariaDB keeps it, which has no negative zero."""
     found: dict[Table, Content | None] = {}
     with closing(server.connect()) as conn:
         _query(conn, _SESSION)
         for table, columns in tables.items():
-            found[table] = _content(conn, table, columns)
+            content = _content(conn, table, columns)
+            found[table] = without_signs(content) if content is not None and unsigned_zero else content
     return found
 
 
@@ -68,6 +69,19 @@ def _content(conn: Connection[Any], table: Table, columns: Sequence[tuple[str, s
     fields = ", ".join(_field(name, "json" if kind == "json" else here[name]) for name, kind in wanted)
     rows = _query(conn, f"SELECT {fields} FROM `{table[0]}`.`{table[1]}`")
     return Content(wanted, Counter(tuple(read(value) for read, value in zip(reads, row, strict=True)) for row in rows))
+
+
+def without_signs(content: Content) -> Content:
+    """Zeros of approximate numbers without a sign."""
+    kinds = [kind for _, kind in content.columns]
+
+    def plain(kind: str, value: Any) -> Any:
+        return {"-0": "0", 0.0: 0.0}.get(value, value) if kind in ("double", "float") else value
+
+    rows = Counter(
+        tuple(plain(kind, value) for kind, value in zip(kinds, row, strict=True)) for row in content.rows.elements()
+    )
+    return Content(content.columns, rows)
 
 
 def _field(name: str, kind: str) -> str:
