@@ -76,7 +76,7 @@ def without_signs(content: Content) -> Content:
     kinds = [kind for _, kind in content.columns]
 
     def plain(kind: str, value: Any) -> Any:
-        return {"-0": "0", 0.0: 0.0}.get(value, value) if kind in ("double", "float") else value
+        return "0.0" if value == "-0.0" and kind in ("double", "float") else value
 
     rows = Counter(
         tuple(plain(kind, value) for kind, value in zip(kinds, row, strict=True)) for row in content.rows.elements()
@@ -90,7 +90,8 @@ def _field(name: str, kind: str) -> str:
     if kind in _TEXTS or kind in _BYTES:
         return f"HEX({column})"
     match kind:
-        case "float":
+        case "float" | "double":
+            # With all its bits; a text would be one of few digits.
             return f"{column} * 1e0"
         case "bit":
             return f"{column} + 0"
@@ -107,6 +108,11 @@ def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, bytes) else value
 
 
+def _number(value: Any) -> Any:
+    """With the sign of a zero, which a comparison of numbers does not see."""
+    return value if value is None else repr(float(value))
+
+
 def _without_zeros(value: Any) -> Any:
     """The text of a number or a time, without what only its type's scale shows."""
     value = _plain(value)
@@ -114,7 +120,12 @@ def _without_zeros(value: Any) -> Any:
 
 
 #: How values of a type are read, where not as they are.
-_READS = {"json": _document, **dict.fromkeys(("decimal", "datetime", "timestamp", "time"), _without_zeros)}
+_READS = {
+    "json": _document,
+    "float": _number,
+    "double": _number,
+    **dict.fromkeys(("decimal", "datetime", "timestamp", "time"), _without_zeros),
+}
 
 
 def differences(upstream: Mapping[Table, Content | None], target: Mapping[Table, Content | None]) -> list[str]:

@@ -157,10 +157,10 @@ def test_an_error_is_right_only_for_what_the_table_names() -> None:
 
 def test_a_negative_zero_is_a_zero_where_the_target_has_no_other() -> None:
     content = Content(
-        (("a", "double"), ("f", "float"), ("v", "varchar")), Counter([("-0", -0.0, "-0"), ("-1", 2.0, "x")])
+        (("a", "double"), ("f", "float"), ("v", "varchar")), Counter([("-0.0", "-0.0", "-0.0"), ("-1.0", "2.0", "x")])
     )
     plain = without_signs(content)
-    assert sorted(map(str, plain.rows)) == ["('-1', 2.0, 'x')", "('0', 0.0, '-0')"]
+    assert sorted(map(str, plain.rows)) == ["('-1.0', '2.0', 'x')", "('0.0', '0.0', '-0.0')"]
 
 
 def _history() -> History:
