@@ -105,7 +105,7 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
     choice = Choice(pair, rng, focus)
     table = choice.all_of(_TABLE, settings)
     made = make_table(rng, pair, table, settings["event"] == "reset")
-    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
+    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 2, 2)))]
     steps, target = _steps(choice, settings, table, made, sessions), made.target
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
     features += [feature(name, value) for session in sessions for name, value in session.items()]
@@ -131,6 +131,7 @@ def _steps(
 ) -> list[Step]:
     rng, pair = choice.rng, choice.pair
     statements = Statements(rng, pair, made)
+    statements.sessions = len(sessions)
     live = settings["mode"] == "incremental"
     # Rows that a target's other types have changed before the task tell nothing of the task.
     # Nor do literals that two kinds of servers read as different values.
@@ -157,6 +158,8 @@ def _steps(
             kind = left.pop()
         elif wanted and rng.random() < 0.3:
             kind = rng.choice(wanted)
+        elif rows and made.unique and phase == "live" and rng.random() < _COLLISIONS:
+            kind = rng.choice(_COLLIDING)
         else:
             kind = _drawn(rng, values, phase, rows=rows)
         way = rng.choice(ways)
@@ -187,6 +190,8 @@ _ROWS = frozenset(
         "delete all", "swap values", "reuse value", "restore value", "delete and insert", "load data",
     }
 )  # fmt: skip
+#: Statements after which a unique key's values are those of other rows, and how often a table with such a key has them.
+_COLLIDING, _COLLISIONS = ("swap values", "reuse value", "restore value"), 0.25
 _LOGGED_AS_STATEMENTS = frozenset(
     {
         "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",

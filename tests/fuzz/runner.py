@@ -417,7 +417,8 @@ class _Attempt:
             tables = [(one.schema, "u")]
         else:
             return
-        one.frozen.update(oracle.contents(self._upstream, dict.fromkeys(tables)))
+        found = oracle.contents(self._upstream, dict.fromkeys(tables))
+        one.frozen.update({table: content for table, content in found.items() if content is not None})
 
     def _event(self, one: Played, name: str) -> None:
         if name == "wait":
