@@ -135,7 +135,7 @@ def _steps(
     live = settings["mode"] == "incremental"
     # Rows that a target's other types have changed before the task tell nothing of the task.
     # Nor do literals that two kinds of servers read as different values.
-    altered = table["target"] in ("narrow", "not null") or len(set(pair.families.split(" to "))) > 1
+    altered = table["target"] in ("narrow", "not null", "on update") or len(set(pair.families.split(" to "))) > 1
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     values = usable(pair, "statement", {**settings, **table})
     kinds = _Kinds(rng, values, [value for value in values if feature("statement", value) in choice.focus])

@@ -240,7 +240,9 @@ class _Attempt:
         route = one.target_of((one.schema, "t"))
         _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
         conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
-        session = [*one.history.sessions[0], "SET foreign_key_checks = 0"]
+        # The upstream's own sessions begin with its modes.
+        ((mode,),) = self._upstream.execute("SELECT @@GLOBAL.sql_mode")
+        session = [f"SET sql_mode = '{mode}'", *one.history.sessions[0], "SET foreign_key_checks = 0"]
         made = [self._at_target(one, sql, route) for sql in (*one.done, *one.history.target)]
         _attempt_all(conn, [*session, *made])
 
