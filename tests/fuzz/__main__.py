@@ -46,7 +46,7 @@ def main() -> int:
 
     def say(finding: Finding) -> None:
         verdict = finding.verdict
-        what = finding.hole or finding.inherent or "NEW"
+        what = finding.inherent or finding.hole or "NEW"
         file = options.out / f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
         print(
             f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}; {file}\n"

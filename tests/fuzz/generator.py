@@ -105,7 +105,7 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
     choice = Choice(pair, rng, focus)
     table = choice.all_of(_TABLE, settings)
     made = make_table(rng, pair, table, settings["event"] == "reset")
-    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
+    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 2, 2)))]
     steps, target = _steps(choice, settings, table, made, sessions), made.target
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
     features += [feature(name, value) for session in sessions for name, value in session.items()]
@@ -131,36 +131,23 @@ def _steps(
 ) -> list[Step]:
     rng, pair = choice.rng, choice.pair
     statements = Statements(rng, pair, made)
+    statements.sessions = len(sessions)
     live = settings["mode"] == "incremental"
     # Rows that a target's other types have changed before the task tell nothing of the task.
     # Nor do literals that two kinds of servers read as different values.
-    altered = table["target"] in ("narrow", "not null") or len(set(pair.families.split(" to "))) > 1
+    altered = table["target"] in ("narrow", "not null", "on update") or len(set(pair.families.split(" to "))) > 1
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
-    phases: list[Phase] = ["live"] * rng.randint(4, 12)
-    asked = [phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus]
-    if not live and rng.random() < 0.6:
-        drawn: list[list[Phase]] = [["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]
-        phases = [*rng.choice(drawn), *phases]
-    if not live:
-        phases = [*asked, *phases]
     values = usable(pair, "statement", {**settings, **table})
-    wanted = [value for value in values if feature("statement", value) in choice.focus]
-    # What leaves no table comes at the end.
-    left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
-    phases += ["live"] * (len(left) - len(phases))
+    kinds = _Kinds(rng, values, [value for value in values if feature("statement", value) in choice.focus])
+    phases = _phases(choice, live=live)
+    phases += ["live"] * (len(kinds.left) - len(phases))
     ways = [way for way in _WAYS if feature("transaction", way) in choice.focus] or _WAYS
     steps_of_phase: list[Step] = []
     for number, phase in enumerate(phases):
         session = rng.randrange(len(sessions))
         rows = sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02
-        if left and (rng.random() < 0.8 or len(left) >= len(phases) - number):
-            kind = left.pop()
-        elif wanted and rng.random() < 0.3:
-            kind = rng.choice(wanted)
-        else:
-            kind = _drawn(rng, values, phase, rows=rows)
-        way = rng.choice(ways)
-        steps_of_phase += statements.make(kind, phase, session, way)
+        kind = kinds.next(phase, len(phases) - number, rows=rows, unique=bool(made.unique))
+        steps_of_phase += statements.make(kind, phase, session, rng.choice(ways))
         if rng.random() < 0.15 and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
     steps += steps_of_phase
@@ -172,6 +159,40 @@ def _steps(
     if settings["rule"] in ("drop database", "drop table"):
         steps += statements.make(settings["rule"], "live", 0, "autocommit")
     return steps
+
+
+def _phases(choice: Choice, *, live: bool) -> list[Phase]:
+    """When statements run; ``live``: only while the task replicates."""
+    rng = choice.rng
+    phases: list[Phase] = ["live"] * rng.randint(4, 12)
+    if live:
+        return phases
+    asked = [phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus]
+    drawn: list[list[Phase]] = [["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]
+    return [*asked, *(rng.choice(drawn) if rng.random() < 0.6 else []), *phases]
+
+
+class _Kinds:
+    """Draws kinds of statements: each ``wanted`` one at least once, in any order."""
+
+    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str]) -> None:
+        self._rng = rng
+        self._values = values
+        self._wanted = wanted
+        self._colliding = [kind for kind in _COLLIDING if kind in values]
+        #: What leaves no table comes at the end.
+        self.left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
+
+    def next(self, phase: Phase, places: int, *, rows: bool, unique: bool) -> str:
+        """The kind for the next of so many places. ``rows``: see :func:`_drawn`; ``unique``: a table with such keys."""
+        rng = self._rng
+        if self.left and (rng.random() < 0.8 or len(self.left) >= places):
+            return self.left.pop()
+        if self._wanted and rng.random() < 0.3:
+            return rng.choice(self._wanted)
+        if rows and unique and phase == "live" and self._colliding and rng.random() < _COLLISIONS:
+            return rng.choice(self._colliding)
+        return _drawn(rng, self._values, phase, rows=rows)
 
 
 _WAYS = ("autocommit", "autocommit", "begin", "savepoint", "xa", "rollback")
@@ -187,6 +208,8 @@ _ROWS = frozenset(
         "delete all", "swap values", "reuse value", "restore value", "delete and insert", "load data",
     }
 )  # fmt: skip
+#: Statements after which a unique key's values are those of other rows, and how often a table with such a key has them.
+_COLLIDING, _COLLISIONS = ("swap values", "reuse value", "restore value"), 0.25
 _LOGGED_AS_STATEMENTS = frozenset(
     {
         "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",

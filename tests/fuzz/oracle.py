@@ -46,15 +46,16 @@ def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
 
 
 def contents(
-    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None]
+    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None], unsigned_zero: bool = False
 ) -> dict[Table, Content | None]:
     """Each table's content; None where there is no such table. ``tables`` may give the columns to read, and by what
-    type, as another server names them."""
+    type, as another server names them. ``unsigned_zero``: as a MariaDB keeps it, which has no negative zero."""
     found: dict[Table, Content | None] = {}
     with closing(server.connect()) as conn:
         _query(conn, _SESSION)
         for table, columns in tables.items():
-            found[table] = _content(conn, table, columns)
+            content = _content(conn, table, columns)
+            found[table] = without_signs(content) if content is not None and unsigned_zero else content
     return found
 
 
@@ -70,13 +71,27 @@ def _content(conn: Connection[Any], table: Table, columns: Sequence[tuple[str, s
     return Content(wanted, Counter(tuple(read(value) for read, value in zip(reads, row, strict=True)) for row in rows))
 
 
+def without_signs(content: Content) -> Content:
+    """Zeros of approximate numbers without a sign."""
+    kinds = [kind for _, kind in content.columns]
+
+    def plain(kind: str, value: Any) -> Any:
+        return "0.0" if value == "-0.0" and kind in ("double", "float") else value
+
+    rows = Counter(
+        tuple(plain(kind, value) for kind, value in zip(kinds, row, strict=True)) for row in content.rows.elements()
+    )
+    return Content(content.columns, rows)
+
+
 def _field(name: str, kind: str) -> str:
     """An expression that shows a value whole."""
     column = f"`{name}`"
     if kind in _TEXTS or kind in _BYTES:
         return f"HEX({column})"
     match kind:
-        case "float":
+        case "float" | "double":
+            # With all its bits; a text would be one of few digits.
             return f"{column} * 1e0"
         case "bit":
             return f"{column} + 0"
@@ -93,6 +108,11 @@ def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, bytes) else value
 
 
+def _number(value: Any) -> Any:
+    """With the sign of a zero, which a comparison of numbers does not see."""
+    return value if value is None else repr(float(value))
+
+
 def _without_zeros(value: Any) -> Any:
     """The text of a number or a time, without what only its type's scale shows."""
     value = _plain(value)
@@ -100,7 +120,12 @@ def _without_zeros(value: Any) -> Any:
 
 
 #: How values of a type are read, where not as they are.
-_READS = {"json": _document, **dict.fromkeys(("decimal", "datetime", "timestamp", "time"), _without_zeros)}
+_READS = {
+    "json": _document,
+    "float": _number,
+    "double": _number,
+    **dict.fromkeys(("decimal", "datetime", "timestamp", "time"), _without_zeros),
+}
 
 
 def differences(upstream: Mapping[Table, Content | None], target: Mapping[Table, Content | None]) -> list[str]:

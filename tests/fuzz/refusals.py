@@ -30,6 +30,17 @@ TABLE: tuple[Refusal, ...] = (
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
+    *(
+        _one(
+            10006,
+            "IGNORE upstream kept a zero in a key, where the generated column's expression gives NULL",
+            f"attribute={way}",
+            f"primary key={key}",
+            words="cannot be null",
+        )
+        for way in ("stored", "stored with zone")
+        for key in ("value", "id and value")
+    ),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),
     *(

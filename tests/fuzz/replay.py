@@ -41,7 +41,7 @@ def _show(runner: Runner, history: History, *, smaller: bool) -> bool:
     if smaller and verdict.is_finding:
         history = shrink(history, lambda one: runner.run([one])[0].signature == verdict.signature)
         (verdict,) = runner.run([history])
-    name = f" ({hole_of(history, verdict) or runner.inherent(history) or 'new'})" if verdict.is_finding else ""
+    name = f" ({runner.inherent(history) or hole_of(history, verdict) or 'new'})" if verdict.is_finding else ""
     print(f"{history.script()}\n-- {verdict.signature}{name}: {verdict.text}\n", flush=True)
     return verdict.is_finding
 

@@ -13,7 +13,7 @@ _MISSING = 12
 def page(tally: Tally, coverage: Coverage) -> str:
     """What was run, which pairs are covered, what was refused, and what was found."""
     minutes = max(tally.seconds / 60, 1e-9)
-    known = sorted({finding.hole for finding in tally.findings if finding.hole})
+    known = sorted({finding.hole for finding in tally.findings if finding.hole and not finding.inherent})
     fresh = [finding for finding in tally.findings if not finding.hole and not finding.inherent]
     inherent = [finding for finding in tally.findings if finding.inherent]
     parts = [

@@ -153,7 +153,7 @@ class Search:
 
         smallest = shrink(history, fails)
         hole = hole_of(smallest, last)
-        inherent = "" if not self._shrink_seconds or hole or last.kind == "hang" else self._runner.inherent(smallest)
+        inherent = "" if not self._shrink_seconds or last.kind == "hang" else self._runner.inherent(smallest)
         return Finding(smallest, last, seconds, history, hole, inherent)
 
 

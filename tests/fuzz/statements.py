@@ -34,6 +34,8 @@ class Statements:
         self._bound = 30
         #: What the rows of ``t`` were first given, by id.
         self._given: dict[str, Mapping[str, str]] = {}
+        #: How many sessions there are.
+        self.sessions = 1
         self._phase: Phase = "before"
         self._session = 0
 
@@ -333,18 +335,19 @@ class Statements:
     def _alter_ignore_add_unique(self) -> list[Step]:
         self._added += 1
         keyless = self._made.primary == "none" and "n" in self._literals
-        rows = self._equal_rows() if keyless and self._rng.random() < 0.8 else []
+        rows = self._rows_out_of_order() if keyless and self._rng.random() < 0.8 else []
         column = "n" if rows else self._rng.choice(["c", self._counted, "id"])
         also = ", `id`" if self._made.partitioned and column != "id" else ""
         return [*rows, *self._ddl(f"ALTER IGNORE TABLE {_T} ADD UNIQUE `kept{self._added}` (`{column}`{also})")]
 
-    def _equal_rows(self) -> list[Step]:
-        """Many rows with few numbers: writers bring them in another order, and a server keeps the first of each."""
-        rows = [{**self._row(), "id": self._new_id(), "n": str(number % 3)} for number in range(24)]
-        return [
-            *(self._insert("INSERT IGNORE", *rows[at : at + 4]) for at in range(0, len(rows), 4)),
-            self._update({"id": "`id` + 1000"}, "WHERE `id` % 2 = 0"),
-        ]
+    def _rows_out_of_order(self) -> list[Step]:
+        """Rows with equal numbers, of which those that are written first are committed last.
+
+        The upstream keeps rows in the order of writing, a target in that of the binlog.
+        """
+        first, other = ({**self._row(), "id": self._new_id(), "n": "77"} for _ in range(2))
+        later = replace(self._insert("INSERT IGNORE", other), session=(self._session + 1) % self.sessions)
+        return [self._sql("BEGIN"), self._insert("INSERT IGNORE", first), later, self._sql("COMMIT")]
 
     def _add_primary_key(self) -> list[Step]:
         return self._ddl(

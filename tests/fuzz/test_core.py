@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fuzz.generator import GROUP, TASK, generate, settings_of
 from tests.fuzz.history import Column, History, Step, Table
 from tests.fuzz.holes import REPLACED, open_hole
 from tests.fuzz.known import HOLES
+from tests.fuzz.oracle import Content, without_signs
 from tests.fuzz.pairs import Coverage, pairs_of
 from tests.fuzz.refusals import STOPPING, TABLE, reason
 from tests.fuzz.search import planned
@@ -151,6 +153,14 @@ def test_an_error_is_right_only_for_what_the_table_names() -> None:
     assert reason(36013, "", ["binlog_format=MIXED"]) is None
     for line in TABLE:
         assert reason(line.code, line.words, line.features) is not None
+
+
+def test_a_negative_zero_is_a_zero_where_the_target_has_no_other() -> None:
+    content = Content(
+        (("a", "double"), ("f", "float"), ("v", "varchar")), Counter([("-0.0", "-0.0", "-0.0"), ("-1.0", "2.0", "x")])
+    )
+    plain = without_signs(content)
+    assert sorted(map(str, plain.rows)) == ["('-1.0', '2.0', 'x')", "('0.0', '0.0', '-0.0')"]
 
 
 def _history() -> History:
