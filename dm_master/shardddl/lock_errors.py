@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pkg.errors import Code, DMError, new
+from pkg.ha.shard_ddl_steps import LockId
 
 
 def _unlock(lock_id: object) -> str:
     return f"dmctl shard-ddl-lock unlock '{lock_id}'"
 
 
-def resolving(lock_id: object, why: str) -> DMError:
+def resolving(lock_id: LockId, why: str) -> DMError:
     """38020."""
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} is resolving: {why}",
-        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task TASK "
-        f"-s SOURCE`), give its DDLs to another source (`{_unlock(lock_id)} --force-remove --owner SOURCE`), or drop "
-        f"the lock (`{_unlock(lock_id)} --force-remove`).",
+        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task "
+        f"{lock_id.task} -s SOURCE`), give its DDLs to another source (`{_unlock(lock_id)} --force-remove --owner "
+        f"SOURCE`), or drop the lock (`{_unlock(lock_id)} --force-remove`).",
     )
 
 
@@ -119,7 +120,7 @@ def not_started() -> DMError:
 
 
 def difference(
-    lock_id: object, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
+    lock_id: LockId, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
 ) -> DMError:
     """38016: what two sources reported, side by side. ``executed``: those of ``first`` are in the target already."""
     decide = (
@@ -133,8 +134,8 @@ def difference(
         f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
         raw=side_by_side(first, ours, other, theirs),
         workaround=f"All shards must run the same DDLs in the same order. Decide which is right. {decide}To drop or "
-        f"change what source {other} sent: `dmctl binlog skip TASK -s {other}` or `dmctl binlog replace TASK -s "
-        f'{other} "DDL"`. To start over: `{_unlock(lock_id)} --force-remove`.',
+        f"change what source {other} sent: `dmctl binlog skip {lock_id.task} -s {other}` or `dmctl binlog replace "
+        f'{lock_id.task} -s {other} "DDL"`. To start over: `{_unlock(lock_id)} --force-remove`.',
     )
 
 

@@ -21,7 +21,7 @@ from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.binlog.variable_length import signed_variable_length, variable_length
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, COPY_AGAIN
+from pkg.errors.workarounds import Advice
 
 T = TypeVar("T")
 
@@ -386,7 +386,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
         "INCIDENT (the upstream reports that its binlog lacks changes)",
-        f"The tables must be copied again: {COPY_AGAIN}.",
+        f"The tables must be copied again: {Advice.COPY_AGAIN}.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
         "compressed transaction from an upstream that is not MySQL",
@@ -441,7 +441,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", CONTINUE_AFTER_EVENT))
+    what, workaround = _REFUSED.get(kind, ("unknown event", Advice.CONTINUE_AFTER_EVENT))
     raise errors.new(
         Code.BinlogUnexpectedEv,
         f"{what} (binlog event type {kind}) {whereabouts(file, event.log_pos)} is not supported",

@@ -42,14 +42,7 @@ from pkg.binlog.position import Location, Position, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
-from pkg.errors.workarounds import (
-    CONTINUE_AFTER_EVENT,
-    CORRECT_STRUCTURE,
-    SKIP_OR_REPLACE,
-    correct_structure,
-    skip_or_replace,
-    skip_or_replace_resolved,
-)  # fmt: skip
+from pkg.errors.workarounds import Advice
 from pkg.ha.binlog_operator import BinlogOperator, OperatorSource, position_name
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
@@ -194,8 +187,8 @@ class DDLBarrier:
         exc = exc.at(f"{where}, as the first shard of {qualified(*settle.target)} ran it")
         if exc.retryable:
             return exc
-        own = exc.workaround.replace(SKIP_OR_REPLACE, "").strip()
-        command = skip_or_replace_resolved(self._cfg.name, self._cfg.source_id, position_name(settle.at))
+        own = exc.workaround.replace(Advice.SKIP_OR_REPLACE, "").strip()
+        command = Advice.SKIP_OR_REPLACE_RESOLVED.about(position_name(settle.at))
         return exc.with_workaround(f"{own} {command}".strip())
 
     def _follow(self, part: Part, ordered: OrderedParts, session: GhostSession) -> None:
@@ -276,9 +269,8 @@ class DDLBarrier:
         found = exc.at(location_range(begin, statement.after))
         if exc.retryable:
             return found
-        command = skip_or_replace(self._cfg.name, self._cfg.source_id, position_name(statement.at))
-        own = exc.workaround.replace(SKIP_OR_REPLACE, "").replace(CONTINUE_AFTER_EVENT, "").strip()
-        own = own.replace(CORRECT_STRUCTURE, correct_structure(self._cfg.name, self._cfg.source_id))
+        command = Advice.SKIP_OR_REPLACE.about(position_name(statement.at))
+        own = exc.workaround.replace(Advice.SKIP_OR_REPLACE, "").replace(Advice.CONTINUE_AFTER_EVENT, "").strip()
         return found.with_workaround(f"{own} {command}".strip())
 
     def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:

@@ -45,7 +45,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_prepared_xa, is_standalone, is_void_alter
 from pkg.binlog.position import Location
 from pkg.errors import Code
-from pkg.errors.workarounds import COPY_AGAIN
+from pkg.errors.workarounds import Advice
 
 #: A transaction that is skipped ends with one of these.
 _OF_NO_TRANSACTION = GTID_EVENTS | {
@@ -414,7 +414,7 @@ class Planner(PlannerProgress):
             raise errors.new(
                 Code.SyncerUnsupportedStmt,
                 f"the transaction that starts at {start.position} ends with ROLLBACK after a part of it was applied",
-                workaround=f"Its tables must be copied again: {COPY_AGAIN}.",
+                workaround=f"Its tables must be copied again: {Advice.COPY_AGAIN}.",
             )
         self._cutter.drop_open()
         self._end_transaction(0)

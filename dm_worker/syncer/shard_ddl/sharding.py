@@ -33,6 +33,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
+from pkg.errors.workarounds import way_on
 from pkg.ha.shard_ddl import DDLTexts, ShardTables
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
@@ -193,7 +194,7 @@ class Sharding:
 
     def settling(self, settle: SettleDDL, error: DMError | None = None) -> None:
         """The sources that wait for this one shall know that it executes now, or why it could not."""
-        text = "" if error is None else str(error)
+        text = "" if error is None else str(error.with_workaround(way_on(error, self._task, self._source_id)))
         self._lock_client.tell_error(ExecutionError(settle.target, settle.revision, text))
 
     def settled(self, main: Location) -> None:
