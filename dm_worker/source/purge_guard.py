@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pkg.binlog.position import Position, file_number
-from pkg.errors.workarounds import Advice, Stopped, rendered
+from pkg.errors.workarounds import Advice, StoppedUnit, rendered
 
 #: A warning is given for a reader that does not advance when less than this part of the retention is left.
 WARNING_SHARE = 0.5
@@ -54,7 +54,7 @@ class _Sample:
 class PurgeGuard:
     """Watches one reader of one upstream; call :meth:`look` regularly."""
 
-    def __init__(self, stopped: Stopped) -> None:
+    def __init__(self, stopped: StoppedUnit) -> None:
         """``stopped``: what cannot go on once its files are gone."""
         self._stopped = stopped
         self._closed: dict[str, float] = {}

@@ -17,7 +17,7 @@ from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import Stopped
+from pkg.errors.workarounds import StoppedUnit
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query, variable
 from pkg.process.log import get_logger
@@ -102,7 +102,7 @@ class PurgeWatch:
             self._end.wait(INTERVAL)
 
     def _guard(self, reader: BinlogReader) -> PurgeGuard:
-        return PurgeGuard(Stopped(self._source.source_id, reader.task))
+        return PurgeGuard(StoppedUnit(self._source.source_id, reader.task))
 
     def look(self) -> None:
         """One look. Raises DMError, ``pymysql.Error`` or ``OSError`` when the upstream does not answer."""

@@ -53,7 +53,7 @@ class Advice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedUnit:
     """What an error stops: a task on a source, or without ``task`` the source's relay."""
 
     source: str
@@ -79,7 +79,7 @@ _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
 _SOME_TABLE = "SCHEMA TABLE"
 
 
-def _skip_or_replace(stopped: Stopped, position: str) -> str:
+def _skip_or_replace(stopped: StoppedUnit, position: str) -> str:
     where = f"{stopped.task} -s {stopped.source}" + (f" -b {position}" if position else "")
     return (
         f"To skip the statement: `dmctl binlog skip {where}`. To execute other DDL in place of it, or before it: "
@@ -87,7 +87,7 @@ def _skip_or_replace(stopped: Stopped, position: str) -> str:
     )
 
 
-def _skip_or_replace_resolved(stopped: Stopped, position: str) -> str:
+def _skip_or_replace_resolved(stopped: StoppedUnit, position: str) -> str:
     where = f"{stopped.task} -s {stopped.source} -b {position}"
     return (
         "All shards have run it: the target table needs the structure that the following rows have. To execute other "
@@ -97,7 +97,7 @@ def _skip_or_replace_resolved(stopped: Stopped, position: str) -> str:
     )
 
 
-def _continue_after_event(stopped: Stopped, _: str) -> str:
+def _continue_after_event(stopped: StoppedUnit, _: str) -> str:
     return (
         f"To continue after it: 1. {stopped.stop_task}. 2. On the target, make its changes to migrated tables by hand. "
         f"3. On the target, in the table {stopped.task}_syncer_checkpoint of the meta-schema, set binlog_name, "
@@ -107,36 +107,36 @@ def _continue_after_event(stopped: Stopped, _: str) -> str:
     )
 
 
-def _batch_in_safe_mode(stopped: Stopped, _: str) -> str:
+def _batch_in_safe_mode(stopped: StoppedUnit, _: str) -> str:
     return (
         "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
         f"`dmctl resume-task {stopped.task} -s {stopped.source} --safe-mode`. Safe mode ends at the end of this batch."
     )
 
 
-def _restart_with_file(stopped: Stopped, _: str) -> str:
+def _restart_with_file(stopped: StoppedUnit, _: str) -> str:
     return f"{stopped.stop_task} and `dmctl start-task` with the file"
 
 
-def _defect(stopped: Stopped, _: str) -> str:
+def _defect(stopped: StoppedUnit, _: str) -> str:
     return (
         f"This is a defect of dm-worker. {stopped.resume} tries again; nothing is lost. Keep the worker's log of this "
         "minute and report it."
     )
 
 
-def _copy_again(stopped: Stopped, _: str) -> str:
+def _copy_again(stopped: StoppedUnit, _: str) -> str:
     return f"{stopped.stop_task}, empty the target tables, {_START_ANEW} with the task file"
 
 
-def _binlog_replaced(stopped: Stopped, _: str) -> str:
+def _binlog_replaced(stopped: StoppedUnit, _: str) -> str:
     return (
         "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied "
         f"again: {_copy_again(stopped, '')}. Otherwise {stopped.resume} reads it again."
     )
 
 
-def _other_binlog(stopped: Stopped, _: str) -> str:
+def _other_binlog(stopped: StoppedUnit, _: str) -> str:
     return (
         f"If the source points to the wrong server: make its address lead to the former one, then {stopped.resume}. If "
         "the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may be missing "
@@ -147,7 +147,7 @@ def _other_binlog(stopped: Stopped, _: str) -> str:
     )
 
 
-def _fetch_relay_again(stopped: Stopped, _: str) -> str:
+def _fetch_relay_again(stopped: StoppedUnit, _: str) -> str:
     return (
         f"To fetch the relay log again: `dmctl stop-relay -s {stopped.source}` (with the workers' names if start-relay "
         f"had them), remove the relay folder of the source on this worker, `dmctl start-relay -s {stopped.source}`. "
@@ -155,7 +155,7 @@ def _fetch_relay_again(stopped: Stopped, _: str) -> str:
     )
 
 
-def _correct_structure(stopped: Stopped, table: str) -> str:
+def _correct_structure(stopped: StoppedUnit, table: str) -> str:
     return (
         f"To set the structure that the rows have: `dmctl pause-task {stopped.task}`; give the target table the same "
         f"structure; `dmctl binlog-schema update {stopped.task} {table or _SOME_TABLE} -s {stopped.source} "
@@ -164,7 +164,7 @@ def _correct_structure(stopped: Stopped, table: str) -> str:
     )
 
 
-def _supply_structure(stopped: Stopped, table: str) -> str:
+def _supply_structure(stopped: StoppedUnit, table: str) -> str:
     return (
         f"To set the columns that the rows have: `dmctl pause-task {stopped.task}`; `dmctl binlog-schema update "
         f"{stopped.task} {table or _SOME_TABLE} -s {stopped.source} --from-source` if the upstream table was not "
@@ -174,7 +174,7 @@ def _supply_structure(stopped: Stopped, table: str) -> str:
     )
 
 
-_TEXTS: Mapping[Advice, Callable[[Stopped, str], str]] = {
+_TEXTS: Mapping[Advice, Callable[[StoppedUnit, str], str]] = {
     Advice.SKIP_OR_REPLACE: _skip_or_replace,
     Advice.SKIP_OR_REPLACE_RESOLVED: _skip_or_replace_resolved,
     Advice.CONTINUE_AFTER_EVENT: _continue_after_event,
@@ -191,7 +191,7 @@ _TEXTS: Mapping[Advice, Callable[[Stopped, str], str]] = {
 }
 
 
-def rendered(text: str, stopped: Stopped) -> str:
+def rendered(text: str, stopped: StoppedUnit) -> str:
     """``text`` with each advice written out."""
     return _MARK.sub(
         lambda mark: _TEXTS[Advice(f"<advice {mark[1]}>")](stopped, unquote(mark[2] or "")),
@@ -215,7 +215,7 @@ def way_on(error: DMError, task: str, source: str) -> str:
 
     An error that names no command, and is not tried again by itself, gets those with which any task goes on.
     """
-    stopped = Stopped(source, task)
+    stopped = StoppedUnit(source, task)
     advice = rendered(_RESUME_TASK.sub(lambda _: stopped.resume, error.workaround), stopped)
     parts = [advice] if advice else []
     if "`dmctl " not in advice and not error.retryable:
@@ -230,7 +230,7 @@ def way_on(error: DMError, task: str, source: str) -> str:
 
 def way_on_of_relay(error: DMError, source: str) -> str:
     """The same for an error that stops a source's relay."""
-    stopped = Stopped(source)
+    stopped = StoppedUnit(source)
     advice = rendered(_RESUME_RELAY.sub(lambda _: stopped.resume, error.workaround), stopped)
     if "`dmctl " in advice or error.retryable:
         return advice

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
-from pkg.errors.workarounds import Stopped
+from pkg.errors.workarounds import StoppedUnit
 
-STOPPED = Stopped("s1", "t")
+STOPPED = StoppedUnit("s1", "t")
 DAY = 86400.0
 SIZE = 1000
 

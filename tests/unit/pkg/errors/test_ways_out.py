@@ -18,7 +18,7 @@ from dmctl.commands import COMMANDS, LazyCommands
 from dmctl.options import parse_options
 from pkg import errors
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import Advice, Stopped, rendered, unmarked, way_on, way_on_of_relay
+from pkg.errors.workarounds import Advice, StoppedUnit, rendered, unmarked, way_on, way_on_of_relay
 
 ROOT = Path(__file__).parents[4]
 #: What a subtask or relay stops with is made there.
@@ -86,7 +86,7 @@ _OF_A_RUN = "…"
 #: A command in prose, which an operator cannot copy.
 _BARE = re.compile(r"(?<!dmctl )\bresume-relay\b|\b[Rr]esume the task\b|\bTASK|\bSOURCE\b|META-SCHEMA|<advice")
 _BARE_IN_RELAY = re.compile(r"(?<!dmctl )\bresume-relay\b|\bTASK|\bSOURCE\b|META-SCHEMA|<advice")
-STOPPED = Stopped("s1", "t")
+STOPPED = StoppedUnit("s1", "t")
 _COPIES = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
 
 
@@ -212,7 +212,9 @@ def _parse(command_line: list[str]) -> Sequence[str]:
 def test_each_advice_has_commands_that_dmctl_parses(advice: Advice, known: bool) -> None:
     what = "shop orders" if advice in (Advice.CORRECT_STRUCTURE, Advice.SUPPLY_STRUCTURE) else "bin.000001:4"
     needs_position = advice is Advice.SKIP_OR_REPLACE_RESOLVED
-    text = rendered(f"Do: {advice.about(what) if known or needs_position else advice}", Stopped("mysql-01", "orders"))
+    text = rendered(
+        f"Do: {advice.about(what) if known or needs_position else advice}", StoppedUnit("mysql-01", "orders")
+    )
     found = list(_commands(text))
     assert found
     assert {source for words in found for source in _parse(words)} <= {"mysql-01"}
@@ -221,7 +223,7 @@ def test_each_advice_has_commands_that_dmctl_parses(advice: Advice, known: bool)
 
 @pytest.mark.parametrize("advice", [Advice.COPY_AGAIN, Advice.DEFECT, Advice.FETCH_RELAY_AGAIN, Advice.RESUME])
 def test_an_advice_for_a_relay_names_no_task(advice: Advice) -> None:
-    text = rendered(advice, Stopped("mysql-01"))
+    text = rendered(advice, StoppedUnit("mysql-01"))
     for words in _commands(text):
         assert list(_parse(words)) == ([] if words[0] == "start-task" else ["mysql-01"])
     assert "TASK" not in text
