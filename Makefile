@@ -59,11 +59,12 @@ dashboard-pictures: dashboards ## pictures of the dashboards for docs/, of a clu
 	@deploy/setup.sh pictures
 	$(VENV)/python -m tests.monitoring.pictures
 
-lint: setup ## style, types, and the layers of packages
+lint: setup ## style, types, the layers of packages, and code that nothing uses
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 	$(VENV)/lint-imports --no-logo
+	$(VENV)/vulture
 
 wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")
 	@deploy/wheel.sh

@@ -113,10 +113,6 @@ class FormatDescription:
     checksummed: bool
     has_checksum_field: bool
 
-    @property
-    def is_mariadb(self) -> bool:
-        return "mariadb" in self.server_version.lower()
-
 
 def parse_format_description(event: Event, file: str = "") -> FormatDescription:
     """Raises 11067 for a binlog version other than 4 (servers before 5.0) and for an unknown checksum."""
@@ -285,11 +281,6 @@ def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
     return plain
 
 
-def parse_xid(event: Event, file: str = "") -> int:
-    """The number of the transaction that XID commits."""
-    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
-
-
 def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, bytes]:
     """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT; then its id:
     format id, gtrid, bqual."""
@@ -369,13 +360,6 @@ def _gtid_list(event: Event) -> MariaDBGTIDSet:
         domain, server, sequence = cursor.uint(4), cursor.uint(4), cursor.uint(8)
         gtids.merge(f"{domain}-{server}-{sequence}")
     return gtids
-
-
-def parse_heartbeat(event: Event, file: str = "") -> str:
-    """The name of the file that the server is waiting in; '' for the newer form, which has fields of its own."""
-    if event.type != c.HEARTBEAT_EVENT:
-        return ""
-    return parsing(event, file, lambda: event.data[c.HEADER_SIZE :].rstrip(b"\0").decode())
 
 
 _SET_ROW = "SET GLOBAL binlog_format=ROW on the upstream (and in its configuration), and reconnect its clients."

@@ -30,7 +30,7 @@ from dm_worker.syncer.planning.event_buffer import (
     new_event_buffer,
 )
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.instructions import DEFAULT_LIMITS, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement
 from dm_worker.syncer.planning.planner_progress import PlannerProgress
 from dm_worker.syncer.planning.planning_range import PlanningRange
 from dm_worker.syncer.planning.reading_state import ReadingState
@@ -78,7 +78,7 @@ class Planner(PlannerProgress):
         reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
         self._range = PlanningRange(reading, until, limit, by_gtid=by_gtid)
         self._tables = TableMaps(buffer)
-        self._limits = limits or DEFAULT_LIMITS
+        self._limits = limits or BatchLimits()
         self._savepoints = SavepointTracker(buffer, start.rows_events)
         self._xa = XaState(prepared or PreparedTransactions())
         self._builder = BatchBuilder(start, buffer, self._tables, self._limits)

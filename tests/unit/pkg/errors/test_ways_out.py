@@ -37,7 +37,6 @@ WITHOUT_ADVICE = {
     "dm_worker/relay/recovery.py": "caught: why a file is cut",
     "dm_worker/syncer/ddl/trial.py": "caught: why a trial does not count; it is logged",
     "pkg/binlog/events.py": "reading: the syncer adds how to go on behind the event, the relay how to resume",
-    "pkg/binlog/file_stream.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/framing.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/row_decoder.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/transaction_payload.py": "reading: as pkg/binlog/events.py",
