@@ -66,11 +66,12 @@ dashboard-pictures: dashboards ## pictures of the dashboards for docs/, of a clu
 	@deploy/setup.sh pictures
 	$(VENV)/python -m tests.monitoring.pictures
 
-lint: setup ## style, types, and the layers of packages
+lint: setup ## style, types, the layers of packages, and code that nothing uses
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 	$(VENV)/lint-imports --no-logo
+	$(VENV)/vulture
 	@git ls-files '*.py' '*.c' ':!*/pb/*' | xargs wc -l | awk '$$1 > 600 && $$2 != "total" { print "warning: " $$2 " has " $$1 " lines" }'
 
 wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")

@@ -131,17 +131,5 @@ def read_dump_metadata(folder: Path) -> DumpMetadata:
     return parse_metadata(text, str(path))
 
 
-def read_metadata(folder: Path) -> Location:
-    """The snapshot's binlog position. Raises DMError 11001 (no such file, malformed), 11123 (no position)."""
-    location = read_dump_metadata(folder).location
-    if location is None:
-        raise errors.new(
-            Code.MetadataNoBinlogLoc,
-            f"{folder / METADATA} has no binlog position",
-            workaround="Give the start in `meta` of the task's instance, or dump an upstream whose binlog is on.",
-        )
-    return location
-
-
 def now_text() -> str:
     return datetime.now().strftime(_TIME)

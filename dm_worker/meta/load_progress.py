@@ -58,12 +58,6 @@ def read_state(conn: Connection[Any], cfg: SubTaskConfig) -> LoadState | None:
     return _state(*rows[0]) if rows else None
 
 
-def load_finished(conn: Connection[Any], cfg: SubTaskConfig) -> Location | None:
-    """The snapshot's location once its load has finished; None before, and for dumps without a location."""
-    state = read_state(conn, cfg)
-    return state.location if state is not None and state.finished else None
-
-
 def stored_state(cfg: SubTaskConfig) -> LoadState | None:
     """Like :func:`read_state`, over a connection of its own. Raises DMError."""
     conn = connect(cfg.to, scope="downstream")

@@ -21,7 +21,7 @@ from dm_worker.relay.atomic_files import PENDING, replace_file, sync_folder
 from pkg import errors
 from pkg.binlog.position import file_number
 from pkg.errors import Code
-from pkg.errors.workarounds import FETCH_RELAY_AGAIN
+from pkg.errors.workarounds import Advice
 
 INDEX = "server-uuid.index"
 META = "relay.meta"
@@ -98,7 +98,7 @@ class RelayDir:
             return []
         except (OSError, ValueError) as exc:
             raise errors.new(
-                Code.RelayParseUUIDIndex, f"{index} can't be read: {exc}", raw=exc, workaround=FETCH_RELAY_AGAIN
+                Code.RelayParseUUIDIndex, f"{index} can't be read: {exc}", raw=exc, workaround=Advice.FETCH_RELAY_AGAIN
             ) from exc
         found = [self._subdir(line.strip(), number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         for earlier, later in pairwise(found):
@@ -106,7 +106,7 @@ class RelayDir:
                 raise errors.new(
                     Code.RelayUUIDSuffixLessThanPrev,
                     f"{index}: {later.name} comes after {earlier.name}",
-                    workaround=FETCH_RELAY_AGAIN,
+                    workaround=Advice.FETCH_RELAY_AGAIN,
                 )
         return found
 
@@ -116,7 +116,7 @@ class RelayDir:
             raise errors.new(
                 Code.RelayParseUUIDSuffix,
                 f"{self.path / INDEX}:{line}: {name!r} is not the name of a sub-folder such as <server-uuid>.000001",
-                workaround=FETCH_RELAY_AGAIN,
+                workaround=Advice.FETCH_RELAY_AGAIN,
             )
         return SubDir(name, self.path / name, int(suffix), uuid)
 

@@ -28,7 +28,7 @@ from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import DEFECT, way_on_of_relay
+from pkg.errors.workarounds import Advice, way_on_of_relay
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
@@ -159,7 +159,9 @@ class Relay:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001 - every error must be visible in query-status
             self._failed(
-                errors.new(Code.RelayWriterStatusNotValid, f"the relay failed: {exc!r}", raw=exc, workaround=DEFECT)
+                errors.new(
+                    Code.RelayWriterStatusNotValid, f"the relay failed: {exc!r}", raw=exc, workaround=Advice.DEFECT
+                )
             )
         finally:
             self._client.drop()

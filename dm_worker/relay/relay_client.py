@@ -17,7 +17,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.server_stream import ServerStream, open_raw
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
-from pkg.errors.workarounds import COPY_AGAIN
+from pkg.errors.workarounds import Advice
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -140,7 +140,7 @@ class RelayClient:
                 "determined",
                 workaround="Point the source's address to the old server again. To follow the new server, stop-relay, "
                 "set enable-gtid: true for the source when both servers have GTIDs, and start-relay; "
-                f"otherwise copy the tables again: {COPY_AGAIN}.",
+                f"otherwise copy the tables again: {Advice.COPY_AGAIN}.",
             )
         check_history(server, gtids, self.source.flavor, self.source)
         log.info("the upstream switched", source=self.source.source_id, old=writer.subdir.uuid, new=server.uuid)

@@ -21,7 +21,7 @@ from dm_worker.relay.stream_follower import EventDecision, FileAction, StreamFol
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.errors import Code
-from pkg.errors.workarounds import FETCH_RELAY_AGAIN
+from pkg.errors.workarounds import Advice
 from pkg.process.metrics import Distribution
 
 #: Seconds between two writes of ``relay.meta``, as DM.
@@ -132,7 +132,7 @@ class RelayWriter:
                 Code.RelayFlushLocalMeta,
                 f"relay.meta in {self.subdir.path} can't be written: {exc}",
                 raw=exc,
-                workaround="Free space or repair the file system; then `dmctl resume-relay -s SOURCE`. After a full "
+                workaround="Free space or repair the file system; then resume-relay. After a full "
                 "disk the relay resumes by itself.",
             ) from exc
         self._saved = time.monotonic()
@@ -241,7 +241,7 @@ class RelayWriter:
             raise errors.new(
                 Code.RelayCheckIsDuplicateEvent,
                 f"{self._path()} has a different event at offset {decision.offset} than the upstream sends",
-                workaround=FETCH_RELAY_AGAIN,
+                workaround=Advice.FETCH_RELAY_AGAIN,
             )
 
     def _failed(self, exc: OSError) -> errors.DMError:

@@ -26,7 +26,7 @@ from pkg.binlog.events import (
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
 from pkg.errors import Code, ErrorKind
-from pkg.errors.workarounds import COPY_AGAIN, FETCH_RELAY_AGAIN
+from pkg.errors.workarounds import Advice
 
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
 _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
@@ -34,7 +34,7 @@ _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
 LARGEST_DUMMY = 16 << 20
 _ANEW = (
     "The upstream was reset, or another server answers under its name. Check the source's host, and correct it if it "
-    f"is wrong. {FETCH_RELAY_AGAIN} Otherwise copy the tables again: {COPY_AGAIN}."
+    f"is wrong. {Advice.FETCH_RELAY_AGAIN} Otherwise copy the tables again: {Advice.COPY_AGAIN}."
 )
 
 

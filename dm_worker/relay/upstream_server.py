@@ -16,7 +16,7 @@ from pkg.binlog.server_position import master_status
 from pkg.binlog.server_stream import open_raw
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
-from pkg.errors.workarounds import COPY_AGAIN, FETCH_RELAY_AGAIN
+from pkg.errors.workarounds import Advice
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import variable
 
@@ -72,7 +72,8 @@ def check_history(server: UpstreamServer, gtid_set: str, flavor: str, source: So
             f"the upstream {source.from_.host}:{source.from_.port} has executed {server.end.gtid_set or 'nothing'}: it "
             f"lacks transactions that the relay log has ({gtid_set})",
             workaround="Check the source's host, and whether the upstream was reset or failed over to a server that "
-            f"was behind. If the host is correct, the tables must be copied again: {COPY_AGAIN}. {FETCH_RELAY_AGAIN}",
+            f"was behind. If the host is correct, the tables must be copied again: {Advice.COPY_AGAIN}. "
+            f"{Advice.FETCH_RELAY_AGAIN}",
             scope="upstream",
         )
 

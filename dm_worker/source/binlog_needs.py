@@ -98,14 +98,14 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
     status = relay.status()
     found = []
     if status is not None and status.relayBinlog:
-        found.append(BinlogReader("relay", parse_position(status.relayBinlog)))
+        found.append(BinlogReader("", parse_position(status.relayBinlog)))
     for subtask in subtasks:
         sync = subtask.status().sync if subtask.state.unit == pb.Sync else None
         if sync is None or (sync.binlogType == "local" and relay.goes_on()):
             continue
         position = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
         if position is not None:
-            found.append(BinlogReader(f"task {subtask.name}", position, float(max(sync.secondsBehindMaster, 0))))
+            found.append(BinlogReader(subtask.name, position, float(max(sync.secondsBehindMaster, 0))))
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pkg.binlog.position import Position, file_number
-from pkg.errors.workarounds import COPY_AGAIN
+from pkg.errors.workarounds import Advice, StoppedUnit, rendered
 
 #: A warning is given for a reader that does not advance when less than this part of the retention is left.
 WARNING_SHARE = 0.5
@@ -54,7 +54,9 @@ class _Sample:
 class PurgeGuard:
     """Watches one reader of one upstream; call :meth:`look` regularly."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopped: StoppedUnit) -> None:
+        """``stopped``: what cannot go on once its files are gone."""
+        self._stopped = stopped
         self._closed: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
         self._samples: deque[_Sample] = deque()
@@ -78,7 +80,7 @@ class PurgeGuard:
                 RiskLevel.LOST,
                 0.0,
                 f"{position.name} is still needed, but the upstream has purged it. "
-                f"The tables must be copied again: {COPY_AGAIN}.",
+                f"The tables must be copied again: {rendered(Advice.COPY_AGAIN, self._stopped)}.",
             )
         return max(
             (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity

@@ -17,6 +17,7 @@ from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import StoppedUnit
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query, variable
 from pkg.process.log import get_logger
@@ -32,11 +33,16 @@ _READ_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BinlogReader:
-    """A reader of the upstream's binlog: its name, its position, and its lag in seconds (0 when not known)."""
+    """A reader of the upstream's binlog: its task ('' for the relay), position, and lag in seconds (0: not known)."""
 
-    name: str
+    task: str
     position: Position
     lag: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """As warnings and metrics name it."""
+        return f"task {self.task}" if self.task else "relay"
 
 
 def ask_upstream(source: SourceConfig) -> tuple[dict[str, int], float | None]:
@@ -95,11 +101,14 @@ class PurgeWatch:
                 log.info("cannot list the upstream's binlogs", source=self._source.source_id, error=str(exc))
             self._end.wait(INTERVAL)
 
+    def _guard(self, reader: BinlogReader) -> PurgeGuard:
+        return PurgeGuard(StoppedUnit(self._source.source_id, reader.task))
+
     def look(self) -> None:
         """One look. Raises DMError, ``pymysql.Error`` or ``OSError`` when the upstream does not answer."""
         readers = self._readers()
         files, stay = ask_upstream(self._source) if readers else ({}, None)
-        self._guards = {reader.name: self._guards.get(reader.name) or PurgeGuard() for reader in readers}
+        self._guards = {reader.name: self._guards.get(reader.name) or self._guard(reader) for reader in readers}
         now = time.monotonic()
         risks = {
             reader.name: self._guards[reader.name].look(now, files, stay, reader.position, reader.lag)

@@ -10,7 +10,7 @@ from pkg import errors
 from pkg.binlog import multi_byte_charsets
 from pkg.binlog.single_byte_charsets import HIGH, OTHERWISE, SWE7
 from pkg.errors import Code
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
+from pkg.errors.workarounds import Advice
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
 _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
@@ -253,5 +253,5 @@ def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
         Code.BinlogEventDecode,
         f"bytes {data[:40].hex()}… ({len(data)} in total) are not valid text in {charset}",
         raw=cause,
-        workaround=CONTINUE_AFTER_EVENT,
+        workaround=Advice.CONTINUE_AFTER_EVENT,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 MAGIC: Final = b"\xfebin"
-ENCRYPTED_MAGIC: Final = b"\xfdbin"
 HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
 

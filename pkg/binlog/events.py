@@ -21,7 +21,7 @@ from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.binlog.variable_length import signed_variable_length, variable_length
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, COPY_AGAIN
+from pkg.errors.workarounds import Advice
 
 T = TypeVar("T")
 
@@ -112,10 +112,6 @@ class FormatDescription:
     post_header_lengths: bytes
     checksummed: bool
     has_checksum_field: bool
-
-    @property
-    def is_mariadb(self) -> bool:
-        return "mariadb" in self.server_version.lower()
 
 
 def parse_format_description(event: Event, file: str = "") -> FormatDescription:
@@ -285,11 +281,6 @@ def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
     return plain
 
 
-def parse_xid(event: Event, file: str = "") -> int:
-    """The number of the transaction that XID commits."""
-    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
-
-
 def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, bytes]:
     """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT; then its id:
     format id, gtrid, bqual."""
@@ -371,13 +362,6 @@ def _gtid_list(event: Event) -> MariaDBGTIDSet:
     return gtids
 
 
-def parse_heartbeat(event: Event, file: str = "") -> str:
-    """The name of the file that the server is waiting in; '' for the newer form, which has fields of its own."""
-    if event.type != c.HEARTBEAT_EVENT:
-        return ""
-    return parsing(event, file, lambda: event.data[c.HEADER_SIZE :].rstrip(b"\0").decode())
-
-
 _SET_ROW = "SET GLOBAL binlog_format=ROW on the upstream (and in its configuration), and reconnect its clients."
 _LOAD_DATA_EVENTS = (6, 7, 8, 10, 11, 12, c.APPEND_BLOCK_EVENT, c.BEGIN_LOAD_QUERY_EVENT, c.EXECUTE_LOAD_QUERY_EVENT)
 #: Events that change data in a way that is not replicated: what they are, and the way out.
@@ -386,7 +370,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
         "INCIDENT (the upstream reports that its binlog lacks changes)",
-        f"The tables must be copied again: {COPY_AGAIN}.",
+        f"The tables must be copied again: {Advice.COPY_AGAIN}.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
         "compressed transaction from an upstream that is not MySQL",
@@ -441,7 +425,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", CONTINUE_AFTER_EVENT))
+    what, workaround = _REFUSED.get(kind, ("unknown event", Advice.CONTINUE_AFTER_EVENT))
     raise errors.new(
         Code.BinlogUnexpectedEv,
         f"{what} (binlog event type {kind}) {whereabouts(file, event.log_pos)} is not supported",

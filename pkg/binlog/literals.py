@@ -23,7 +23,7 @@ from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset, decod
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.events import unzip
 from pkg.errors import Code
-from pkg.errors.workarounds import CORRECT_STRUCTURE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import Column
 
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
@@ -291,7 +291,7 @@ def _charset(column: Column, collation: int) -> str:
     raise errors.new(
         Code.SyncerUnitDMLColumnNotMatch,
         f"the character set of column `{column.name}` ({column.column_type}) is not known",
-        workaround=CORRECT_STRUCTURE,
+        workaround=Advice.CORRECT_STRUCTURE,
     )
 
 

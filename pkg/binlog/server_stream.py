@@ -23,7 +23,7 @@ from pkg.binlog.position import FileIdentity, Location, Position
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
-from pkg.errors.workarounds import COPY_AGAIN
+from pkg.errors.workarounds import Advice
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import variable
@@ -288,8 +288,8 @@ class ServerStream:
 
 
 _FULL_COPY = (
-    f"The upstream no longer has the binlog that is needed, so the tables must be copied again: {COPY_AGAIN}. First "
-    "let the upstream keep its binlogs for longer (expire_logs_days, binlog_expire_logs_seconds)."
+    f"The upstream no longer has the binlog that is needed, so the tables must be copied again: {Advice.COPY_AGAIN}. "
+    "First let the upstream keep its binlogs for longer (expire_logs_days, binlog_expire_logs_seconds)."
 )
 #: What a server's dump error means: a part of its text, whether trying again may help, and what the operator can do.
 _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
@@ -301,7 +301,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream never had this GTID: it was reset, or the source points to another server. "
-            f"Check the source's host. If it is correct, the tables must be copied again: {COPY_AGAIN}."
+            f"Check the source's host. If it is correct, the tables must be copied again: {Advice.COPY_AGAIN}."
         ),
     ),
     (
@@ -309,7 +309,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream lacks transactions that were already replicated: check that the source "
-            f"points to the right server. If it does, the tables must be copied again: {COPY_AGAIN}."
+            f"points to the right server. If it does, the tables must be copied again: {Advice.COPY_AGAIN}."
         ),
     ),
     (
@@ -317,7 +317,7 @@ _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
         False,
         (
             "The upstream's binlog is shorter than the position: check that the source points "
-            f"to the right server. After a crash of the upstream, the tables must be copied again: {COPY_AGAIN}."
+            f"to the right server. After a crash of the upstream, the tables must be copied again: {Advice.COPY_AGAIN}."
         ),
     ),
     ("same server_uuid/server_id", False, "Another replica uses this server id: set another server-id in the source."),

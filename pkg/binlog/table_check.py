@@ -10,7 +10,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, same_charset
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code
-from pkg.errors.workarounds import CORRECT_STRUCTURE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import Column
 
 _CHARS = frozenset({c.TYPE_STRING})
@@ -88,7 +88,7 @@ def _mismatch(table_map: TableMap, message: str) -> errors.DMError:
     return errors.new(
         Code.SyncerUnitDMLColumnNotMatch,
         message,
-        workaround=CORRECT_STRUCTURE,
+        workaround=Advice.CORRECT_STRUCTURE,
     )
 
 

@@ -82,11 +82,6 @@ class TableMap:
         return f"`{self.schema}`.`{self.table}`"
 
 
-def table_map_id(data: bytes) -> int:
-    """The table id at the start of a TABLE_MAP or rows event; the cheap way to match the two."""
-    return int.from_bytes(data[c.HEADER_SIZE : c.HEADER_SIZE + 6], "little")
-
-
 def table_map_name(event: Event, file: str = "") -> tuple[str, str]:
     """Schema and table alone. Raises 11071."""
 

@@ -21,7 +21,7 @@ from pkg.binlog.cursor import MALFORMED, Cursor, TornBytes, malformed
 from pkg.binlog.events import HEADER, Event, parse_rotate, parsing
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.errors import Code
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
+from pkg.errors.workarounds import Advice
 
 _END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
 _ZSTD, _NONE = 0, 255
@@ -140,7 +140,7 @@ class TransactionPayload:
             Code.BinlogUnexpectedEv,
             f"compressed transaction that ends at ({self._file or 'unknown file'}, {self._event.log_pos}): {what} is "
             "not supported",
-            workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + CONTINUE_AFTER_EVENT,
+            workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + Advice.CONTINUE_AFTER_EVENT,
             scope="upstream",
         )
 

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _READERS: Mapping[object, Callable[[Section, str, Any], object]] = {
     int: Section.whole,
     bool: Section.flag,
-    str: lambda section, key, default: section.text(key) or default,
+    str: Section.text,
     bool | None: lambda section, key, _: section.maybe_flag(key),
     float: Section.seconds,
     tuple[str, ...]: lambda section, key, default: section.texts(key) or default,
@@ -67,7 +67,7 @@ def _values(section: Section, keys: Collection[FilePart], model: type) -> Mappin
 
 def _by_type(section: Section, key: FileKey, kind: object, default: object) -> object:
     value = _READERS[kind](section, key.name, default)
-    return default if key.zero_is_default and value == 0 else value
+    return default if key.zero_is_default and not value else value
 
 
 def _checked(section: Section, key: FileKey) -> object:

@@ -9,6 +9,7 @@ from pkg.config.effects.effect import effects_of, warning, warnings_about
 from pkg.config.effects.shared_keys import LOADERS, MYDUMPERS, SYNCERS, VALIDATORS
 from pkg.config.fields import check_keys, read_block
 from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.unit_values import validation_mode
 from pkg.errors import Code, DMError
 from pkg.rules.model import BlockAllowList
 from pkg.settings.connections import DBConfig
@@ -77,7 +78,7 @@ def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig)
 def read_validator(section: Section, warnings: list[str]) -> None:
     """Checks a validator's block; one that would run is refused, for validation comes later. Raises 20055."""
     check_keys(section, VALIDATORS.keys)
-    mode = section.text("mode").lower()
+    mode = validation_mode(section, "mode")
     if mode in ("fast", "full"):
         raise section.error(
             Code.ConfigValidationMode, "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."

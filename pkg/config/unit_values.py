@@ -83,6 +83,16 @@ def safe_mode_duration(section: Section, key: str) -> float | None:
     return seconds
 
 
+def validation_mode(section: Section, key: str) -> str:
+    """Raises 20055 for what no program knows."""
+    mode = section.text(key, "none").lower()
+    if mode not in ("", "none", "fast", "full"):
+        raise section.error(
+            Code.ConfigValidationMode, key, f"validation {key} {mode!r} is not valid", "Set none, fast or full."
+        )
+    return mode
+
+
 def check_number(section: Section, key: str) -> None:
     """A whole number. Raises 20003."""
     section.whole(key, 0)

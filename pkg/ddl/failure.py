@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pkg import errors
 from pkg.errors import Code
-from pkg.errors.workarounds import SKIP_OR_REPLACE
+from pkg.errors.workarounds import Advice
 
 _SHOWN = 2000
 
@@ -16,13 +16,13 @@ def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
     return errors.new(
         Code.SyncerParseDDL,
         f"the statement is not understood {place}: {what}; statement: {shorten(sql)}",
-        workaround=SKIP_OR_REPLACE,
+        workaround=Advice.SKIP_OR_REPLACE,
     )
 
 
 def unsupported(sql: str, what: str) -> errors.DMError:
     """36067 for a statement that is understood, but that can't be carried over as it is."""
-    return errors.new(Code.SyncerParseDDL, f"{what}; statement: {shorten(sql)}", workaround=SKIP_OR_REPLACE)
+    return errors.new(Code.SyncerParseDDL, f"{what}; statement: {shorten(sql)}", workaround=Advice.SKIP_OR_REPLACE)
 
 
 def dml_found(sql: str) -> errors.DMError:
@@ -31,7 +31,7 @@ def dml_found(sql: str) -> errors.DMError:
         Code.SyncUnitDMLStatementFound,
         f"only ROW format binlog is supported, but a DML statement was found: {shorten(sql)}",
         workaround="Set `binlog_format` to ROW on the upstream (also in its sessions), and copy the tables that "
-        f"this statement changed again. {SKIP_OR_REPLACE}",
+        f"this statement changed again. {Advice.SKIP_OR_REPLACE}",
     )
 
 

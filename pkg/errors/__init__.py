@@ -17,6 +17,7 @@ from typing import Any
 
 from pkg.errors.codes import Code
 from pkg.errors.kind import ErrorKind
+from pkg.errors.workarounds import unmarked
 
 __all__ = ["Code", "DMError", "ErrorKind", "new", "wrap"]
 
@@ -58,8 +59,9 @@ class DMError(Exception):
         ]
         if self.raw_cause:
             parts.append(f"RawCause: {self.raw_cause}")
-        if self.workaround:
-            parts.append(f"Workaround: {self.workaround}")
+        workaround = unmarked(self.workaround)
+        if workaround:
+            parts.append(f"Workaround: {workaround}")
         return ", ".join(parts)
 
     def at(self, where: str) -> DMError:
@@ -79,7 +81,7 @@ class DMError(Exception):
             "ErrLevel": self.kind.level,
             "Message": _without_server_text(self.message, self.raw_cause),
             "RawCause": self.raw_cause,
-            "Workaround": self.workaround,
+            "Workaround": unmarked(self.workaround),
         }
 
     def _changed(self, *, message: str | None = None, workaround: str | None = None) -> DMError:

@@ -1,106 +1,213 @@
-"""What to do next where several parts of replication need the same advice. docs/operations.md has the details."""
+"""What to do next where several parts of replication need the same advice. docs/operations.md has the details.
+
+Where an error is made, nobody knows which task it will stop. Its workaround therefore has an :class:`Advice`, a mark
+that f-strings take like text. :func:`rendered` writes it out once, where the error leaves a subtask or a relay.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from pkg.errors import DMError
 
+
+class Advice(StrEnum):
+    """An advice whose commands have names that are known later."""
+
+    #: For a statement that can't be replicated; about the position where its event begins, once that is known.
+    SKIP_OR_REPLACE = "<advice skip-or-replace>"
+    #: For a DDL that all shards have run and the target refuses; about the position before the first one.
+    SKIP_OR_REPLACE_RESOLVED = "<advice skip-or-replace-resolved>"
+    #: For an event other than a statement that can't be replicated.
+    CONTINUE_AFTER_EVENT = "<advice continue-after-event>"
+    #: For a batch that the target refuses though its tables are as they should be.
+    BATCH_IN_SAFE_MODE = "<advice batch-in-safe-mode>"
+    #: The command that continues.
+    RESUME = "<advice resume>"
+    #: The commands that take over a changed task file.
+    RESTART_WITH_FILE = "<advice restart-with-file>"
+    #: For an exception that nothing of this program handles.
+    DEFECT = "<advice defect>"
+    #: How to copy the tables of a task again.
+    COPY_AGAIN = "<advice copy-again>"
+    #: For a binlog that is not the one that was read before.
+    BINLOG_REPLACED = "<advice binlog-replaced>"
+    #: For an upstream that has another binlog than the one that was read before.
+    OTHER_BINLOG = "<advice other-binlog>"
+    #: For relay files that cannot be continued.
+    FETCH_RELAY_AGAIN = "<advice fetch-relay-again>"
+    #: For a table whose known structure differs from the one that its rows have; about the table.
+    CORRECT_STRUCTURE = "<advice correct-structure>"
+    #: For a table of which nothing proves which columns its rows have; about the table.
+    SUPPLY_STRUCTURE = "<advice supply-structure>"
+
+    def about(self, what: str) -> str:
+        """The advice for one position or table."""
+        return f"{self[:-1]} {quote(what, safe='')}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedUnit:
+    """What an error stops: a task on a source, or without ``task`` the source's relay."""
+
+    source: str
+    task: str = ""
+
+    @property
+    def resume(self) -> str:
+        """The command that continues."""
+        if self.task:
+            return f"`dmctl resume-task {self.task} -s {self.source}`"
+        return f"`dmctl resume-relay -s {self.source}`"
+
+    @property
+    def stop_task(self) -> str:
+        """The command that stops the task, or all tasks of the source."""
+        return f"`dmctl stop-task {self.task}`" if self.task else f"`dmctl stop-task -s {self.source}`"
+
+
+_MARK = re.compile(r"<advice ([a-z-]+)(?: ([^> ]+))?>")
+_START_ANEW = "`dmctl start-task --remove-meta`"
 _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
+#: A table in a command when the error says which one.
+_SOME_TABLE = "SCHEMA TABLE"
 
 
-def skip_or_replace(task: str, source: str, position: str = "") -> str:
-    """The commands for a statement that can't be replicated; ``position`` is where its event begins."""
-    where = f"{task} -s {source}" + (f" -b {position}" if position else "")
+def _skip_or_replace(stopped: StoppedUnit, position: str) -> str:
+    where = f"{stopped.task} -s {stopped.source}" + (f" -b {position}" if position else "")
     return (
         f"To skip the statement: `dmctl binlog skip {where}`. To execute other DDL in place of it, or before it: "
         f'`dmctl binlog replace {where} "STATEMENT; …"`, or `binlog inject`. {_SEE}.'
     )
 
 
-#: The same where neither task nor position are known yet; the syncer puts them in.
-SKIP_OR_REPLACE = skip_or_replace("TASK", "SOURCE")
-
-
-def skip_or_replace_resolved(task: str, source: str, position: str) -> str:
-    """The way past a DDL that all shards have run and the target refuses; ``position`` is before the first one."""
+def _skip_or_replace_resolved(stopped: StoppedUnit, position: str) -> str:
+    where = f"{stopped.task} -s {stopped.source} -b {position}"
     return (
         "All shards have run it: the target table needs the structure that the following rows have. To execute other "
-        f'DDL in place of it: `dmctl binlog replace {task} -s {source} -b {position} "STATEMENT; …"`, with the name of '
+        f'DDL in place of it: `dmctl binlog replace {where} "STATEMENT; …"`, with the name of '
         "an upstream table. To continue without it: give the target table that structure by hand, then "
-        f"`dmctl binlog skip {task} -s {source} -b {position}`."
+        f"`dmctl binlog skip {where}`."
     )
 
 
-#: For an event other than a statement that can't be replicated.
-CONTINUE_AFTER_EVENT = (
-    "To continue after it: 1. `dmctl stop-task TASK`. 2. On the target, make its changes to migrated tables by hand. "
-    "3. On the target, in META-SCHEMA.TASK_syncer_checkpoint, set binlog_name, binlog_pos and binlog_gtid of the row "
-    "with id = 'SOURCE' and is_global = 1 to the endLocation of this error. 4. `dmctl start-task` without "
-    "--remove-meta; it continues in safe mode. docs/operations.md, 'Getting past an event by hand', shows the steps."
-)
-
-#: For a batch that the target refuses though its tables are as they should be.
-BATCH_IN_SAFE_MODE = (
-    "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
-    "`dmctl resume-task TASK -s SOURCE --safe-mode`. Safe mode ends at the end of this batch."
-)
-
-#: For an exception that nothing of this program handles.
-DEFECT = (
-    "This is a defect of dm-worker. `dmctl resume-task TASK` (of a relay: `dmctl resume-relay -s SOURCE`) tries again; "
-    "nothing is lost. Keep the worker's log of this minute and report it."
-)
-#: How to copy the tables of a task again.
-COPY_AGAIN = "`dmctl stop-task TASK`, empty the target tables, `dmctl start-task --remove-meta` with the task file"
-#: For a binlog that is not the one that was read before.
-BINLOG_REPLACED = (
-    "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied again: "
-    f"{COPY_AGAIN}. Otherwise `dmctl resume-task TASK` reads it again."
-)
-
-
-def other_binlog(task: str) -> str:
-    """What to do when the upstream has another binlog than the one that was read before."""
+def _continue_after_event(stopped: StoppedUnit, _: str) -> str:
     return (
-        "If the source points to the wrong server: make its address lead to the former one, then `dmctl resume-task "
-        f"{task}`. If the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may "
-        f"be missing at the target. To copy the tables again: `dmctl stop-task {task}`, empty the target tables, "
-        "`dmctl start-task --remove-meta` with the task file. If the target has every change from before the reset, "
-        f"and the source's enable-gtid is false: `dmctl stop-task {task}`; in the task file, set task-mode: "
-        "incremental and this source's meta to the beginning of the new binlog (the name of its first file, and "
-        "binlog-pos: 4); `dmctl start-task --remove-meta` with the file."
+        f"To continue after it: 1. {stopped.stop_task}. 2. On the target, make its changes to migrated tables by hand. "
+        f"3. On the target, in the table {stopped.task}_syncer_checkpoint of the meta-schema, set binlog_name, "
+        f"binlog_pos and binlog_gtid of the row with id = '{stopped.source}' and is_global = 1 to the endLocation of "
+        "this error. 4. `dmctl start-task` with the file, without --remove-meta; it continues in safe mode. "
+        "docs/operations.md, 'Getting past an event by hand', shows the steps."
     )
 
 
-#: The same where the task's name is not known; the syncer puts it in.
-OTHER_BINLOG = other_binlog("TASK")
-
-#: For relay files that cannot be continued.
-FETCH_RELAY_AGAIN = (
-    "To fetch the relay log again: `dmctl stop-relay -s SOURCE` (with the workers' names if start-relay had them), "
-    "remove the relay folder of the source on this worker, `dmctl start-relay -s SOURCE`. The relay then starts at the "
-    "subtasks' positions, if the upstream still has these files."
-)
-
-
-def correct_structure(task: str, source: str, table: str = "SCHEMA TABLE") -> str:
-    """What to do when a table's known structure differs from the one that its rows have."""
+def _batch_in_safe_mode(stopped: StoppedUnit, _: str) -> str:
     return (
-        f"To set the structure that the rows have: `dmctl pause-task {task}`; give the target table the same "
-        f"structure; `dmctl binlog-schema update {task} {table} -s {source} --from-source`, or with a file of "
-        "its CREATE TABLE if the upstream table was altered again after this position; `dmctl resume-task "
-        f"{task}`. See docs/operations.md, 'Known structures'."
+        "To apply the stopped batch again in safe mode, in which rows replace others that have their keys: "
+        f"`dmctl resume-task {stopped.task} -s {stopped.source} --safe-mode`. Safe mode ends at the end of this batch."
     )
 
 
-#: Words of an advice that stand for commands, which have names that are not known where it is given.
+def _restart_with_file(stopped: StoppedUnit, _: str) -> str:
+    return f"{stopped.stop_task} and `dmctl start-task` with the file"
+
+
+def _defect(stopped: StoppedUnit, _: str) -> str:
+    return (
+        f"This is a defect of dm-worker. {stopped.resume} tries again; nothing is lost. Keep the worker's log of this "
+        "minute and report it."
+    )
+
+
+def _copy_again(stopped: StoppedUnit, _: str) -> str:
+    return f"{stopped.stop_task}, empty the target tables, {_START_ANEW} with the task file"
+
+
+def _binlog_replaced(stopped: StoppedUnit, _: str) -> str:
+    return (
+        "Check whether the upstream was reset, or its binlog files were replaced. If so, the tables must be copied "
+        f"again: {_copy_again(stopped, '')}. Otherwise {stopped.resume} reads it again."
+    )
+
+
+def _other_binlog(stopped: StoppedUnit, _: str) -> str:
+    return (
+        f"If the source points to the wrong server: make its address lead to the former one, then {stopped.resume}. If "
+        "the upstream was reset (RESET MASTER) or replaced: changes that the task had not read before may be missing "
+        f"at the target. To copy the tables again: {_copy_again(stopped, '')}. If the target has every change from "
+        f"before the reset, and the source's enable-gtid is false: {stopped.stop_task}; in the task file, set "
+        "task-mode: incremental and this source's meta to the beginning of the new binlog (the name of its first file, "
+        f"and binlog-pos: 4); {_START_ANEW} with the file."
+    )
+
+
+def _fetch_relay_again(stopped: StoppedUnit, _: str) -> str:
+    return (
+        f"To fetch the relay log again: `dmctl stop-relay -s {stopped.source}` (with the workers' names if start-relay "
+        f"had them), remove the relay folder of the source on this worker, `dmctl start-relay -s {stopped.source}`. "
+        "The relay then starts at the subtasks' positions, if the upstream still has these files."
+    )
+
+
+def _correct_structure(stopped: StoppedUnit, table: str) -> str:
+    return (
+        f"To set the structure that the rows have: `dmctl pause-task {stopped.task}`; give the target table the same "
+        f"structure; `dmctl binlog-schema update {stopped.task} {table or _SOME_TABLE} -s {stopped.source} "
+        "--from-source`, or with a file of its CREATE TABLE if the upstream table was altered again after this "
+        f"position; {stopped.resume}. See docs/operations.md, 'Known structures'."
+    )
+
+
+def _supply_structure(stopped: StoppedUnit, table: str) -> str:
+    return (
+        f"To set the columns that the rows have: `dmctl pause-task {stopped.task}`; `dmctl binlog-schema update "
+        f"{stopped.task} {table or _SOME_TABLE} -s {stopped.source} --from-source` if the upstream table was not "
+        "altered after this position, `--from-target` if the target table has the structure that the upstream table "
+        f"had, otherwise with a file of its CREATE TABLE; {stopped.resume}. With binlog_row_metadata=FULL the upstream "
+        "logs the names of columns, which makes this step unnecessary. See docs/operations.md, 'Known structures'."
+    )
+
+
+_TEXTS: Mapping[Advice, Callable[[StoppedUnit, str], str]] = {
+    Advice.SKIP_OR_REPLACE: _skip_or_replace,
+    Advice.SKIP_OR_REPLACE_RESOLVED: _skip_or_replace_resolved,
+    Advice.CONTINUE_AFTER_EVENT: _continue_after_event,
+    Advice.BATCH_IN_SAFE_MODE: _batch_in_safe_mode,
+    Advice.RESUME: lambda stopped, _: stopped.resume,
+    Advice.RESTART_WITH_FILE: _restart_with_file,
+    Advice.DEFECT: _defect,
+    Advice.COPY_AGAIN: _copy_again,
+    Advice.BINLOG_REPLACED: _binlog_replaced,
+    Advice.OTHER_BINLOG: _other_binlog,
+    Advice.FETCH_RELAY_AGAIN: _fetch_relay_again,
+    Advice.CORRECT_STRUCTURE: _correct_structure,
+    Advice.SUPPLY_STRUCTURE: _supply_structure,
+}
+
+
+def rendered(text: str, stopped: StoppedUnit) -> str:
+    """``text`` with each advice written out."""
+    return _MARK.sub(
+        lambda mark: _TEXTS[Advice(f"<advice {mark[1]}>")](stopped, unquote(mark[2] or "")),
+        text,
+    )
+
+
+def unmarked(text: str) -> str:
+    """``text`` without advice, for those who read an error before it is known what it stops."""
+    return " ".join(_MARK.sub("", text).split()) if _MARK.search(text) else text
+
+
+#: Words of an advice that stand for the command that continues.
 _RESUME_TASK = re.compile(r"\b[Rr]esume the task\b")
 _RESUME_RELAY = re.compile(r"(?<!dmctl )\bresume-relay\b")
 _ANEW = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
-_START_ANEW = "`dmctl start-task --remove-meta`"
 
 
 def way_on(error: DMError, task: str, source: str) -> str:
@@ -108,43 +215,23 @@ def way_on(error: DMError, task: str, source: str) -> str:
 
     An error that names no command, and is not tried again by itself, gets those with which any task goes on.
     """
-    resume = f"`dmctl resume-task {task} -s {source}`"
-    advice = with_names(_RESUME_TASK.sub(lambda _: resume, error.workaround), task, source)
+    stopped = StoppedUnit(source, task)
+    advice = rendered(_RESUME_TASK.sub(lambda _: stopped.resume, error.workaround), stopped)
     parts = [advice] if advice else []
     if "`dmctl " not in advice and not error.retryable:
         parts.append(
-            f"To continue: {resume}; after a change of the task file: `dmctl stop-task {task}`, then "
+            f"To continue: {stopped.resume}; after a change of the task file: {stopped.stop_task}, then "
             "`dmctl start-task` with the file."
         )
     if _ANEW.search(advice) and _START_ANEW not in advice:
-        parts.append(f"To copy the tables again: {with_names(COPY_AGAIN, task, source)}.")
+        parts.append(f"To copy the tables again: {_copy_again(stopped, '')}.")
     return " ".join(parts)
 
 
 def way_on_of_relay(error: DMError, source: str) -> str:
     """The same for an error that stops a source's relay."""
-    resume = f"`dmctl resume-relay -s {source}`"
-    advice = with_names(_RESUME_RELAY.sub(lambda _: resume, error.workaround), "TASK", source)
+    stopped = StoppedUnit(source)
+    advice = rendered(_RESUME_RELAY.sub(lambda _: stopped.resume, error.workaround), stopped)
     if "`dmctl " in advice or error.retryable:
         return advice
-    return f"{advice} To continue: {resume}.".strip()
-
-
-def with_names(advice: str, task: str, source: str) -> str:
-    """The commands of an advice with the names that were not known where it was given."""
-    return re.sub(r"\bTASK\b", lambda _: task, advice).replace("-s SOURCE", f"-s {source}")
-
-
-#: The same where neither task nor source are known; the syncer puts them in.
-CORRECT_STRUCTURE = correct_structure("TASK", "SOURCE")
-
-
-def supply_structure(task: str, source: str, table: str = "SCHEMA TABLE") -> str:
-    """What to do when nothing proves which columns the rows have."""
-    return (
-        f"To set the columns that the rows have: `dmctl pause-task {task}`; `dmctl binlog-schema update {task} "
-        f"{table} -s {source} --from-source` if the upstream table was not altered after this position, "
-        "`--from-target` if the target table has the structure that the upstream table had, otherwise with a file "
-        f"of its CREATE TABLE; `dmctl resume-task {task}`. With binlog_row_metadata=FULL the upstream logs the "
-        "names of columns, which makes this step unnecessary. See docs/operations.md, 'Known structures'."
-    )
+    return f"{advice} To continue: {stopped.resume}.".strip()

@@ -18,8 +18,8 @@ from pkg.mysql.literal_text import LiteralText, literal_text
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
-#: The values of the task's key ``lossy-conversions``.
-REFUSE, ALLOW = "refuse", "allow"
+#: The value of the task's key ``lossy-conversions`` that refuses nothing.
+ALLOW = "allow"
 SETTING = "lossy-conversions"
 #: The kind of a loss where no value can be shown to stay.
 EVERY = "every"

@@ -9,7 +9,7 @@ from pkg.ddl import DDLStatement, parse
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import IndexDef, TableBody, TableOptions
 from pkg.errors import Code
-from pkg.errors.workarounds import CORRECT_STRUCTURE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import Index, TableInfo, in_order
 from pkg.schema_tracker.indexes import add_index, without_nulls
 from pkg.schema_tracker.server import Charset, ServerDefaults
@@ -50,7 +50,7 @@ def table_of(statement: DDLStatement, body: TableBody, inherited: Charset, serve
             Code.SchemaTrackerCannotCreateTable,
             f"the structure of `{ref.schema}`.`{ref.table}` cannot be determined: {exc}; statement: "
             f"{shorten(statement.sql)}",
-            workaround=CORRECT_STRUCTURE,
+            workaround=Advice.CORRECT_STRUCTURE,
         ) from exc
     return TableInfo(
         schema=ref.schema,

@@ -10,7 +10,7 @@ from pkg.ddl import DDLStatement
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import RenameTable, TableRef
 from pkg.errors import Code
-from pkg.errors.workarounds import CORRECT_STRUCTURE, SKIP_OR_REPLACE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.alter import altered, changes_structure
 from pkg.schema_tracker.server import Charset, ServerDefaults
@@ -73,7 +73,7 @@ class SchemaTracker:
                     Code.SchemaTrackerInvalidJSON,
                     f"the saved structure of `{schema}`.`{name}` cannot be read",
                     raw=exc,
-                    workaround=CORRECT_STRUCTURE,
+                    workaround=Advice.CORRECT_STRUCTURE,
                 ) from exc
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class SchemaTracker:
             raise errors.new(
                 Code.SchemaTrackerCannotGetTable,
                 f"the structure of `{ref.schema}`.`{ref.table}` is not known; statement: {shorten(statement.sql)}",
-                workaround=f"{SKIP_OR_REPLACE} {CORRECT_STRUCTURE}",
+                workaround=f"{Advice.SKIP_OR_REPLACE} {Advice.CORRECT_STRUCTURE}",
             )
         return table
 
@@ -223,5 +223,5 @@ def _cannot_apply(statement: DDLStatement, why: str) -> errors.DMError:
     return errors.new(
         Code.SchemaTrackerCannotExecDDL,
         f"the statement does not fit the known structure of {tables}: {why}; statement: {shorten(statement.sql)}",
-        workaround=f"{SKIP_OR_REPLACE} {CORRECT_STRUCTURE}",
+        workaround=f"{Advice.SKIP_OR_REPLACE} {Advice.CORRECT_STRUCTURE}",
     )

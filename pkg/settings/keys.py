@@ -41,9 +41,9 @@ class FileKey:
     value, from the repository's root; '' for keys that are not *works*, and for what the reader of the file carries out
     itself. ``field`` is the field with the value if its name is not the key's.
 
-    A value is read by the field's type. ``zero_is_default``: so does the number 0, not only an absent key. ``choices``
-    limits it. ``read`` reads or checks what is not that simple; a key without field needs it to be checked at all.
-    ``free``: a mapping whose keys are the user's own. ``updatable``: ``update-task`` may change it.
+    A value is read by the field's type. ``zero_is_default``: 0 or empty gives the default, as an absent key.
+    ``choices`` limits it. ``read`` reads or checks what is not that simple; a key without field needs it to be checked
+    at all. ``free``: a mapping whose keys are the user's own. ``updatable``: ``update-task`` may change it.
 
     ``sample`` is the value in the full sample, one for each name of a named block; ``comment`` is what stands before
     it, with an empty first line for a gap.

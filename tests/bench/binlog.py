@@ -10,10 +10,11 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.row_decoder import RowDecoder
 from pkg.binlog.server_position import master_status
 from pkg.binlog.server_stream import open_upstream
-from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
+from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
+from tests.harness import binlog_bytes
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError
 
@@ -68,11 +69,11 @@ class Tables:
                 return
             made = self._make(table_map)
             self._decoders[event.data[c.HEADER_SIZE :]] = made
-        self._current[table_map_id(event.data)] = made
+        self._current[binlog_bytes.table_id(event.data)] = made
 
     def of(self, event: Event) -> tuple[RowDecoder, TableInfo] | None:
         """The decoder for a rows event, None when its table is in another schema."""
-        return self._current.get(table_map_id(event.data))
+        return self._current.get(binlog_bytes.table_id(event.data))
 
     def _make(self, table_map: TableMap) -> tuple[RowDecoder, TableInfo]:
         info = fetch_table_info(self._conn, table_map.schema, table_map.table)

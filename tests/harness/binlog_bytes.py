@@ -69,3 +69,8 @@ def error_code(action: Callable[[], object]) -> int:
     except errors.DMError as exc:
         return exc.code
     return 0
+
+
+def table_id(data: bytes) -> int:
+    """The table id at the start of a TABLE_MAP or rows event."""
+    return int.from_bytes(data[19:25], "little")

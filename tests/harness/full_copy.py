@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dm_worker.dumper import DumpUnit
+from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
+from pkg.binlog.position import Location
 from pkg.config.model import LoaderConfig, MydumperConfig, SubTaskConfig, TaskMode
 from tests.harness.mysql import SQLServer
 
@@ -63,3 +65,10 @@ def contents(server: SQLServer, table: str) -> list[tuple[Any, ...]]:
     # A FLOAT's text drops bits; as a double it shows all of them.
     fields = ", ".join(f"`{column}`*1e0" if kind == "float" else f"`{column}`" for column, kind in columns)
     return sorted(server.execute("SET time_zone='+00:00'", f"SELECT {fields} FROM {table}"), key=repr)
+
+
+def snapshot_location(cfg: SubTaskConfig) -> Location:
+    """Where the dump's snapshot is in the binlog."""
+    location = read_dump_metadata(dump_dir(cfg)).location
+    assert location is not None
+    return location

@@ -16,11 +16,12 @@ from pkg.binlog.row_decoder import RowChange, RowDecoder, RowImages
 from pkg.binlog.server_position import master_status
 from pkg.binlog.server_stream import open_upstream
 from pkg.binlog.stream import BinlogStream
-from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
+from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.compiled import kernels
+from tests.harness import binlog_bytes
 from tests.harness.mysql import SQLServer
 
 SESSION = (
@@ -90,7 +91,7 @@ def _rows_events(events: Iterable[Event], schema: str, table: str) -> Iterator[t
             table_map = parse_table_map(event)
             if (table_map.schema, table_map.table) == (schema, table):
                 current = table_map
-        elif event.is_rows and current and table_map_id(event.data) == current.table_id:
+        elif event.is_rows and current and binlog_bytes.table_id(event.data) == current.table_id:
             yield current, event.data
     assert current is not None, f"no rows of {schema}.{table}"
 

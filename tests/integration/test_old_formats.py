@@ -9,8 +9,8 @@ import pytest
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.file_stream import FileStream
 from pkg.errors import Code
+from tests.harness.file_stream import FileStream
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, decode, events_between, here
 

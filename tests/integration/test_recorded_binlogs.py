@@ -18,14 +18,15 @@ import pytest
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
-from pkg.binlog.file_stream import FileStream
 from pkg.binlog.stream import BinlogStream
-from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
+from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
+from tests.harness import binlog_bytes
+from tests.harness.file_stream import FileStream
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import binary
 from tests.integration.binlog_replay import SESSION, checksum
@@ -90,7 +91,7 @@ def _ours(path: Path) -> list[tuple[str, str, list[str]]]:
             table_map = parse_table_map(event)
             decoders[table_map.table_id] = BothDecoders(table_map, _guess(table_map), key=[], write=[0])
         elif event.is_rows:
-            decoder = decoders[table_map_id(event.data)]
+            decoder = decoders[binlog_bytes.table_id(event.data)]
             for op, before, after in decoder.images(event.data):
                 values = [_as_shown(lit) for image in (before, after) if image is not None for lit in image]
                 found.append((str(decoder.table_map), ("INSERT INTO", "UPDATE", "DELETE FROM")[op], values))
@@ -152,8 +153,8 @@ def test_sakila_equals_what_the_servers_own_applier_makes_of_it(target: MariaDBS
                 decoders[table_map.table_id] = BothDecoders(table_map, info.columns, key=[0], write=everything)
                 cursor.execute(f"CREATE TABLE IF NOT EXISTS ours.{info.name} LIKE sakila.{info.name}")
             elif event.is_rows:
-                table = decoders[table_map_id(event.data)].table_map.table
-                changes = decoders[table_map_id(event.data)].changes(event.data)
+                table = decoders[binlog_bytes.table_id(event.data)].table_map.table
+                changes = decoders[binlog_bytes.table_id(event.data)].changes(event.data)
                 assert {op for op, *_ in changes} == {c.OP_INSERT}
                 cursor.execute(
                     f"INSERT INTO ours.{table} VALUES ".encode() + b",".join(values for _, _, values, _ in changes)

@@ -14,7 +14,7 @@ from dm_master.shardddl.locks import LockDecision, UnlockOrder, UnlockProgress
 from dm_master.shardddl.pessimistic import lock as rules
 from dm_master.shardddl.pessimistic.lock import Lock
 from pkg.errors import Code, DMError, new
-from pkg.etcd.types import KV, Delete, WatchEvent
+from pkg.etcd.types import Delete, WatchEvent
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
@@ -38,14 +38,6 @@ class LockRegistry:
         self._damaged: dict[str, str] = {}
         for task, names in (sources or {}).items():
             self.set_sources(task, names)
-
-    @classmethod
-    def rebuilt(cls, kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> LockRegistry:
-        """From all records below :data:`pkg.ha.keys.SHARD_DDL_PREFIX`, in any order."""
-        locks = cls(sources)
-        for kv in kvs:
-            locks.apply(WatchEvent("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))
-        return locks
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LockRegistry):

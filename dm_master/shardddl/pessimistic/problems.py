@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 from dm_master.shardddl.lock_errors import unlocking
 from pkg.errors import Code, DMError, new
+from pkg.ha.shard_ddl_steps import LockId
 
 
-def resolving(lock_id: object, why: str) -> DMError:
+def resolving(lock_id: LockId, why: str) -> DMError:
     """38020."""
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} is resolving: {why}",
-        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task TASK "
-        f"-s SOURCE`), give its DDLs to another source (`{unlocking(lock_id)} --force-remove --owner SOURCE`), or "
-        f"drop the lock (`{unlocking(lock_id)} --force-remove`).",
+        workaround="Wait for it. If a source that it waits for never comes: stop the task there (`dmctl stop-task "
+        f"{lock_id.task} -s SOURCE`), give its DDLs to another source (`{unlocking(lock_id)} --force-remove --owner "
+        f"SOURCE`), or drop the lock (`{unlocking(lock_id)} --force-remove`).",
     )
 
 
@@ -61,7 +62,7 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
 
 
 def difference(
-    lock_id: object, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
+    lock_id: LockId, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
 ) -> DMError:
     """38016: what two sources reported, side by side. ``executed``: those of ``first`` are in the target already."""
     decide = (
@@ -75,8 +76,8 @@ def difference(
         f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
         raw=side_by_side(first, ours, other, theirs),
         workaround=f"All shards must run the same DDLs in the same order. Decide which is right. {decide}To drop or "
-        f"change what source {other} sent: `dmctl binlog skip TASK -s {other}` or `dmctl binlog replace TASK -s "
-        f'{other} "DDL"`. To start over: `{unlocking(lock_id)} --force-remove`.',
+        f"change what source {other} sent: `dmctl binlog skip {lock_id.task} -s {other}` or `dmctl binlog replace "
+        f'{lock_id.task} -s {other} "DDL"`. To start over: `{unlocking(lock_id)} --force-remove`.',
     )
 
 

@@ -12,7 +12,7 @@ from dm_worker.syncer.ddl.ordered_statements import OrderedStatements
 from dm_worker.syncer.ddl.own_names import OwnNames
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.settled_statements import SettledStatements
-from dm_worker.syncer.ddl.statement_advice import StatementAdvice
+from dm_worker.syncer.ddl.statement_advice import explained
 from dm_worker.syncer.ddl.statement_decisions import StatementDecisions
 from dm_worker.syncer.ddl.statement_effect import StatementEffect, effect_of
 from dm_worker.syncer.ddl.statement_reader import StatementReader
@@ -36,7 +36,6 @@ class DDLBarrier:
         executor: DDLExecutor,
         follower: StructureFollower,
         settled: SettledStatements,
-        advice: StatementAdvice,
     ) -> None:
         self._reader = reader
         self._statements = statements
@@ -46,7 +45,6 @@ class DDLBarrier:
         self._executor = executor
         self._follower = follower
         self._settled = settled
-        self._advice = advice
 
     def execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
         """Executes the statement unless it was; what that may have changed.
@@ -56,7 +54,7 @@ class DDLBarrier:
         try:
             return self._execute(statement, intent)
         except DMError as exc:
-            raise self._advice.explained(exc, statement) from exc
+            raise explained(exc, statement) from exc
 
     def _execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
         query = self._reader.read(statement)

@@ -12,7 +12,6 @@ from dm_worker.syncer.ddl.own_names import OwnNames, UpstreamTables
 from dm_worker.syncer.ddl.parts import StatementParts
 from dm_worker.syncer.ddl.routed_steps import StepRouter
 from dm_worker.syncer.ddl.settled_statements import SettledStatements
-from dm_worker.syncer.ddl.statement_advice import StatementAdvice
 from dm_worker.syncer.ddl.statement_decisions import StatementDecisions
 from dm_worker.syncer.ddl.statement_reader import StatementReader
 from dm_worker.syncer.ddl.structure_follower import StructureFollower
@@ -41,7 +40,6 @@ def ddl_barrier(
 ) -> DDLBarrier:
     """The barrier of one run. ``system_zone``: as in :class:`StatementReader`."""
     parts = StatementParts(rules, source, online, temporary, cfg.flavor)
-    advice = StatementAdvice(cfg.name, cfg.source_id)
     return DDLBarrier(
         reader=StatementReader(executor.upstream, system_zone),
         statements=OrderedStatements(parts, store, orders, executor, router),
@@ -50,6 +48,5 @@ def ddl_barrier(
         names=OwnNames(rules, source, executor, upstream_tables),
         executor=executor,
         follower=StructureFollower(source, online, temporary, store),
-        settled=SettledStatements(parts, router, executor, store, orders, advice),
-        advice=advice,
+        settled=SettledStatements(parts, router, executor, store, orders),
     )

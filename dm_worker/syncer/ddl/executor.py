@@ -30,7 +30,7 @@ from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Position
 from pkg.ddl.serial_parts import serial_parts
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import SKIP_OR_REPLACE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
@@ -371,7 +371,7 @@ class DDLExecutor:
             scope="downstream",
             workaround="If it did not run, or ran only in part: restore the structure that the tables had before it "
             "and resume the task, which executes it. If it ran, and something else also changed the "
-            f"tables: skip it. {SKIP_OR_REPLACE}",
+            f"tables: skip it. {Advice.SKIP_OR_REPLACE}",
         )
 
     def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent, now: ShownTables) -> None:
@@ -396,5 +396,5 @@ class DDLExecutor:
             raw=failed.error.raw_cause,
             scope="downstream",
             workaround=failed.error.workaround
-            or f"Change the target table so that the statement can run, then resume the task. {SKIP_OR_REPLACE}",
+            or f"Change the target table so that the statement can run, then resume the task. {Advice.SKIP_OR_REPLACE}",
         )

@@ -30,7 +30,7 @@ from pkg.ddl.sql_modes import sql_mode_text
 from pkg.ddl.target_collations import TargetCollations, choice, nearest, unknown_in
 from pkg.ddl.target_words import in_target_words
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import SKIP_OR_REPLACE
+from pkg.errors.workarounds import Advice
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
@@ -228,8 +228,8 @@ class DDLSession:
             return error
         return error.with_workaround(
             f"The target lacks the collation {name}. Write `{choice(name, like)}` into the task file (check-task "
-            f"compares what both servers call equal), then `dmctl stop-task TASK` and `dmctl start-task FILE`: the "
-            f"statement then runs with {like}. {SKIP_OR_REPLACE}"
+            f"compares what both servers call equal), then {Advice.RESTART_WITH_FILE}: the "
+            f"statement then runs with {like}. {Advice.SKIP_OR_REPLACE}"
         )
 
     def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:

@@ -13,7 +13,7 @@ from dm_worker.syncer.ddl.operator_orders import readable, settling_number
 from dm_worker.syncer.ddl.ordered_statements import typed
 from dm_worker.syncer.ddl.parts import StatementParts
 from dm_worker.syncer.ddl.routed_steps import StepRouter
-from dm_worker.syncer.ddl.statement_advice import StatementAdvice
+from dm_worker.syncer.ddl.statement_advice import unsettled
 from dm_worker.syncer.ddl.statement_effect import StatementEffect, by_others, effect_of
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl
@@ -35,14 +35,12 @@ class SettledStatements:
         executor: DDLExecutor,
         store: MetaStore,
         orders: OperatorSource,
-        advice: StatementAdvice,
     ) -> None:
         self._parts = parts
         self._router = router
         self._executor = executor
         self._store = store
         self._orders = orders
-        self._advice = advice
 
     def execute(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
@@ -65,7 +63,7 @@ class SettledStatements:
                 record = self._executor.once(place, index, step, context, intent)
                 steps.append(step)
         except DMError as exc:
-            raise self._advice.unsettled(exc, settle) from exc
+            raise unsettled(exc, settle) from exc
         return record, effect_of(steps)
 
     def _steps(

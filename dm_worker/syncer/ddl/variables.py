@@ -22,7 +22,6 @@ NO_FOREIGN_KEY_CHECKS: Final = 1 << 26
 IF_EXISTS: Final = 1 << 28  # MariaDB: sql_if_exists is on
 #: Those of MariaDB alone.
 _MARIADB_MODES: Final = {4: "IGNORE_BAD_TABLE_OPTIONS", 32: "EMPTY_STRING_IS_NULL"}
-IGNORE_BAD_TABLE_OPTIONS: Final = 1 << 4
 EMPTY_STRING_IS_NULL: Final = 1 << 32
 _TIME_ROUND_FRACTIONAL: Final = 1 << 34
 _TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32

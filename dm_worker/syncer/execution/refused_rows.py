@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import BATCH_IN_SAFE_MODE
+from pkg.errors.workarounds import Advice
 from pkg.mysql import generated
 from pkg.mysql.connection import TOO_LARGE_ROW, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
@@ -17,7 +17,7 @@ REPAIRS = {
     1048: "Allow NULL in the target's column as in the upstream's, then resume the task.",
     1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
     1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
-    f"then `dmctl resume-task TASK`. {BATCH_IN_SAFE_MODE}",
+    f"then {Advice.RESUME}. {Advice.BATCH_IN_SAFE_MODE}",
     1114: "Free space on the target, then resume the task.",
     1118: "Give the target table the upstream's row format and column types, then resume the task.",
     1146: (
@@ -43,8 +43,8 @@ REPAIRS = {
     **TOO_LARGE_ROW,
 }
 REPAIR = (
-    "Fix the target as described, then `dmctl resume-task TASK`; it continues from where it stopped. "
-    + BATCH_IN_SAFE_MODE
+    f"Fix the target as described, then {Advice.RESUME}; it continues from where it stopped. "
+    + Advice.BATCH_IN_SAFE_MODE
 )
 _ENUM_WORKAROUND = (
     "The target's strict session accepts only the members of an ENUM. If the upstream has ENUM's error value (e + "

@@ -69,7 +69,6 @@ class Batch:
     commit_time: int
     transactions: int = 0
     safe: bool = False
-    inside_transaction: bool = False
     prepared: PreparedLocations = field(default_factory=dict)
     held: HeldRowCounts = field(default_factory=dict)
 

@@ -53,7 +53,6 @@ class BatchBuilder:
             size=buffer.size if inside else buffer.marked_size,
             commit_time=buffer.commit_time,
             transactions=buffer.transactions,
-            inside_transaction=inside,
             prepared=prepared,
             held=held,
         )

@@ -24,7 +24,6 @@ BACKLOG_LINGER = 0.25
 QUIET = 0.005
 #: The greatest batch for one task, which decodes on one core.
 SMALL_BYTES = 8 * MIB
-BATCH_EVENTS = 1_000_000
 #: What a job costs until it is known: fixed seconds and seconds per MiB.
 SMALL_COST = (0.12, 0.04)
 LARGE_COST = (0.30, 0.022)
@@ -63,7 +62,7 @@ class Budget:
 
     def limits(self, parallel: int) -> BatchLimits:
         """For the planner; ``parallel`` tasks run at a time."""
-        return BatchLimits(self.batch, BATCH_EVENTS, self.slice, slices=2 * parallel)
+        return BatchLimits(self.batch, slice_bytes=self.slice, slices=2 * parallel)
 
 
 class Cost:

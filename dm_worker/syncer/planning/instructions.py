@@ -21,16 +21,13 @@ class BatchLimits:
     """
 
     batch_bytes: int = 64 * 1024 * 1024
-    batch_events: int = 400_000
+    batch_events: int = 1_000_000
     slice_bytes: int = 4 * 1024 * 1024
     slices: int = 4
 
     def piece(self, batch: int) -> int:
         """Bytes of each slice of a batch of ``batch`` bytes."""
         return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
-
-
-DEFAULT_LIMITS = BatchLimits()
 
 
 @dataclass(frozen=True, slots=True)

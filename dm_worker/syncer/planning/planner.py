@@ -30,7 +30,7 @@ from dm_worker.syncer.planning.event_buffer import (
     new_event_buffer,
 )
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.instructions import DEFAULT_LIMITS, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement
 from dm_worker.syncer.planning.planner_progress import PlannerProgress
 from dm_worker.syncer.planning.planning_range import PlanningRange
 from dm_worker.syncer.planning.reading_state import ReadingState
@@ -45,7 +45,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_prepared_xa, is_standalone, is_void_alter
 from pkg.binlog.position import Location
 from pkg.errors import Code
-from pkg.errors.workarounds import COPY_AGAIN
+from pkg.errors.workarounds import Advice
 
 #: A transaction that is skipped ends with one of these.
 _OF_NO_TRANSACTION = GTID_EVENTS | {
@@ -78,7 +78,7 @@ class Planner(PlannerProgress):
         reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
         self._range = PlanningRange(reading, until, limit, by_gtid=by_gtid)
         self._tables = TableMaps(buffer)
-        self._limits = limits or DEFAULT_LIMITS
+        self._limits = limits or BatchLimits()
         self._savepoints = SavepointTracker(buffer, start.rows_events)
         self._xa = XaState(prepared or PreparedTransactions())
         self._builder = BatchBuilder(start, buffer, self._tables, self._limits)
@@ -414,7 +414,7 @@ class Planner(PlannerProgress):
             raise errors.new(
                 Code.SyncerUnsupportedStmt,
                 f"the transaction that starts at {start.position} ends with ROLLBACK after a part of it was applied",
-                workaround=f"Its tables must be copied again: {COPY_AGAIN}.",
+                workaround=f"Its tables must be copied again: {Advice.COPY_AGAIN}.",
             )
         self._cutter.drop_open()
         self._end_transaction(0)

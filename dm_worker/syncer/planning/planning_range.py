@@ -8,7 +8,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.errors import Code
-from pkg.errors.workarounds import BINLOG_REPLACED
+from pkg.errors.workarounds import Advice
 
 
 class PlanningRange:
@@ -73,7 +73,7 @@ class PlanningRange:
                 Code.SyncerEvent,
                 f"the binlog has no event that ends at {until}, the end of the unfinished batch",
                 scope="upstream",
-                workaround=BINLOG_REPLACED,
+                workaround=Advice.BINLOG_REPLACED,
             )
         return False
 
@@ -86,7 +86,7 @@ class PlanningRange:
                 Code.SyncerEvent,
                 f"the binlog has no transaction that ends at {limit}, the end of the part that is read again",
                 scope="upstream",
-                workaround=BINLOG_REPLACED,
+                workaround=Advice.BINLOG_REPLACED,
             )
         return False
 
@@ -96,5 +96,5 @@ class PlanningRange:
             raise errors.new(
                 Code.SyncerEvent,
                 f"the statement at {position} is inside the unfinished batch, which ends at {self.until}",
-                workaround=BINLOG_REPLACED,
+                workaround=Advice.BINLOG_REPLACED,
             )

@@ -20,7 +20,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import DEFECT
+from pkg.errors.workarounds import Advice
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.reader")
@@ -167,7 +167,9 @@ class PlanningThread:
             self._queue.put(exc)
         except Exception as exc:  # noqa: BLE001 - the main loop must get every error
             self._queue.put(
-                errors.new(Code.SyncerUnitPanic, f"reading the binlog failed: {exc!r}", raw=exc, workaround=DEFECT)
+                errors.new(
+                    Code.SyncerUnitPanic, f"reading the binlog failed: {exc!r}", raw=exc, workaround=Advice.DEFECT
+                )
             )
 
     def _give_finished(self) -> None:

@@ -14,7 +14,7 @@ from dm_worker.syncer.planning.event_buffer import EventBuffer
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
+from pkg.errors.workarounds import Advice
 
 _WORD = re.compile(
     rb"^\s*(?:(?P<set>SAVEPOINT)|(?P<back>ROLLBACK(?:\s+WORK)?\s+TO(?:\s+SAVEPOINT)?)|(?P<release>RELEASE\s+SAVEPOINT))"
@@ -156,6 +156,6 @@ def unsupported(what: str) -> errors.DMError:
     return errors.new(
         Code.SyncerUnsupportedStmt,
         f"{what}: this is not supported",
-        workaround=f"Copy the tables of this transaction again. {CONTINUE_AFTER_EVENT}",
+        workaround=f"Copy the tables of this transaction again. {Advice.CONTINUE_AFTER_EVENT}",
         scope="upstream",
     )

@@ -22,7 +22,7 @@ from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of
 from pkg.binlog.position import FileIdentity, Location, Position, file_number
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import OTHER_BINLOG
+from pkg.errors.workarounds import Advice
 from pkg.mysql.names import qualified
 
 
@@ -137,7 +137,7 @@ def _other_binlog(location: Location, why: str, *, retryable: bool = False) -> D
     return errors.new(
         Code.SyncerGetEvent,
         f"the upstream has another binlog than the one that was read before: the checkpoint {location} {why}",
-        workaround=OTHER_BINLOG,
+        workaround=Advice.OTHER_BINLOG,
         scope="upstream",
         retryable=retryable,
     )

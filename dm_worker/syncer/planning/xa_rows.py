@@ -21,7 +21,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
-from pkg.errors.workarounds import BINLOG_REPLACED
+from pkg.errors.workarounds import Advice
 
 
 class XaEventCache:
@@ -158,5 +158,5 @@ class XaReread:
             f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, is not in the "
             f"binlog at {self.start}, where it was prepared; found: {position}",
             scope="upstream",
-            workaround=BINLOG_REPLACED,
+            workaround=Advice.BINLOG_REPLACED,
         )

@@ -21,7 +21,7 @@ from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import correct_structure, supply_structure
+from pkg.errors.workarounds import Advice
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 from pkg.process.log import get_logger
@@ -29,8 +29,6 @@ from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, pars
 
 log = get_logger("syncer.schema")
 
-#: Their names are put in where the error ends the reading.
-_TASK = ("TASK", "SOURCE")
 #: Asks a server for a table's structure; None when there is no such table.
 FetchTable = Callable[[str, str], TableInfo | None]
 #: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
@@ -348,7 +346,7 @@ def _nothing_fits(name: tuple[str, str], left: str = "") -> DMError:
         f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: {known}, and the current "
         "structures of upstream and target differ from the binlog's",
         workaround="Give the target table the structure of these rows, or: "
-        + correct_structure(*_TASK, " ".join(name)),
+        + Advice.CORRECT_STRUCTURE.about(" ".join(name)),
     )
 
 
@@ -360,7 +358,7 @@ def _charset_not_certain(name: tuple[str, str], found: AdaptedStructure) -> DMEr
         f"the character set that columns of the upstream table {qualified(*name)} had when these rows were logged is "
         f"not certain: {listed}; DM, whose checkpoint was taken over, recorded {TIDB_CHARSET}, which it also does when "
         "a statement names no character set, and the table was altered since",
-        workaround=supply_structure(*_TASK, " ".join(name)),
+        workaround=Advice.SUPPLY_STRUCTURE.about(" ".join(name)),
     )
 
 
@@ -388,7 +386,7 @@ def _not_proven(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
         f"{why}; since then, a column may have been moved, renamed, replaced or changed{of_dm}",
-        workaround=supply_structure(*_TASK, " ".join(name)),
+        workaround=Advice.SUPPLY_STRUCTURE.about(" ".join(name)),
     )
 
 

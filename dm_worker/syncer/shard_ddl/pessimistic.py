@@ -34,6 +34,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
+from pkg.errors.workarounds import way_on
 from pkg.ha.shard_ddl import DDLTexts, ShardTables
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
@@ -197,7 +198,7 @@ class Pessimistic(ShardCoordination):
         return self.settle if between else None
 
     def settling(self, settle: SettleDDL, error: DMError | None = None) -> None:
-        text = "" if error is None else str(error)
+        text = "" if error is None else str(error.with_workaround(way_on(error, self._task, self._source_id)))
         self._lock_client.tell_error(ExecutionError(settle.target, settle.revision, text))
 
     def settled(self, main: Location) -> None:

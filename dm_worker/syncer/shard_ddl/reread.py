@@ -9,7 +9,7 @@ from dm_worker.syncer.shard_ddl.group import Boundary, Segment
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code
-from pkg.errors.workarounds import BINLOG_REPLACED
+from pkg.errors.workarounds import Advice
 from pkg.mysql.names import TableId, qualified
 
 
@@ -73,5 +73,5 @@ class RereadPass:
                 f"while the rows that {qualified(*self.target)} held back were read again, the statement at "
                 f"{missing} did not appear; found: {found}",
                 scope="upstream",
-                workaround=BINLOG_REPLACED,
+                workaround=Advice.BINLOG_REPLACED,
             )

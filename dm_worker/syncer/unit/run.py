@@ -37,7 +37,7 @@ from dm_worker.syncer.unit.target_look import TargetLook
 from pkg.binlog.position import Location, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import CONTINUE_AFTER_EVENT, with_names
+from pkg.errors.workarounds import Advice
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
@@ -200,13 +200,12 @@ class SyncRun:
             parts.keys.changed(parts.runner.applied)
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
-        """The error that ended the reading, with its range, and with this task's names in its advice."""
+        """The error that ended the reading, with its range, and with an advice if it has none."""
         # A lost connection says nothing about the events after it; an event that can't be applied does.
         self._applying = 0 if error.retryable else planner.newest
-        names = (self._cfg.name, self._cfg.source_id)
         where = location_range(flushed, planner.read_to)
-        advice = error.workaround or ("" if error.retryable else CONTINUE_AFTER_EVENT)
-        return error.at(where).with_workaround(with_names(advice, *names))
+        advice = error.workaround or ("" if error.retryable else Advice.CONTINUE_AFTER_EVENT)
+        return error.at(where).with_workaround(advice)
 
     # -- passes over the binlog ---------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import DEFECT
+from pkg.errors.workarounds import Advice
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -107,7 +107,9 @@ class SyncUnit:
         except Exception as exc:  # noqa: BLE001 - an operator must see every error
             log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
             return UnitOutcome(
-                errors=[errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc, workaround=DEFECT)]
+                errors=[
+                    errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc, workaround=Advice.DEFECT)
+                ]
             )
         finally:
             run.close()

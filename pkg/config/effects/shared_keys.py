@@ -12,6 +12,7 @@ from pkg.config.unit_values import (
     extra_args,
     local_dir,
     safe_mode_duration,
+    validation_mode,
 )
 from pkg.errors import Code
 from pkg.settings.keys import Block, Choices, FileKey
@@ -298,7 +299,7 @@ _VALIDATOR = (
         "fast and full are refused (20055): not supported yet.",
         kind="refused",
         default="none",
-        choices=Choices(("none", "fast", "full"), Code.ConfigValidationMode, "Set none, fast or full."),
+        read=validation_mode,
     ),
     *(
         FileKey(name, _NO_VALIDATOR, kind="warned", default=default, read=check)

@@ -97,6 +97,7 @@ table yet) in modes that copy the tables. Otherwise their answers contain a warn
         "meta-schema",
         "Schema in the target that holds the task's progress.",
         _META,
+        zero_is_default=True,
         sample='"dm_meta"',
         comment="\nSchema in the target in which the task keeps its progress.",
     ),

@@ -17,6 +17,7 @@ from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
+from tests.unit.dm_master.shardddl.support import rebuilt
 
 TASK = "merge"
 LOCK = LockId(TASK, "db", "t`1")
@@ -55,7 +56,7 @@ class LockingMaster:
             self.locks.apply(event)
 
     def rebuilt(self) -> LockRegistry:
-        return LockRegistry.rebuilt(self.store.load(), {TASK: SOURCES})
+        return rebuilt(self.store.load(), {TASK: SOURCES})
 
     def works(self) -> None:
         """Until there is nothing to do and nothing unread."""
@@ -109,11 +110,11 @@ def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: Etc
     mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
     assert other.report(info("s2"))
     assert one.report(info("s1"))
-    locks = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]})
+    locks = rebuilt(store.load(), {TASK: ["s1"]})
     assert store.commit(locks.unlock(str(LOCK), UnlockOrder()), leader)
-    [step] = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]}).steps()
+    [step] = rebuilt(store.load(), {TASK: ["s1"]}).steps()
     assert store.commit(step, leader)
-    locks = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]})
+    locks = rebuilt(store.load(), {TASK: ["s1"]})
     assert store.commit(locks.unlock(str(LOCK), UnlockOrder(force_remove=True)), leader)
     expected = {(kind, key("s1")) for kind in ("put", "delete") for key in (LOCK.info_key, LOCK.operation_key)}
     wait_until(lambda: set(heard) >= expected, "the worker has heard all")
@@ -127,7 +128,7 @@ def test_a_former_leader_changes_nothing(client: EtcdClient) -> None:
     store, former = LockStore(client), lead(client)
     for source in SOURCES:
         assert EtcdLockService(client, TASK, source).report(info(source))
-    locks = LockRegistry.rebuilt(store.load(), {TASK: SOURCES})
+    locks = rebuilt(store.load(), {TASK: SOURCES})
     [step] = locks.steps()
     order = locks.unlock(str(LOCK), UnlockOrder())
     present = lead(client)

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from dm_worker.dumper import DumpUnit
-from dm_worker.dumper.metadata import dump_dir, read_metadata
+from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import UnitOutcome
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
-from tests.harness.full_copy import config, load
+from tests.harness.full_copy import config, load, snapshot_location
 from tests.harness.mysql import SQLServer
 
 #: The row of this id waits for the lock. Larger tables are read first.
@@ -128,7 +128,7 @@ def _finished(run: Run, cfg: SubTaskConfig) -> Position:
     """Where the dump's snapshot is."""
     assert run.outcome is not None
     assert run.outcome.finished, [str(error) for error in run.outcome.errors]
-    return read_metadata(dump_dir(cfg)).position
+    return snapshot_location(cfg).position
 
 
 def _prepared(pair: tuple[SQLServer, SQLServer]) -> tuple[SQLServer, SQLServer]:

@@ -16,12 +16,12 @@ import pymysql
 import pytest
 
 from dm_worker.dumper import DumpUnit
-from dm_worker.dumper.metadata import dump_dir, read_dump_metadata, read_metadata
+from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.load_progress import begin_load, remove_progress
 from pkg.rules.model import BlockAllowList, TableName
 from pkg.settings.connections import DBConfig
-from tests.harness.full_copy import config, contents, dump, load
+from tests.harness.full_copy import config, contents, dump, load, snapshot_location
 from tests.harness.mysql import MariaDBServer, SQLServer
 
 _ACCOUNTS = 200
@@ -117,7 +117,7 @@ def test_all_sessions_see_the_moment_of_the_recorded_position(
         )
         with Writers(upstream):
             dump(cfg, spark)
-        location = read_metadata(dump_dir(cfg))
+        location = snapshot_location(cfg)
         assert location.position.name == name
         load(cfg, spark)
         money = sum(int(target.execute(f"SELECT SUM(money) FROM bank.accounts{i}")[0][0]) for i in range(4))
@@ -136,7 +136,7 @@ def test_writers_that_queue_for_one_row_do_not_stop_a_dump(
     with Writers(upstream, one_row=True):
         dump(cfg, spark)
     load(cfg, spark)
-    commits = _commits_between(upstream, name, start, read_metadata(dump_dir(cfg)).position.pos)
+    commits = _commits_between(upstream, name, start, snapshot_location(cfg).position.pos)
     assert target.execute("SELECT SUM(n) FROM bank.counter")[0][0] == commits
 
 
@@ -347,7 +347,7 @@ def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
         changed = upstream.binlog_status()[1]
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
-    assert read_metadata(dump_dir(cfg)).position.pos >= changed
+    assert snapshot_location(cfg).position.pos >= changed
     load(cfg, spark)
     for (table,) in upstream.execute("SHOW TABLES FROM s"):
         assert contents(target, f"s.{table}") == contents(upstream, f"s.{table}")

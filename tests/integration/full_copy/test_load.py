@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.dumper.metadata import dump_dir, read_metadata
+from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from dm_worker.loader.load_plan import file_specs, list_dump
 from dm_worker.loader.load_task import LoadSpec, run_load_task
 from dm_worker.loader.load_unit import SESSION
-from dm_worker.meta.load_progress import begin_load, load_finished, progress_table, remove_progress, stored_state
+from dm_worker.meta.load_progress import begin_load, progress_table, read_state, remove_progress, stored_state
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.checkpoint.start_location import start_location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.rules.model import RouteRule
-from tests.harness.full_copy import config, contents, dump, load
+from tests.harness.full_copy import config, contents, dump, load, snapshot_location
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
 
@@ -268,7 +268,7 @@ def test_replication_does_not_begin_at_a_copy_that_the_target_lost(
     unit = load(slow_load, spark)
     assert unit.is_finished()
     finished, _ = start_location(slow_load)
-    assert finished == read_metadata(dump_dir(slow_load))
+    assert finished == snapshot_location(slow_load)
     target.execute(f"UPDATE {progress_table(slow_load)} SET finished = 0 WHERE file = ''")
     with pytest.raises(DMError, match="went back"):
         start_location(slow_load)
@@ -460,9 +460,11 @@ def test_after_a_load_the_start_of_replication_is_known_and_only_data_files_are_
     cfg = config(mariadb_upstream, target, tmp_path)
     dumped = dump(cfg, spark)
     unit = load(cfg, spark)
-    location = read_metadata(dump_dir(cfg))
+    location = snapshot_location(cfg)
     conn = target.connect()
-    assert load_finished(conn, cfg) == location
+    state = read_state(conn, cfg)
+    assert state is not None
+    assert (state.finished, state.location) == (True, location)
     assert unit.status().metaBinlog == str(location.position)
     left = sorted(path.name for path in dump_dir(cfg).iterdir() if not path.name.startswith("."))
     assert left == ["l-schema-create.sql", "l.a-schema.sql", "l.b-schema.sql", "l.c-schema.sql", "metadata"]

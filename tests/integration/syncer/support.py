@@ -20,6 +20,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import way_on
 from pkg.ha.binlog_operator import OperatorSource
 from tests.harness.mysql import SQLServer
 from tests.harness.process import WAIT_TIMEOUT
@@ -71,7 +72,10 @@ class Running:
         self._thread.start()
 
     def _main(self) -> None:
-        self.outcome = self.unit.run(self._control)
+        outcome = self.unit.run(self._control)
+        # As a subtask does it.
+        outcome.errors = [one.with_workaround(way_on(one, self.cfg.name, self.cfg.source_id)) for one in outcome.errors]
+        self.outcome = outcome
 
     def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
         """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.

@@ -67,7 +67,7 @@ def test_an_order_for_safe_mode_holds_for_the_stopped_batch_and_no_other(
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
     # The way out that the error names; 7 stands for the revision of the order in etcd.
-    assert "`dmctl resume-task TASK -s SOURCE --safe-mode`" in error.workaround
+    assert "`dmctl resume-task t -s source-1 --safe-mode`" in error.workaround
     with running(cfg, spark, safe_request=7) as run:
         run.wait_synced(upstream)
         assert run.outcome is None

@@ -74,7 +74,7 @@ def refused(run: Running, target: MariaDBServer) -> DMError:
     (error,) = run.outcome.errors
     assert error.kind is Code.SyncerGetEvent, error
     assert "another binlog than the one that was read before" in error.message
-    assert "`dmctl resume-task t`" in error.workaround
+    assert "`dmctl resume-task t -s source-1`" in error.workaround
     assert "`dmctl stop-task t`" in error.workaround
     return error
 

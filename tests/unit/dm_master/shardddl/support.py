@@ -58,6 +58,14 @@ class RevisionedKeys:
         return [kv for key, kv in self.kvs.items() if key.startswith(SHARD_DDL_PREFIX)]
 
 
+def rebuilt(kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> LockRegistry:
+    """The locks of all records below :data:`pkg.ha.keys.SHARD_DDL_PREFIX`, in any order."""
+    locks = LockRegistry(sources)
+    for kv in kvs:
+        locks.apply(WatchEvent("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))
+    return locks
+
+
 @dataclass
 class MergedTable:
     """One merged table: what was executed, in order, by whom."""
@@ -178,7 +186,7 @@ class LockWorld:
         return any(done)
 
     def restart_master(self, kvs: Iterable[KV] | None = None) -> None:
-        self.locks = LockRegistry.rebuilt(self.etcd.all() if kvs is None else kvs, {TASK: self.members})
+        self.locks = rebuilt(self.etcd.all() if kvs is None else kvs, {TASK: self.members})
         self.read = len(self.etcd.log)
 
     def set_members(self, members: Iterable[str]) -> None:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dm_master.shardddl.locks import UnlockOrder
-from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
-from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld
+from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld, rebuilt
 
 SOURCES = ("s1", "s2", "s3")
 TABLES = ("t1", "t2")
@@ -165,9 +164,9 @@ class LockMachine(RuleBasedStateMachine):
     def etcd_tells_everything(self) -> None:
         world = self.world
         if world.read == len(world.etcd.log):
-            rebuilt = LockRegistry.rebuilt(reversed(world.etcd.all()), {TASK: world.members})
-            assert rebuilt == world.locks
-            assert rebuilt.steps() == world.locks.steps()
+            again = rebuilt(reversed(world.etcd.all()), {TASK: world.members})
+            assert again == world.locks
+            assert again.steps() == world.locks.steps()
 
     @invariant()
     def who_waits_is_told(self) -> None:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
+from pkg.errors.workarounds import StoppedUnit
 
+STOPPED = StoppedUnit("s1", "t")
 DAY = 86400.0
 SIZE = 1000
 
@@ -22,13 +24,13 @@ def at(number: int, pos: int = 4) -> Position:
 
 
 def test_a_reader_that_keeps_up_is_fine() -> None:
-    guard = PurgeGuard()
+    guard = PurgeGuard(STOPPED)
     for day in range(30):
         assert guard.look(day * DAY, files(max(1, day - 6), day + 1), 7 * DAY, at(day + 1, 400)) == NO_RISK
 
 
 def test_a_paused_reader_is_warned_of_when_half_the_retention_is_left() -> None:
-    guard = PurgeGuard()
+    guard = PurgeGuard(STOPPED)
     risks: list[PurgeRisk] = []
     for hour in range(8 * 24):
         oldest = max(1, (hour - 7 * 24) // 24 + 1)
@@ -45,8 +47,8 @@ def test_a_paused_reader_is_warned_of_when_half_the_retention_is_left() -> None:
 
 
 def test_what_was_closed_before_the_first_look_is_judged_by_the_lag() -> None:
-    assert PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=DAY) == NO_RISK
-    risk = PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=6 * DAY)
+    assert PurgeGuard(STOPPED).look(0, files(1, 5), 7 * DAY, at(2), lag=DAY) == NO_RISK
+    risk = PurgeGuard(STOPPED).look(0, files(1, 5), 7 * DAY, at(2), lag=6 * DAY)
     assert risk.level == RiskLevel.WARNING
     assert risk.seconds_left == pytest.approx(DAY)
 
@@ -54,7 +56,7 @@ def test_what_was_closed_before_the_first_look_is_judged_by_the_lag() -> None:
 def test_a_reader_that_is_too_slow_is_warned_of_early() -> None:
     """It moves, and yet the last file of the backlog will be gone when it comes to it."""
     backlog = files(1, 100)
-    slow, fast = PurgeGuard(), PurgeGuard()
+    slow, fast = PurgeGuard(STOPPED), PurgeGuard(STOPPED)
     for minute in range(5):
         risk = slow.look(minute * 60, backlog, DAY, at(1, 4 + minute * 10))
         fine = fast.look(minute * 60, backlog, DAY, at(1, 4 + minute * 100))
@@ -64,7 +66,7 @@ def test_a_reader_that_is_too_slow_is_warned_of_early() -> None:
 
 def test_purges_by_others_are_seen_coming() -> None:
     """No retention at all, but somebody removes a file a minute."""
-    guard = PurgeGuard()
+    guard = PurgeGuard(STOPPED)
     risks = [guard.look(n * 60, files(1 + n, 200), None, at(100, 4 + n)) for n in range(30)]
     assert risks[0] == NO_RISK
     assert risks[-1].level == RiskLevel.WARNING
@@ -73,8 +75,8 @@ def test_purges_by_others_are_seen_coming() -> None:
 
 def test_a_file_that_is_yet_to_come_is_not_lost() -> None:
     """The upstream switched to a server that is behind; GTIDs tell what is missing."""
-    assert PurgeGuard().look(0, files(1, 5), DAY, at(9)) == NO_RISK
-    assert PurgeGuard().look(0, {}, DAY, at(9)) == NO_RISK
+    assert PurgeGuard(STOPPED).look(0, files(1, 5), DAY, at(9)) == NO_RISK
+    assert PurgeGuard(STOPPED).look(0, {}, DAY, at(9)) == NO_RISK
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,7 +88,7 @@ def test_a_file_that_is_yet_to_come_is_not_lost() -> None:
 )
 def test_no_file_is_lost_without_a_warning_well_before(retention: int, write: int, read: int, every: int) -> None:
     """Against a simulated server: files close when they are full, and go when their retention is over."""
-    guard = PurgeGuard()
+    guard = PurgeGuard(STOPPED)
     warned: float | None = None
     written = position = 0
     closed: dict[int, int] = {}

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from dmctl.commands import COMMANDS
+from dmctl.commands import COMMANDS, LazyCommands
+from dmctl.options import parse_options
 from pkg import errors
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import COPY_AGAIN, way_on, way_on_of_relay, with_names
+from pkg.errors.workarounds import Advice, StoppedUnit, rendered, unmarked, way_on, way_on_of_relay
 
 ROOT = Path(__file__).parents[4]
 #: What a subtask or relay stops with is made there.
@@ -34,7 +37,6 @@ WITHOUT_ADVICE = {
     "dm_worker/relay/recovery.py": "caught: why a file is cut",
     "dm_worker/syncer/ddl/trial.py": "caught: why a trial does not count; it is logged",
     "pkg/binlog/events.py": "reading: the syncer adds how to go on behind the event, the relay how to resume",
-    "pkg/binlog/file_stream.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/framing.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/row_decoder.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/transaction_payload.py": "reading: as pkg/binlog/events.py",
@@ -81,7 +83,9 @@ def test_every_error_of_a_unit_says_what_to_do_or_is_tried_again(unit: str) -> N
 #: What only a run knows of a text.
 _OF_A_RUN = "…"
 #: A command in prose, which an operator cannot copy.
-_BARE = re.compile(r"(?<!dmctl )\bresume-relay\b|\b[Rr]esume the task\b|\bTASK\b|-s SOURCE")
+_BARE = re.compile(r"(?<!dmctl )\bresume-relay\b|\b[Rr]esume the task\b|\bTASK|\bSOURCE\b|META-SCHEMA|<advice")
+_BARE_IN_RELAY = re.compile(r"(?<!dmctl )\bresume-relay\b|\bTASK|\bSOURCE\b|META-SCHEMA|<advice")
+STOPPED = StoppedUnit("s1", "t")
 _COPIES = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
 
 
@@ -107,6 +111,10 @@ def text_of(node: ast.AST | None, names: dict[str, Any]) -> str:
         case ast.Name(id=name):
             found = names.get(name)
             return found if isinstance(found, str) else _OF_A_RUN
+        case ast.Attribute(value=ast.Name(id="Advice"), attr=name):
+            return Advice[name]
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="Advice"), attr=name), attr="about")):
+            return Advice[name].about("position")
         case ast.JoinedStr(values=parts):
             return "".join(text_of(part, names) for part in parts)
         case ast.FormattedValue(value=value):
@@ -151,7 +159,7 @@ def test_every_error_of_a_unit_names_a_whole_command_that_goes_on(unit: str) -> 
         if unit == "dm_worker/relay":
             shown = way_on_of_relay(site.error(), "mysql-01")
             assert site.retried or "`dmctl " in shown, site
-            assert not re.search(r"(?<!dmctl )\bresume-relay\b|-s SOURCE", shown), (site, shown)
+            assert not _BARE_IN_RELAY.search(shown), (site, shown)
             continue
         shown = way_on(site.error(), "orders", "mysql-01")
         assert site.retried or "`dmctl " in shown, site
@@ -170,9 +178,59 @@ def test_words_of_an_advice_become_commands_with_names() -> None:
     assert shown("").startswith(on)
     assert shown("", retryable=True) == ""
     assert shown("Check the file, or dump again.").endswith(
-        f"To copy the tables again: {with_names(COPY_AGAIN, 't', 's1')}."
+        f"To copy the tables again: {rendered(Advice.COPY_AGAIN, STOPPED)}."
     )
-    whole = f"Copy them again: {COPY_AGAIN}."
-    assert shown(whole) == with_names(whole, "t", "s1")
+    whole = f"Copy them again: {Advice.COPY_AGAIN}."
+    assert shown(whole) == rendered(whole, STOPPED)
     relay = errors.new(Code.RelayMkdir, "refused", workaround="Check its disk; then resume-relay.")
     assert way_on_of_relay(relay, "s1") == "Check its disk; then `dmctl resume-relay -s s1`."
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The words of each command in ``text``; start-task gets the file, which the text names beside it."""
+    for found in re.findall(r"`dmctl ([^`]+)`", text):
+        yield [*shlex.split(found), *(["task.yaml"] if found.startswith("start-task") else [])]
+
+
+def _parse(command_line: list[str]) -> Sequence[str]:
+    """The sources that the command is for. Raises for what dmctl does not take, as dmctl does."""
+    options, rest = parse_options(command_line)
+    name, *words = rest
+    group = LazyCommands()
+    command = group.get_command(click.Context(group), name)
+    assert command is not None, name
+    if isinstance(command, click.Group):
+        name, *words = words
+        command = command.commands[name]
+    command.make_context(name, words)
+    return options.sources
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("advice", Advice)
+def test_each_advice_has_commands_that_dmctl_parses(advice: Advice, known: bool) -> None:
+    what = "shop orders" if advice in (Advice.CORRECT_STRUCTURE, Advice.SUPPLY_STRUCTURE) else "bin.000001:4"
+    needs_position = advice is Advice.SKIP_OR_REPLACE_RESOLVED
+    text = rendered(
+        f"Do: {advice.about(what) if known or needs_position else advice}", StoppedUnit("mysql-01", "orders")
+    )
+    found = list(_commands(text))
+    assert found
+    assert {source for words in found for source in _parse(words)} <= {"mysql-01"}
+    assert not re.search(r"\bTASK|\bSOURCE\b|META-SCHEMA|<advice", text), text
+
+
+@pytest.mark.parametrize("advice", [Advice.COPY_AGAIN, Advice.DEFECT, Advice.FETCH_RELAY_AGAIN, Advice.RESUME])
+def test_an_advice_for_a_relay_names_no_task(advice: Advice) -> None:
+    text = rendered(advice, StoppedUnit("mysql-01"))
+    for words in _commands(text):
+        assert list(_parse(words)) == ([] if words[0] == "start-task" else ["mysql-01"])
+    assert "TASK" not in text
+    assert "  " not in text
+
+
+def test_an_error_that_is_shown_early_has_no_mark() -> None:
+    error = errors.new(Code.SyncerUnitPanic, "it failed", workaround=f"Look. {Advice.DEFECT}")
+    assert unmarked(error.workaround) == "Look."
+    assert str(error).endswith("Message: it failed, Workaround: Look.")
+    assert error.to_dict()["Workaround"] == "Look."

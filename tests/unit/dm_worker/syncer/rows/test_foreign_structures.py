@@ -13,6 +13,7 @@ from dm_worker.syncer.rows.schema_source import SchemaSource
 from pkg import ddl
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import way_on
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import ServerDefaults, parse_create_table, table_of_tidb_model
 from tests.harness.dm_state.tables import models
@@ -163,4 +164,4 @@ def test_the_column_of_dms_structure_that_does_not_fit_is_named() -> None:
         _source(_of("DATETIME"), None, unaltered=False).structure(_rows_of(245))
     assert "`v` (datetime)" in caught.value.message
     assert "neither the checkpoint" not in caught.value.message
-    assert "binlog-schema update TASK d t -s SOURCE --from-source" in caught.value.workaround
+    assert "binlog-schema update t d t -s s --from-source" in way_on(caught.value, "t", "s")

@@ -13,6 +13,7 @@ from pkg.binlog.stream import RawScan, aborted, encrypted
 from pkg.errors import Code
 
 _PIECE = 1 << 20
+_ENCRYPTED_MAGIC = b"\xfdbin"
 
 
 class FileStream:
@@ -41,7 +42,7 @@ class FileStream:
             raise errors.new(Code.BinlogFileNotValid, f"binlog file {path} can't be read", raw=exc) from exc
         if magic != c.MAGIC:
             file.close()
-            if magic == c.ENCRYPTED_MAGIC:
+            if magic == _ENCRYPTED_MAGIC:
                 raise encrypted(str(path))
             raise errors.new(Code.BinlogFileNotValid, f"{path} does not begin like a binlog file")
         return file
