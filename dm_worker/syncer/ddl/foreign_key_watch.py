@@ -1,7 +1,8 @@
 """Notices foreign keys that act upstream and can't at the target, at the start and behind each statement about keys.
 
-Both servers are asked as they are now. What the upstream has may come from a statement that is still to be read, so a
-problem counts when the target has it still after all that the upstream had written when it was seen.
+The keys of both servers are compared as far as statements have told of them, and read in full before a problem is said
+(:mod:`known_keys`). What the upstream has may come from a statement that is still to be read, so a problem counts when
+the target has it still after all that the upstream had written when it was seen.
 """
 
 from __future__ import annotations

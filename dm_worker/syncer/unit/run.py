@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
+from dm_worker.syncer.ddl.known_keys import ANY_TABLE
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
@@ -270,6 +271,8 @@ class SyncRun:
             redo=redo,
             should_stop=self._should_stop,
         )
+        # Statements that were read before may never have reached this server.
+        self._connections.servers_keys.changed([ANY_TABLE], [])
         if begin is not None:
             runner.go_back(begin)
             parts.registry.forget()
