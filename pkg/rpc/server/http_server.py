@@ -118,8 +118,9 @@ class _Connection(asyncio.Protocol):
         self._protocol.data_received(data)
 
     def eof_received(self) -> bool:
-        """A client may close its sending side and wait for the answer. With TLS, both sides close together."""
-        if self._exchange is None or self.tls is not None:
+        """A client may close its sending side after its request and wait for the answer. With TLS, both sides close
+        together."""
+        if self._exchange is None or self.tls is not None or self._protocol.cycle.more_body:
             return False
         self._half_closed = True
         self._exchange.end_stream()

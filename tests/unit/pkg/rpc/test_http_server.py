@@ -30,6 +30,10 @@ from tests.harness.certificates import Authority
 #: More than any socket's buffers hold.
 LARGE = 64 * 1024 * 1024
 
+_PART_OF_A_BODY = (
+    b"PUT /size HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n12"
+)
+
 
 class _Serve(Protocol):
     def __call__(
@@ -228,7 +232,7 @@ def test_an_application_that_only_sends_ends_with_its_client(serve: _Serve) -> N
         pytest.param(_get("/status") + b"GET /st", id="part of a second head"),
         pytest.param(_get("/status"), id="no second request"),
         pytest.param(
-            b"PUT /size HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n12",
+            _PART_OF_A_BODY,
             id="part of a body",
         ),
     ],
@@ -267,6 +271,13 @@ def test_a_client_that_closes_its_sending_side_gets_its_answers(serve: _Serve) -
         answer = _until_closed(client)
     assert answer.count(b"HTTP/1.1 200") == 3
     assert answer.endswith(b"ok\n")
+
+
+def test_a_client_that_ends_within_a_body_is_not_waited_for(serve: _Serve) -> None:
+    with _open(serve(request_timeout=600)) as client:
+        client.sendall(_PART_OF_A_BODY)
+        client.shutdown(socket.SHUT_WR)
+        assert _until_closed(client) == b""
 
 
 def test_a_running_request_ends_in_peace_when_the_port_stops(serve: _Serve) -> None:
