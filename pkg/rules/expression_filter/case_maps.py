@@ -2,8 +2,9 @@
 
 ``case_maps.bin`` has six maps, one after the other, compressed together. Each holds what differs from the character
 itself: the number of characters, two bytes a character, then two bytes a difference (modulo 65536), all little-endian.
-They were read from WEIGHT_STRING, LOWER and UPPER of a real server (``tests/harness/collation_data.py``), and are
-compared with it by tests. Characters beyond U+FFFF all weigh U+FFFD, and have no case.
+They were read from WEIGHT_STRING, LOWER and UPPER of a real server, and are compared with one by tests
+(``tests/unit/pkg/rules/expression_filter/collation_data.py`` writes them).
+Characters beyond U+FFFF all weigh U+FFFD, and have no case.
 """
 
 from __future__ import annotations

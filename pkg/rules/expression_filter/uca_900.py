@@ -1,7 +1,7 @@
 """Weights of characters in MySQL 8's utf8mb4_0900_ai_ci, the first level of Unicode's collation in version 9.0.
 
-``uca_900.bin`` has them, read from WEIGHT_STRING of a real server (``tests/harness/collation_data.py``) and compared
-with one by tests.
+``uca_900.bin`` has them, read from WEIGHT_STRING of a real server and compared with one by tests
+(``tests/unit/pkg/rules/expression_filter/collation_data.py`` writes it).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Writes the data of pkg/rules/expression_filter from real servers: ``python -m tests.harness.collation_data``."""
+"""Writes the data of pkg/rules/expression_filter from real servers.
+
+To run: ``python -m tests.unit.pkg.rules.expression_filter.collation_data``.
+"""
 
 from __future__ import annotations
 
