@@ -21,14 +21,14 @@ def source_paths(python_path: str) -> list[str]:
 
 
 def pack_code(archive: Path) -> Path:
-    """Writes our packages into the zip file ``archive``.
+    """Writes our packages, with the data that they read, into the zip file ``archive``.
 
     The compiled kernel goes with them: an executor of another platform or Python version does not find it under the
     file name that it looks for, and uses the Python code.
     """
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for package in _PACKAGES:
-            for pattern in ("*.py", "*.so"):
+            for pattern in ("*.py", "*.so", "*.bin"):
                 for source in sorted((_ROOT / package).rglob(pattern)):
                     out.write(source, source.relative_to(_ROOT))
     return archive

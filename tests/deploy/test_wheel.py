@@ -62,6 +62,12 @@ def test_the_same_sources_give_the_same_bytes(dist: Path, tmp_path: Path) -> Non
     assert [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)] == []
 
 
+def test_the_wheel_has_the_data_that_the_code_reads(dist: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "pkg/*.bin"], cwd=ROOT, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(the(dist, "*manylinux*.whl")) as wheel:
+        assert {*listed.stdout.split()} == {name for name in wheel.namelist() if name.endswith(".bin")} != set()
+
+
 def test_the_wheel_is_for_any_linux_and_runs_compiled(dist: Path, tmp_path: Path) -> None:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     wheel = the(dist, f"*-{tag}-{tag}-*manylinux_2_17_*.whl")

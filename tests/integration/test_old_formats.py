@@ -10,9 +10,9 @@ import pytest
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.errors import Code
-from tests.harness.file_stream import FileStream
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, decode, events_between, here
+from tests.unit.pkg.binlog.file_stream import FileStream
 
 _TIMES = ("00:00:00", "-838:59:59.999999", "838:59:59.999999", "-00:00:00.000001", "12:34:56.1", "-1:2:3.987654")
 _MOMENTS = ("0000-00-00", "2024-00-31 1:2:3.5", "9999-12-31 23:59:59.999999", "0001-01-01", "1969-12-31 23:59:59.1")

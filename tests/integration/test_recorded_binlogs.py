@@ -26,10 +26,10 @@ from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.harness import binlog_bytes
-from tests.harness.file_stream import FileStream
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import binary
 from tests.integration.binlog_replay import SESSION, checksum
+from tests.unit.pkg.binlog.file_stream import FileStream
 
 FOLDER = Path(os.environ.get("DM_TEST_BINLOGS", Path(__file__).parents[3] / "shared" / "data" / "binlogs"))
 pytestmark = pytest.mark.skipif(

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "../common/crc32.h"
+#include "conflicts.h"
 #include "normalizer.h"
-#include "partition.h"
+#include "row_changes.h"
 
 static int add_pair(Partitioner *self, uint32_t row, uint32_t conflict)
 {

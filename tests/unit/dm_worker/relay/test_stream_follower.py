@@ -23,8 +23,8 @@ from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummi
 from pkg.binlog.framing import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
-from tests.harness.file_stream import FileStream
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
+from tests.unit.pkg.binlog.file_stream import FileStream
 
 flavors = st.sampled_from(["mysql", "mariadb"])
 SERVER_ID = 7

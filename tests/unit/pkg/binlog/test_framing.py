@@ -15,7 +15,7 @@ from pkg.binlog import events as ev
 from pkg.binlog.framing import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
-from tests.harness.file_stream import FileStream
+from tests.unit.pkg.binlog.file_stream import FileStream
 
 bodies = st.lists(st.tuples(st.sampled_from([2, 16, 19, 23, 162, 160]), st.binary(max_size=60)), max_size=8)
 
