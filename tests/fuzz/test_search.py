@@ -41,7 +41,7 @@ def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner)
     findings = [one for one in findings if one.hole not in OPEN]
     assert not findings, "\n\n".join(f"{one.verdict.text}\n{one.history.script()}" for one in findings)
     # A search whose histories are all refused, upstream or by the task, would find nothing.
-    assert tally.kinds["equal"] > tally.histories * 0.6, tally
+    assert tally.kinds["equal"] > tally.histories * 0.4, tally
     assert tally.failed < tally.statements * 0.3, tally
 
 
