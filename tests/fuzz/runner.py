@@ -171,8 +171,8 @@ class _Attempt:
             stopped = replica.catch_up()
             return f"a native replica stops too: {stopped}" if stopped and isinstance(exc, Stopped) else ""
         one = self.played[0]
-        if replica.catch_up():
-            return ""
+        if stopped := replica.catch_up():
+            return f"a native replica stops: {stopped}"
         want, got = self._contents(one)
         there = oracle.contents(replica.server, dict.fromkeys(self._sources(one)))
         theirs = {one.target_of(table): found for table, found in there.items()}
