@@ -223,7 +223,7 @@ def lacking(pair: Pair, one: str) -> frozenset[str]:
     return found
 
 
-#: In a session with both, a MariaDB writes an empty table in bulk: at a duplicate key that IGNORE passes over, it
+#: In a session with both, a MariaDB writes an empty table in bulk: at a duplicate key that IGNORE skips, it
 #: empties the table, and the rows stay in the binlog. No replica can have what the upstream has.
 _BULK = frozenset({feature("foreign checks", "0"), feature("unique checks", "0")})
 _VALUES_IN_KEY = frozenset({feature("primary key", "value"), feature("primary key", "id and value")})
