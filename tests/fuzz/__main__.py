@@ -66,7 +66,7 @@ def main() -> int:
         finally:
             runner.close()
             _show(search, options.report)
-    return 1 if search.tally.findings else 0
+    return 1 if any(not finding.inherent for finding in search.tally.findings) else 0
 
 
 def _show(search: Search, report: Path | None) -> None:

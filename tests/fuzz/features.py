@@ -215,11 +215,17 @@ def excluded(a: str, b: str) -> bool:
 
 def lacking(pair: Pair, one: str) -> frozenset[str]:
     """As :func:`exclusions`, with what only these servers exclude."""
+    found = exclusions(one)
+    if pair.upstream.startswith("mariadb") and one in _BULK:
+        found |= _BULK - {one}
     if "mariadb" in (pair.upstream.split("-")[0], pair.target.split("-")[0]):
-        return exclusions(one) | _NOT_IN_MARIADB.get(one, frozenset())
-    return exclusions(one)
+        found |= _NOT_IN_MARIADB.get(one, frozenset())
+    return found
 
 
+#: In a session with both, a MariaDB writes an empty table in bulk: at a duplicate key that IGNORE skips, it
+#: empties the table, and the rows stay in the binlog. No replica can have what the upstream has.
+_BULK = frozenset({feature("foreign checks", "0"), feature("unique checks", "0")})
 _VALUES_IN_KEY = frozenset({feature("primary key", "value"), feature("primary key", "id and value")})
 _STORED = frozenset({feature("attribute", "stored"), feature("attribute", "stored with zone")})
 #: It has no primary keys of generated columns.

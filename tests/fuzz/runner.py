@@ -171,8 +171,8 @@ class _Attempt:
             stopped = replica.catch_up()
             return f"a native replica stops too: {stopped}" if stopped and isinstance(exc, Stopped) else ""
         one = self.played[0]
-        if replica.catch_up():
-            return ""
+        if stopped := replica.catch_up():
+            return f"a native replica stops: {stopped}"
         want, got = self._contents(one)
         there = oracle.contents(replica.server, dict.fromkeys(self._sources(one)))
         theirs = {one.target_of(table): found for table, found in there.items()}
@@ -389,11 +389,13 @@ class _Attempt:
             if step.do == "event":
                 self._event(one, step.text)
                 continue
-            self._freeze(one, step)
             session = one.sessions[min(step.session, len(one.sessions) - 1)]
             if step.tied in one.broken:
                 continue
-            if not self._execute(one, session, step.sql(), step.tags) and step.tied:
+            frozen = self._frozen(one, step)
+            if self._execute(one, session, step.sql(), step.tags):
+                one.frozen.update(frozen)
+            elif step.tied:
                 one.broken.add(step.tied)
 
     def _execute(self, one: Played, conn: Connection[Any], sql: str, tags: Sequence[str]) -> bool:
@@ -409,8 +411,8 @@ class _Attempt:
             one.failed += 1
             return False
 
-    def _freeze(self, one: Played, step: Step) -> None:
-        """Keeps what a rule keeps at the target."""
+    def _frozen(self, one: Played, step: Step) -> dict[oracle.Table, Content | None]:
+        """What a rule keeps at the target although the statement takes it away upstream."""
         words = step.sql().lower()
         rule = self._settings["rule"]
         if rule == "drop database" and words.startswith("drop database"):
@@ -418,9 +420,8 @@ class _Attempt:
         elif rule == "drop table" and words.startswith("drop table {s}.`u`"):
             tables = [(one.schema, "u")]
         else:
-            return
-        found = oracle.contents(self._upstream, dict.fromkeys(tables))
-        one.frozen.update({table: content for table, content in found.items() if content is not None})
+            return {}
+        return oracle.contents(self._upstream, dict.fromkeys(tables))
 
     def _event(self, one: Played, name: str) -> None:
         if name == "wait":

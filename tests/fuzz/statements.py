@@ -52,6 +52,9 @@ class Statements:
         shift = self._rng.randrange(len(pool))
         for number in range(1, self._rng.choice((3, 4, 6))):
             row = self._row(str(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
+            if self._made.further == "unique pair" and number < 3:
+                # The key keeps values apart only where the numbers are equal.
+                row["n"] = "1"
             self._given[str(number)] = row
             steps.append(self._step("insert", table="t", how="INSERT", rows=(row,)))
         for number in range(5, 7):
@@ -224,10 +227,9 @@ class Statements:
             return []
         others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
         by = (self._free_values() or others or ["NULL"])[0]
-        # A key of the value and a number keeps the two apart only where the numbers are equal.
-        paired = self._made.further == "unique pair" and "n" in self._literals
+        # The next swap is one back.
+        self._given |= {"1": {**one, column: two[column]}, "2": {**two, column: one[column]}}
         return [
-            *([self._update({"n": "1"}, "WHERE `id` IN (1, 2)")] if paired else []),
             self._update({column: by}, "WHERE `id` = 1"),
             self._update({column: one[column]}, "WHERE `id` = 2"),
             self._update({column: two[column]}, "WHERE `id` = 1"),

@@ -38,10 +38,10 @@ def test_no_silent_difference_among_the_histories_of_fixed_seeds(runner: Runner)
     search = Search(runner, pair, _SEEDS[str(pair)])
     findings: list[Finding] = []
     tally = search.run(3600, findings.append, enough=lambda so_far: so_far.histories >= _HISTORIES)
-    findings = [one for one in findings if one.hole not in OPEN]
+    findings = [one for one in findings if one.hole not in OPEN and not one.inherent]
     assert not findings, "\n\n".join(f"{one.verdict.text}\n{one.history.script()}" for one in findings)
     # A search whose histories are all refused, upstream or by the task, would find nothing.
-    assert tally.kinds["equal"] > tally.histories * 0.6, tally
+    assert tally.kinds["equal"] > tally.histories * 0.4, tally
     assert tally.failed < tally.statements * 0.3, tally
 
 
