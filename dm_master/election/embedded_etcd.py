@@ -60,6 +60,7 @@ class EmbeddedEtcd:
         self._head: list[str] = []
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
         self._exits = 0
+        self._was_ready = False
 
     @property
     def client_endpoints(self) -> list[str]:
@@ -92,6 +93,7 @@ class EmbeddedEtcd:
         ).start()
         try:
             self._wait_ready(timeout, should_stop)
+            self._was_ready = True
             self._protect()
         except DMError:
             self.stop()
@@ -170,8 +172,10 @@ class EmbeddedEtcd:
     def _read_log(self, process: subprocess.Popen[str]) -> None:
         """Passes the member's warnings on into our log, until it ends."""
         assert process.stdout is not None
-        self._head.clear()
-        self._tail.clear()
+        if self._was_ready:
+            # Until then, what an earlier try wrote may be the cause that start() has not read yet.
+            self._head.clear()
+            self._tail.clear()
         for line in process.stdout:
             if _READ_SETTING in line:
                 continue

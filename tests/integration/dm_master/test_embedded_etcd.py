@@ -173,6 +173,23 @@ def test_a_taken_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     assert etcd.pid is None
 
 
+def test_the_cause_of_an_early_end_outlives_the_next_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try shows a cause and ends; the next one shows nothing, while a question to its port has no answer."""
+    tried = tmp_path / "tried"
+    program = tmp_path / "bin" / "etcd"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n[ -e {tried} ] && exec sleep 60\ntouch {tried}\necho the cause\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(DMError) as caught:
+            EmbeddedEtcd(config(tmp_path, "m1", f"--etcd-client-urls={url}")).start()
+    assert caught.value.raw_cause == "the cause"
+
+
 def test_a_master_joins_a_running_cluster_once(
     tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
 ) -> None:
