@@ -85,9 +85,12 @@ class ColumnLoss:
             return bool(self.kind)
 
 
-def table_losses(upstream: TableInfo, target: TableInfo, *, allowed: bool) -> list[ColumnLoss]:
-    """Of the columns that both tables have. ``allowed``: the task lets values change; NULL stays NULL even then."""
+def table_losses(upstream: TableInfo, target: TableInfo, *, allowed: bool, logged: bool = False) -> list[ColumnLoss]:
+    """Of the columns that both tables have. ``allowed``: the task lets values change; NULL stays NULL even then.
+    ``logged``: the values are those of row images, which have what the upstream computed."""
     pairs = [(column, target.column(column.name)) for column in upstream.columns]
+    if logged:
+        pairs = [(as_logged_value(here, there), there) for here, there in pairs]
     found = [loss for here, there in pairs if there is not None and (loss := column_loss(here, there)) is not None]
     return [replace(loss, kind="") for loss in found if loss.nulls] if allowed else found
 
@@ -104,6 +107,12 @@ def column_loss(here: Column, there: Column) -> ColumnLoss | None:
     if not nulls and not kind:
         return None
     return ColumnLoss(there.name, _shown(here), _shown(there), nulls, kind, limit, members)
+
+
+def as_logged_value(here: Column, there: Column | None) -> Column:
+    """A stored generated column as a plain one, where the target's is plain: rows bring its values."""
+    stored = here.generated == "STORED" and there is not None and not there.generated
+    return replace(here, generated="") if stored else here
 
 
 def _type(column: Column) -> str:

@@ -27,7 +27,7 @@ from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 from pkg.rules import value_loss
-from pkg.rules.value_loss import ColumnLoss
+from pkg.rules.value_loss import ColumnLoss, as_logged_value
 
 #: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
 _REFERABLE = frozenset(
@@ -153,7 +153,7 @@ def _checks(
 ) -> tuple[tuple[int, ColumnLoss], ...]:
     """The literals that the target may store as other values. Raises 36027 for a column where none is safe."""
     found = []
-    for loss in value_loss.table_losses(upstream, target, allowed=lossy):
+    for loss in value_loss.table_losses(upstream, target, allowed=lossy, logged=True):
         number = shape.index_of(loss.column)
         if number >= len(upstream.columns):
             continue  # A mapped value is of the task's making, and its rule was compared with the target.
@@ -350,7 +350,7 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
                 scope="downstream",
                 workaround="Add the column to the target table, then resume the task.",
             )
-        if there is not None and not there.generated and not column.generated:
+        if there is not None and not there.generated and not as_logged_value(column, there).generated:
             written.append(there)
     found = (target.column(name) for name in shape.extracted)
     return (*written, *(column for column in found if column is not None))

@@ -91,10 +91,11 @@ def mysql_8() -> Iterator[MySQLServer]:
 
 
 @pytest.fixture(scope="module")
-def mysql_8_upstream() -> Iterator[MySQLServer]:
-    server = MySQLServer(version="8.0")
-    with up(server):
-        yield server
+def functional_keys() -> Iterator[tuple[MySQLServer, MySQLServer]]:
+    """Upstream and target of a version that knows them."""
+    upstream, target = (MySQLServer(version="8.0-newest", binlog=binlog) for binlog in (True, False))
+    with up(upstream, target):
+        yield upstream, target
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: "python" if kernel is None else "native")
@@ -110,16 +111,16 @@ def test_values_move_between_rows_of_mysql_8(mariadb_upstream: SQLServer, mysql_
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: "python" if kernel is None else "native")
 def test_values_move_between_rows_with_functional_unique_keys(
-    mysql_8_upstream: MySQLServer, mysql_8: MySQLServer, kernel: ModuleType | None
+    functional_keys: tuple[MySQLServer, MySQLServer], kernel: ModuleType | None
 ) -> None:
-    _give_up_and_take_back(mysql_8_upstream, mysql_8, kernel, FUNCTIONAL)
+    _give_up_and_take_back(*functional_keys, kernel, FUNCTIONAL)
 
 
 @pytest.mark.parametrize("safe", [False, True], ids=["", "safe"])
 def test_parallel_writers_with_functional_unique_keys(
-    mysql_8_upstream: MySQLServer, mysql_8: MySQLServer, safe: bool
+    functional_keys: tuple[MySQLServer, MySQLServer], safe: bool
 ) -> None:
-    _move_at_random(mysql_8_upstream, mysql_8, KERNELS[-1], safe, FUNCTIONAL)
+    _move_at_random(*functional_keys, KERNELS[-1], safe, FUNCTIONAL)
 
 
 def _give_up_and_take_back(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
+from tests.compiled import kernels
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MySQLServer, SQLServer
 from tests.harness.process import up
@@ -17,6 +19,7 @@ from tests.integration.syncer.replay import Replay
 from tests.integration.syncer.support import run_until_synced, running, subtask
 
 S = TypeVar("S", bound=SQLServer)
+KERNELS = kernels()
 _COLUMNS = "ts TIMESTAMP NOT NULL, g DATE AS (DATE(ts)) STORED, v INT"
 _CHARSET = "DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci"
 _TABLE = f"CREATE TABLE d.t (id INT PRIMARY KEY, {_COLUMNS}) {_CHARSET}"
@@ -95,3 +98,56 @@ def test_replication_stops_before_it_writes_another_value(
     target.execute("ALTER TABLE d.t DROP COLUMN g")
     run_until_synced(cfg, spark, eastern)
     assert target.execute(_PLAIN) == eastern.execute(_PLAIN)
+
+
+def _changed_rows(upstream: SQLServer) -> None:
+    upstream.execute(
+        _ROWS,
+        "UPDATE d.t SET ts = '2024-07-01 20:00:00' WHERE id < 20",
+        "REPLACE INTO d.t (id, ts, v) VALUES (3, '2024-08-01 20:00:00', 5), (70, '2024-08-02 01:00:00', 5)",
+        "DELETE FROM d.t WHERE id > 35 AND id < 60",
+        "UPDATE d.t SET id = 80 WHERE id = 5",
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: "python" if kernel is None else "native")
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (id), UNIQUE (g, id)", "KEY (v)"])
+def test_a_plain_column_gets_what_the_upstream_computed(
+    eastern: SQLServer, target: SQLServer, kernel: ModuleType | None, key: str
+) -> None:
+    _into_plain_column(eastern, target, kernel, key)
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (id, g)", "KEY (v)"])
+def test_a_plain_column_gets_what_mysql_computed(eastern_mysql: MySQLServer, target: SQLServer, key: str) -> None:
+    _into_plain_column(eastern_mysql, target, KERNELS[-1], key)
+
+
+def _into_plain_column(upstream: SQLServer, target: SQLServer, kernel: ModuleType | None, key: str) -> None:
+    upstream.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT, {_COLUMNS}, {key}) {_CHARSET}")
+    target.execute(
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.t (id INT, {_COLUMNS.replace('AS (DATE(ts)) STORED', '')}, {key}) {_CHARSET}",
+    )
+    replay = Replay(upstream, target, kernel=kernel)
+    _changed_rows(upstream)
+    replay.catch_up()
+    rows = "SELECT id, UNIX_TIMESTAMP(ts), g, v FROM d.t ORDER BY id"
+    assert target.execute(rows) == upstream.execute(rows)
+    # By UTC, these rows are of the day before.
+    assert target.execute("SELECT COUNT(*) FROM d.t WHERE g <> DATE(ts)")[0][0] > 0
+
+
+def test_a_virtual_column_is_not_taken_for_a_plain_one(
+    eastern: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    """Its values need not be in the binlog."""
+    eastern.execute("CREATE DATABASE d", _TABLE.replace("STORED", "VIRTUAL"))
+    target.execute("CREATE DATABASE d", _TABLE.replace("AS (DATE(ts)) STORED", ""))
+    cfg = subtask(eastern, target)
+    eastern.execute(_ROWS)
+    with running(cfg, spark) as run:
+        outcome = run.wait_ended()
+    assert [("`g` is date (generated) upstream" in str(error), error.code) for error in outcome.errors] == [
+        (True, 36027)
+    ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pkg.mysql.schema import Column, TableInfo
-from pkg.rules.value_loss import ColumnLoss, column_loss, describe, table_losses, way_out
+from pkg.rules.value_loss import EVERY, ColumnLoss, column_loss, describe, table_losses, way_out
 
 
 def _column(column_type: str, **more: object) -> Column:
@@ -124,6 +126,25 @@ def test_a_column_that_one_side_computes_is_refused(side: str) -> None:
     assert loss is not None
     assert loss.every
     assert column_loss(computed, computed) is None
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "kind"),
+    [
+        (("int", "STORED"), ("int", ""), None),
+        (("int", "STORED"), ("datetime", ""), EVERY),
+        (("int", "VIRTUAL"), ("int", ""), EVERY),
+        (("int", ""), ("int", "STORED"), EVERY),
+    ],
+)
+def test_rows_bring_the_values_of_stored_generated_columns(
+    here: tuple[str, str], there: tuple[str, str], kind: str | None
+) -> None:
+    tables = [TableInfo("d", "t", (replace(_column(name), generated=way),)) for name, way in (here, there)]
+    found = table_losses(tables[0], tables[1], allowed=False, logged=True)
+    assert [loss.kind for loss in found] == ([] if kind is None else [kind])
+    # A full copy has no such values.
+    assert (here[1] == there[1]) == (table_losses(tables[0], tables[1], allowed=False) == [])
 
 
 def test_null_stays_null_even_where_values_may_change() -> None:
