@@ -328,7 +328,7 @@ def _nothing_fits(name: tuple[str, str], left: str = "") -> DMError:
         f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: {known}, and the current "
         "structures of upstream and target differ from the binlog's",
         workaround="Give the target table the structure of these rows, or: "
-        + Advice.CORRECT_STRUCTURE.for_table(*name),
+        + Advice.CORRECT_STRUCTURE.about(" ".join(name)),
     )
 
 
@@ -340,7 +340,7 @@ def _charset_not_certain(name: tuple[str, str], found: AdaptedStructure) -> DMEr
         f"the character set that columns of the upstream table {qualified(*name)} had when these rows were logged is "
         f"not certain: {listed}; DM, whose checkpoint was taken over, recorded {TIDB_CHARSET}, which it also does when "
         "a statement names no character set, and the table was altered since",
-        workaround=Advice.SUPPLY_STRUCTURE.for_table(*name),
+        workaround=Advice.SUPPLY_STRUCTURE.about(" ".join(name)),
     )
 
 
@@ -351,7 +351,7 @@ def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: Table
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
         f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
         f"({_listed(target)}); since then, a column may have been moved, renamed or replaced{of_dm}",
-        workaround=Advice.SUPPLY_STRUCTURE.for_table(*name),
+        workaround=Advice.SUPPLY_STRUCTURE.about(" ".join(name)),
     )
 
 
