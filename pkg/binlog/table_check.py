@@ -88,7 +88,7 @@ def _mismatch(table_map: TableMap, message: str) -> errors.DMError:
     return errors.new(
         Code.SyncerUnitDMLColumnNotMatch,
         message,
-        workaround=Advice.CORRECT_STRUCTURE,
+        workaround=Advice.CORRECT_STRUCTURE.for_table(table_map.schema, table_map.table),
     )
 
 

@@ -7,6 +7,7 @@ that f-strings take like text. :func:`rendered` writes it out once, where the er
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -48,8 +49,12 @@ class Advice(StrEnum):
     SUPPLY_STRUCTURE = "<advice supply-structure>"
 
     def about(self, what: str) -> str:
-        """The advice for one position or table."""
+        """The advice for one position."""
         return f"{self[:-1]} {quote(what, safe='')}>"
+
+    def for_table(self, schema: str, table: str) -> str:
+        """The advice for one table."""
+        return self.about(shlex.join((schema, table)))
 
 
 @dataclass(frozen=True, slots=True)

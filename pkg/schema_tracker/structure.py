@@ -50,7 +50,7 @@ def table_of(statement: DDLStatement, body: TableBody, inherited: Charset, serve
             Code.SchemaTrackerCannotCreateTable,
             f"the structure of `{ref.schema}`.`{ref.table}` cannot be determined: {exc}; statement: "
             f"{shorten(statement.sql)}",
-            workaround=Advice.CORRECT_STRUCTURE,
+            workaround=Advice.CORRECT_STRUCTURE.for_table(ref.schema, ref.table),
         ) from exc
     return TableInfo(
         schema=ref.schema,

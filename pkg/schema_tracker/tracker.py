@@ -73,7 +73,7 @@ class SchemaTracker:
                     Code.SchemaTrackerInvalidJSON,
                     f"the saved structure of `{schema}`.`{name}` cannot be read",
                     raw=exc,
-                    workaround=Advice.CORRECT_STRUCTURE,
+                    workaround=Advice.CORRECT_STRUCTURE.for_table(schema, name),
                 ) from exc
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class SchemaTracker:
             raise errors.new(
                 Code.SchemaTrackerCannotGetTable,
                 f"the structure of `{ref.schema}`.`{ref.table}` is not known; statement: {shorten(statement.sql)}",
-                workaround=f"{Advice.SKIP_OR_REPLACE} {Advice.CORRECT_STRUCTURE}",
+                workaround=f"{Advice.SKIP_OR_REPLACE} {Advice.CORRECT_STRUCTURE.for_table(ref.schema, ref.table)}",
             )
         return table
 
@@ -220,8 +220,10 @@ def _repointed(table: TableInfo, parents: Iterable[TableKey]) -> TableInfo:
 
 def _cannot_apply(statement: DDLStatement, why: str) -> errors.DMError:
     tables = ", ".join(f"`{schema}`.`{table}`" for schema, table in statement.tables)
+    schema, table = statement.tables[0]
+    correct = f" {Advice.CORRECT_STRUCTURE.for_table(schema, table)}" if table else ""
     return errors.new(
         Code.SchemaTrackerCannotExecDDL,
         f"the statement does not fit the known structure of {tables}: {why}; statement: {shorten(statement.sql)}",
-        workaround=f"{Advice.SKIP_OR_REPLACE} {Advice.CORRECT_STRUCTURE}",
+        workaround=f"{Advice.SKIP_OR_REPLACE}{correct}",
     )

@@ -53,7 +53,7 @@ def test_a_structure_is_shown_set_and_forgotten(
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
         assert error.kind is Code.SyncerUnitDMLColumnNotMatch
-        assert "dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source" in error.workaround
+        assert "dmctl binlog-schema update t d t -s source-1 --from-source" in error.workaround
     unit = run.unit
     with unit.structures() as structures:
         structures.update("d", "t", right)

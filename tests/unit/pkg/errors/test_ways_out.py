@@ -113,7 +113,9 @@ def text_of(node: ast.AST | None, names: dict[str, Any]) -> str:
             return found if isinstance(found, str) else _OF_A_RUN
         case ast.Attribute(value=ast.Name(id="Advice"), attr=name):
             return Advice[name]
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="Advice"), attr=name), attr="about")):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="Advice"), attr=name), attr="about" | "for_table")
+        ):
             return Advice[name].about("position")
         case ast.JoinedStr(values=parts):
             return "".join(text_of(part, names) for part in parts)
