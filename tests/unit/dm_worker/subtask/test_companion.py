@@ -12,10 +12,11 @@ from dm_worker.subtask.companion import FailSubTask
 from dm_worker.subtask.subtask import SubTask
 from pkg import errors
 from pkg.errors import Code
+from pkg.errors.workarounds import Advice
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_worker.subtask.support import Scripted, at, make, until
 
-DIFFERENT = errors.new(Code.ValidatorValidateChange, "a row differs", workaround="See `validation show-error TASK`.")
+DIFFERENT = errors.new(Code.ValidatorValidateChange, "a row differs", workaround=f"Find out why: {Advice.COPY_AGAIN}.")
 
 
 class Counter:
@@ -163,7 +164,10 @@ def test_it_pauses_the_subtask_when_it_says_so() -> None:
         until(lambda: counter.running == 0)
         (error,) = subtask.status().result.errors
         assert error.Message == "a row differs"
-        assert error.Workaround.startswith("See `validation show-error t`."), "with the task's name"
+        expected = "Find out why: `dmctl stop-task t`, empty the target tables"
+        assert error.Workaround.startswith(expected), "with the name of the task"
+            "with the task's name"
+        )
         subtask.expect(pb.Running)
         until(lambda: counter.running == 1 and sync.running == 1)
         assert not subtask.status().result.errors
