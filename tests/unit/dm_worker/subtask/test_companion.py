@@ -166,8 +166,6 @@ def test_it_pauses_the_subtask_when_it_says_so() -> None:
         assert error.Message == "a row differs"
         expected = "Find out why: `dmctl stop-task t`, empty the target tables"
         assert error.Workaround.startswith(expected), "with the name of the task"
-            "with the task's name"
-        )
         subtask.expect(pb.Running)
         until(lambda: counter.running == 1 and sync.running == 1)
         assert not subtask.status().result.errors
