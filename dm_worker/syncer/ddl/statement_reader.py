@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dm_worker.syncer.ddl.server_written import in_its_charset
 from dm_worker.syncer.ddl.variables import UpstreamSession, in_plain_words
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import QueryEvent, parse_query
@@ -21,7 +22,8 @@ class StatementReader:
 
     def read(self, statement: BinlogStatement) -> QueryEvent:
         """The statement with its session. Raises DMError."""
-        query = in_plain_words(parse_query(statement.event, statement.position.name), self._upstream)
+        logged = in_its_charset(parse_query(statement.event, statement.position.name), inside=statement.inside)
+        query = in_plain_words(logged, self._upstream)
         if query.time_zone != _SYSTEM:
             return query
         # The zone of the host, which is another one at the target: all that keeps the session has the offset.
