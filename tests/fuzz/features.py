@@ -117,12 +117,35 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter("workers", ("16", "1")),
     Parameter("route", ("none", "schema", "table")),
     Parameter("rule", ("none", "drop database", "drop table")),
-    Parameter("event", ("none", "pause", "crash before", "crash after", "cut target", "cut upstream", "reset")),
+    Parameter(
+        "event",
+        (
+            "none",
+            "pause",
+            "crash before",
+            "crash after",
+            "cut target",
+            "cut upstream",
+            "reset",
+            "restart target",
+            "restart upstream",
+            "failover",
+            "transfer",
+            "relay restart",
+            "relay killed",
+            "relay purge",
+        ),
+    ),
     Parameter(
         "target",
         ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
         {"on update": "mariadb"},
     ),
+    Parameter("merge", ("none", "schemas", "tables", "pessimistic schemas", "pessimistic tables")),
+    Parameter("mapping", ("none", "partition id", "prefix")),
+    Parameter("extract", ("none", "table", "schema", "source")),
+    Parameter("row filter", ("none", "insert", "update old", "update new", "delete")),
+    Parameter("relay", ("off", "on")),
     # The upstream as a whole.
     Parameter("server zone", ("+00:00", "+08:00", "-05:00")),
     Parameter("server sql_mode", ("default", "none", "ansi quotes", "no zero date off")),
@@ -222,6 +245,8 @@ _NOT_IN_MARIADB = {**dict.fromkeys(_VALUES_IN_KEY, _STORED), **dict.fromkeys(_ST
 
 def _excluded(a: str, b: str) -> bool:
     (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
+    if left in RULED and value != "none":
+        return _excluded_by_rules(left, value, right, other)
     match left, right:
         case "type", "collation":
             return (value in _TEXT) == (other == "none")
@@ -237,6 +262,10 @@ def _excluded(a: str, b: str) -> bool:
             return value == "incremental" and other in ("snapshot", "chunk", "dumped")
         case "partition", "foreign key":
             return value != "none" and other != "none"
+        case "relay", "event":
+            return other.startswith("relay") if value == "off" else other in ("reset", "failover")
+        case "gtid", "event":
+            return value == "off" and other == "failover"
         case "statement", "partition":
             return value.endswith("partition") and other != "range"
         case "statement", "rule":
@@ -245,6 +274,69 @@ def _excluded(a: str, b: str) -> bool:
             return value == "drop database" and other != "live"
         case "attribute", "primary key":
             return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
+    return False
+
+
+#: Parameters whose values beside "none" make the target something else than a copy.
+RULED = ("merge", "mapping", "extract", "row filter")
+#: Statements about rows that may come to the shards of a merged table in any order.
+ROWS_OF_SHARDS = frozenset(
+    {
+        "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update",
+        "update same", "update key", "update ignore", "update all", "update joined", "delete", "delete joined",
+        "delete all", "swap values", "reuse value", "restore value", "delete and insert", "analyze", "optimize",
+    }
+)  # fmt: skip
+#: DDL that each shard executes with equal success, whatever rows it has.
+DDL_OF_SHARDS = frozenset(
+    {"add column", "drop column", "modify column", "rename column", "change default", "add index", "drop index"}
+)
+#: Statements of which a comparison of the rows before and after shows each row that was written.
+_PLAIN_ROWS = frozenset(
+    {
+        "insert", "insert many", "insert ignore", "insert select", "on duplicate key", "update", "update same",
+        "update ignore", "update all", "delete", "delete all", "reuse value", "restore value", "delete and insert",
+        "analyze", "optimize", "change default", "add index",
+    }
+)  # fmt: skip
+#: What keeps rows apart by their number alone: a further unique key would bring those of two shards together.
+_NOT_UNIQUE = frozenset({"none", "index"})
+_PREFIXED = frozenset({"char", "varchar", "text"})
+
+
+def _excluded_by_rules(left: str, value: str, right: str, other: str) -> bool:
+    """``left`` is one of the parameters in ``RULED``, its value not "none"."""
+    match right:
+        case "rule" | "foreign key":
+            return other != "none"
+        case "target":
+            return other != "same"
+        case "event":
+            return other == "reset" or (left == "row filter" and other in ("restart upstream", "failover"))
+        case "route":
+            return left in ("merge", "extract") and other != "none"
+        case "statement" if left == "row filter":
+            return other not in _PLAIN_ROWS
+        case "statement":
+            return other not in ROWS_OF_SHARDS and (
+                other not in DDL_OF_SHARDS or (left == "merge" and not value.startswith("pessimistic"))
+            )
+        case "moment":
+            return other != "live" and (left == "row filter" or value.startswith("pessimistic"))
+        case "further key":
+            return (left in ("merge", "row filter") and other not in _NOT_UNIQUE) or (
+                value == "prefix" and other in ("unique prefix", "functional")
+            )
+        case "primary key":
+            return (left == "merge" and other == "value") or (left == "row filter" and other not in ("id", "auto"))
+        case "transaction":
+            return left == "row filter" and other not in ("autocommit", "begin")
+        case "type":
+            return value == "prefix" and other not in _PREFIXED
+        case "attribute":
+            return value == "prefix" and other in ("stored", "virtual", "stored with zone", "virtual with zone")
+        case "merge" | "mapping" | "extract":
+            return left == "row filter" and other != "none"
     return False
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tests.fuzz.features import PARAMETERS, Pair, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
-from tests.fuzz.statements import Statements
+from tests.fuzz.rules import is_ruled, shards_of, shift_of, with_rules
+from tests.fuzz.shards import ShardStatements
 
 #: Histories with neighbouring seeds share task and server settings, so that one task can run them side by side.
 GROUP = 8
@@ -39,9 +40,14 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "partition": ("none", 0.7),
     "foreign key": ("none", 0.75),
     "further key": ("none", 0.2),
+    "relay": ("off", 0.7),
+    "merge": ("none", 0.86),
+    "mapping": ("none", 0.88),
+    "extract": ("none", 0.92),
+    "row filter": ("none", 0.88),
 }
 _TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
-         "server sql_mode")  # fmt: skip
+         "server sql_mode", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
 _TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")
@@ -101,13 +107,14 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
     made = make_table(rng, pair, table, settings["event"] == "reset")
     sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 1, 2)))]
     steps, target = _steps(choice, settings, table, made, sessions), made.target
+    tables = with_rules(made.tables, settings)
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
     features += [feature(name, value) for session in sessions for name, value in session.items()]
     return History(
         seed=seed,
         pair=str(pair),
         settings=settings,
-        tables=made.tables,
+        tables=tables,
         sessions=tuple(session_sql(one, pair) for one in sessions),
         steps=tuple(steps),
         target=target,
@@ -124,20 +131,26 @@ def _steps(
     sessions: Sequence[Mapping[str, str]],
 ) -> list[Step]:
     rng, pair = choice.rng, choice.pair
-    statements = Statements(rng, pair, made)
+    statements = ShardStatements(rng, pair, made, shards_of(settings), shift_of(settings))
     live = settings["mode"] == "incremental"
     # Rows that a target's other types have changed before the task tell nothing of the task.
     # Nor do literals that two kinds of servers read as different values.
+    # Nor do rows that the task's rules would have changed.
     altered = table["target"] in ("narrow", "not null") or len(set(pair.families.split(" to "))) > 1
+    altered = altered or is_ruled(settings)
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     phases: list[Phase] = ["live"] * rng.randint(4, 12)
     if not live and rng.random() < 0.6:
         phases = [*rng.choice([["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]), *phases]  # type: ignore[list-item]
     if not live:
         phases = [*(phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus), *phases]
+    moments = usable(pair, "moment", settings)
+    phases = [phase for phase in phases if phase in moments]
     values = usable(pair, "statement", {**settings, **table})
     wanted = [value for value in values if feature("statement", value) in choice.focus]
-    ways = [way for way in _WAYS if feature("transaction", way) in choice.focus] or _WAYS
+    possible = usable(pair, "transaction", settings)
+    ways = [way for way in _WAYS if way in possible]
+    ways = [way for way in ways if feature("transaction", way) in choice.focus] or ways
     steps_of_phase: list[Step] = []
     for phase in phases:
         session = rng.randrange(len(sessions))
@@ -147,7 +160,7 @@ def _steps(
         steps_of_phase += statements.make(kind, phase, session, way)
         if rng.random() < 0.15 and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
-    steps += steps_of_phase
+    steps += [*steps_of_phase, *statements.rest()]
     if settings["event"] == "reset":
         first = next((number for number, step in enumerate(steps) if step.phase == "live"), len(steps))
         steps[first:first] = statements.around_reset()
@@ -189,7 +202,7 @@ def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: boo
     if not rows:
         return rng.choice([kind for kind in values if kind in _LOGGED_AS_STATEMENTS])
     if phase in ("snapshot", "chunk") and rng.random() < 0.7:
-        kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values]
+        kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values] or list(values)
     elif rng.random() < 0.65:
         kinds = [kind for kind in values if kind in _ROWS]
     else:

@@ -17,11 +17,13 @@ _T, _U = "{s}.`t`", "{s}.`u`"
 class Statements:
     """Makes steps; knows the literals that rows were given, so that values can meet."""
 
-    def __init__(self, rng: random.Random, pair: Pair, made: MadeTable) -> None:
+    def __init__(self, rng: random.Random, pair: Pair, made: MadeTable, shift: int = 0) -> None:
+        """``shift``: how far all ids are from those of another shard."""
         self._rng = rng
+        self._shift = shift
         self._pair = pair
         self._made = made
-        self._next_id = 10
+        self._next_id = 10 + shift
         self._added = 0
         #: What the rows of ``t`` were first given, by id.
         self._given: dict[str, Mapping[str, str]] = {}
@@ -40,11 +42,11 @@ class Statements:
         pool = self._made.literals.get(self._made.moved, ("1",))
         shift = self._rng.randrange(len(pool))
         for number in range(1, self._rng.choice((3, 4, 6))):
-            row = self._row(str(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
-            self._given[str(number)] = row
+            row = self._row(self._id(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
+            self._given[row["id"]] = row
             steps.append(self._step("insert", table="t", how="INSERT", rows=(row,)))
         for number in range(5, 7):
-            steps.append(self._step("insert", table="u", how="INSERT", rows=(self._row(str(number)),)))
+            steps.append(self._step("insert", table="u", how="INSERT", rows=(self._row(self._id(number)),)))
         if self._made.primary == "none" and self._rng.random() < 0.7:
             # Equal rows, which only a table without a key has.
             steps += [step for step in steps[-4:-2] if step.table == "t"]
@@ -114,8 +116,11 @@ class Statements:
         self._next_id += 1
         return {"id": str(self._next_id), **row}
 
+    def _id(self, number: int) -> str:
+        return str(number + self._shift)
+
     def _known(self) -> str:
-        return self._rng.choice(["1", "2", "3", "4", "5"])
+        return self._id(self._rng.choice((1, 2, 3, 4, 5)))
 
     def _insert(self, how: str, *rows: Mapping[str, str], values: Mapping[str, str] | None = None) -> Step:
         found = rows or (self._row(self._known() if self._rng.random() < 0.5 else ""),)
@@ -142,7 +147,11 @@ class Statements:
             self._insert(
                 "INSERT",
                 *(
-                    {column: self._row(str(n + 20))[column] for column in ("id", *row) if column in {**row, "id": ""}}
+                    {
+                        column: self._row(self._id(n + 20))[column]
+                        for column in ("id", *row)
+                        if column in {**row, "id": ""}
+                    }
                     for n in range(self._rng.choice((3, 20)))
                 ),
             )
@@ -197,15 +206,15 @@ class Statements:
     def _swap_values(self) -> list[Step]:
         """Two rows exchange their values, by way of a third value."""
         column = self._made.moved
-        one, two = self._given.get("1"), self._given.get("2")
+        one, two = self._given.get(self._id(1)), self._given.get(self._id(2))
         if one is None or two is None:
             return []
         free = [value for value in self._made.literals[column] if value not in (one[column], two[column], "NULL")]
         by = self._rng.choice(free or ["NULL"])
         return [
-            self._update({column: by}, "WHERE `id` = 1"),
-            self._update({column: one[column]}, "WHERE `id` = 2"),
-            self._update({column: two[column]}, "WHERE `id` = 1"),
+            self._update({column: by}, f"WHERE `id` = {one['id']}"),
+            self._update({column: one[column]}, f"WHERE `id` = {two['id']}"),
+            self._update({column: two[column]}, f"WHERE `id` = {one['id']}"),
         ]
 
     def _reuse_value(self) -> list[Step]:
