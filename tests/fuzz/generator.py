@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tests.fuzz.features import PARAMETERS, Pair, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
-from tests.fuzz.rules import is_ruled, shards_of, shift_of, with_rules
-from tests.fuzz.shards import ShardStatements
+from tests.fuzz.tasks.rules import is_ruled, shards_of, shift_of, with_rules
+from tests.fuzz.tasks.shards import ShardStatements
 
 #: Histories with neighbouring seeds share task and server settings, so that one task can run them side by side.
 GROUP = 8

@@ -9,9 +9,9 @@ from pymysql.connections import Connection
 
 from pkg.errors import DMError
 from tests.fuzz import oracle
-from tests.fuzz.filtered import FilteredRows
 from tests.fuzz.history import History
-from tests.fuzz.rules import Rules, rules_of
+from tests.fuzz.tasks.filtered import FilteredRows
+from tests.fuzz.tasks.rules import Rules, rules_of
 from tests.harness.mysql import SQLServer
 
 

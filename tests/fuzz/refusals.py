@@ -52,6 +52,18 @@ TABLE: tuple[Refusal, ...] = (
         for code in (34001, 36027)
         for way in ("stored", "virtual")
     ),
+    _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
+    *(
+        _one(
+            34019,
+            "the target that was prepared for extracted names lacks a column that came while the dump ran",
+            f"extract={way}",
+            f"moment={moment}",
+            words="Unknown column",
+        )
+        for way in ("table", "schema", "source")
+        for moment in ("snapshot", "chunk")
+    ),
     _one(36067, "which rows stay depends on the server's order of them", "statement=alter ignore add unique"),
     _one(
         36061,

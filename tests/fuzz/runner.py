@@ -19,22 +19,22 @@ from dm_worker.subtask.unit import UnitOutcome
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from tests.fuzz import oracle
-from tests.fuzz.clusters import NOT_IN_CLUSTERS, ClusterRun, FuzzCluster
 from tests.fuzz.engine import LocalEngine
-from tests.fuzz.events import ALONE, Events
 from tests.fuzz.features import Pair
-from tests.fuzz.filtered import FilteredRows
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.oracle import Content
 from tests.fuzz.played import Hang, Played, Stopped
 from tests.fuzz.refusals import reason
-from tests.fuzz.relays import TaskRelay
 from tests.fuzz.replica import Replica
-from tests.fuzz.rules import is_ruled
 from tests.fuzz.servers import Servers
-from tests.fuzz.subtasks import subtask_of
-from tests.fuzz.successor import Successor
-from tests.fuzz.task_run import RESUMES, TaskRun
+from tests.fuzz.tasks.clusters import NOT_IN_CLUSTERS, ClusterRun, FuzzCluster
+from tests.fuzz.tasks.events import ALONE, Events
+from tests.fuzz.tasks.filtered import FilteredRows
+from tests.fuzz.tasks.relays import TaskRelay
+from tests.fuzz.tasks.rules import is_ruled
+from tests.fuzz.tasks.subtasks import subtask_of
+from tests.fuzz.tasks.successor import Successor
+from tests.fuzz.tasks.task_run import RESUMES, TaskRun
 from tests.fuzz.verdict import Kind, Verdict
 from tests.harness.mysql import SQLServer
 
@@ -251,9 +251,9 @@ class _Attempt:
                 one.close()
                 self._forget_prepared()
                 for schema in one.schemas:
-                    self._servers.upstream.execute(f"DROP DATABASE IF EXISTS `{schema}`")
+                    self._servers.upstream.execute(*_dropped(schema))
                 for schema in one.rules.target_schemas:
-                    self._target.execute(f"DROP DATABASE IF EXISTS `{schema}`")
+                    self._target.execute(*_dropped(schema))
 
     def blamed(self, exc: Exception) -> int | None:
         """The history whose schema the error names first."""
@@ -462,6 +462,11 @@ class _Attempt:
         want = oracle.structures(self._upstream, here)
         got = oracle.structures(self._target, [rules.target_of(table) for table in here])
         return oracle.structure_differences({rules.target_of(table): found for table, found in want.items()}, got)
+
+
+def _dropped(schema: str) -> tuple[str, ...]:
+    """Tables of other schemas may refer to it: a history may have moved them there."""
+    return "SET foreign_key_checks = 0", f"DROP DATABASE IF EXISTS `{schema}`"
 
 
 def _attempt(conn: Connection[Any], sql: str) -> None:

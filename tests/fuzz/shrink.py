@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.fuzz.history import Column, History, Step, Table
-from tests.fuzz.rules import is_ruled
+from tests.fuzz.tasks.rules import is_ruled
 
 T = TypeVar("T")
 #: What is least surprising, by setting.

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from pkg.config.model import SubTaskConfig
-from tests.fuzz.events import Events
 from tests.fuzz.played import Hang, Stopped
-from tests.fuzz.task_files import task_file
-from tests.fuzz.task_run import HANG
+from tests.fuzz.tasks.events import Events
+from tests.fuzz.tasks.task_files import task_file
+from tests.fuzz.tasks.task_run import HANG
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, wait_until
@@ -47,7 +47,7 @@ class FuzzCluster:
 
 
 class ClusterRun:
-    """The task ``cfg`` in a cluster, in place of :class:`tests.fuzz.task_run.TaskRun`."""
+    """The task ``cfg`` in a cluster, in place of :class:`tests.fuzz.tasks.task_run.TaskRun`."""
 
     def __init__(self, cfg: SubTaskConfig, home: FuzzCluster, upstream: SQLServer, seed: int) -> None:
         # A source's settings hold for all of its tasks, so each task has one of its own.

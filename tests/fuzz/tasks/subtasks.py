@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig
 from pkg.rules.model import BlockAllowList
-from tests.fuzz.rules import Rules
 from tests.fuzz.servers import Servers
+from tests.fuzz.tasks.rules import Rules
 from tests.integration.syncer.support import location
 
 

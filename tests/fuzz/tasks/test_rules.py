@@ -10,12 +10,12 @@ from pkg.mysql.schema import Column as SchemaColumn
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.table_router import TableRouter
 from tests.fuzz.features import DDL_OF_SHARDS, Pair
-from tests.fuzz.filtered import after_changes
 from tests.fuzz.generator import GROUP, generate, settings_of
 from tests.fuzz.history import History
 from tests.fuzz.oracle import Content, merged
-from tests.fuzz.rules import EXTRACTED, SHIFT, Rules, is_ruled, rules_of
 from tests.fuzz.shrink import shrink
+from tests.fuzz.tasks.filtered import after_changes
+from tests.fuzz.tasks.rules import EXTRACTED, SHIFT, Rules, is_ruled, rules_of
 
 PAIR = Pair.parse("mariadb")
 _NONE = {"merge": "none", "mapping": "none", "extract": "none", "row filter": "none", "route": "none", "rule": "none"}

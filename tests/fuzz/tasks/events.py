@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.servers import Servers
-from tests.fuzz.successor import Successor
-from tests.fuzz.task_run import TaskRun
+from tests.fuzz.tasks.successor import Successor
+from tests.fuzz.tasks.task_run import TaskRun
 from tests.harness.mysql import SQLServer
 
 #: Events after which nothing is as before for other histories too, so that each runs alone.
