@@ -293,11 +293,11 @@ class _Attempt:
                 self._execute(one, one.sessions[0], Step(text=table.sql(), shard=shard))
 
     def _follow_rows(self, one: Played) -> None:
-        rules = one.rules
-        if rules.row_filter != "none":
+        rules, table = one.rules, (one.schema, "t")
+        if rules.row_filter != "none" and table in self._sources(one):
             one.filtered = FilteredRows(
                 self._upstream,
-                (one.schema, "t"),
+                table,
                 rules.row_filter,
                 rules.expression,
                 safe=self._settings["safe"] == "on",
