@@ -15,14 +15,17 @@ _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
+        "returning", "many charsets",
     }
 )  # fmt: skip
-_MYSQL_8 = frozenset({"mysql", "default expression", "functional key", "statement format", "mysql 8", "json"})
+_MYSQL_8 = frozenset(
+    {"mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "many charsets", "with"}
+)
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
 ABILITIES: Mapping[str, frozenset[str]] = {
     "mariadb": _MARIADB | {"uuid"},
     "mariadb-11.8": _MARIADB | {"uuid", "uca1400"},
-    "mysql-5.7": frozenset({"mysql", "json", "statement format"}),
+    "mysql-5.7": frozenset({"mysql", "json", "statement format", "many charsets"}),
     "mysql-8.0": _MYSQL_8 - {"default expression", "functional key"},
     "mysql-8.0-newest": _MYSQL_8 | {"check", "invisible"},
     "mysql-8.4": _MYSQL_8 | {"check", "invisible"},
@@ -64,7 +67,9 @@ class Pair:
 
 
 #: Abilities of statements and sessions: the target never sees them.
-_UPSTREAM_ALONE = frozenset({"analyze update", "alter ignore", "statement format", "limit in delete"})
+_UPSTREAM_ALONE = frozenset(
+    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with"}
+)
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,12 @@ class Parameter:
 TYPES = (
     "tinyint", "smallint unsigned", "int", "bigint unsigned", "decimal", "float", "double", "bit", "year", "date",
     "datetime", "datetime(6)", "timestamp", "timestamp(3)", "time", "time(6)", "char", "varchar", "text", "binary",
-    "varbinary", "blob", "enum", "set", "json", "inet6", "uuid",
+    "varbinary", "blob", "enum", "set", "json", "inet6", "uuid", "mediumint", "longtext", "longblob", "point",
 )  # fmt: skip
 COLLATIONS = (
     "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_czech_ci", "utf8mb4_danish_ci",
     "latin1_swedish_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_0900_ai_ci", "gbk_chinese_ci", "utf8mb4_nopad_bin",
+    "sjis_japanese_ci", "cp1250_general_ci", "utf16_unicode_ci",
 )  # fmt: skip
 ATTRIBUTES = (
     "none", "not null", "default", "default expression", "on update", "stored", "virtual", "virtual with zone",
@@ -104,7 +110,9 @@ STATEMENTS = (
     "create like", "create select", "drop and create", "create or replace", "drop table", "drop database", "analyze",
     "analyze update", "optimize", "temporary create", "temporary shadow", "temporary truncate", "temporary alter",
     "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment",
-    "convert charset",
+    "convert charset", "create index", "rename index", "drop primary key", "foreign key", "add check", "schema charset",
+    "table option", "partition by", "add generated", "several clauses", "move column", "view", "trigger", "procedure",
+    "returning", "with", "create if not exists", "sequence",
 )  # fmt: skip
 
 CATALOGUE: tuple[Parameter, ...] = (
@@ -155,12 +163,12 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter("binlog_format", ("ROW", "MIXED", "STATEMENT"), {"MIXED": "statement format"}, several=True),
     Parameter("row image", ("FULL", "MINIMAL", "NOBLOB"), several=True),
     Parameter("connection", ("utf8mb4", "latin1", "gbk"), several=True),
-    Parameter("increment", ("1", "7"), several=True),
+    Parameter("increment", ("1", "7", "7 from 3"), several=True),
     Parameter("foreign checks", ("1", "0"), several=True),
     Parameter("unique checks", ("1", "0"), several=True),
     Parameter("transaction", ("autocommit", "begin", "savepoint", "xa", "rollback"), several=True),
     # The table.
-    Parameter("type", TYPES, {"inet6": "inet6", "uuid": "uuid"}),
+    Parameter("type", TYPES, {"inet6": "inet6", "uuid": "uuid", "point": "many charsets"}),
     Parameter(
         "collation",
         ("none", *COLLATIONS),
@@ -168,6 +176,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "utf8mb4_uca1400_ai_ci": "uca1400",
             "utf8mb4_0900_ai_ci": "mysql 8",
             "utf8mb4_nopad_bin": "mariadb",
+            **dict.fromkeys(("sjis_japanese_ci", "cp1250_general_ci", "utf16_unicode_ci"), "many charsets"),
         },
     ),
     Parameter(
@@ -200,6 +209,9 @@ CATALOGUE: tuple[Parameter, ...] = (
             "alter ignore add unique": "alter ignore",
             "analyze update": "analyze update",
             "create or replace": "mariadb",
+            "returning": "returning",
+            "with": "with",
+            "sequence": "sequence",
         },
         several=True,
     ),
@@ -208,10 +220,10 @@ CATALOGUE: tuple[Parameter, ...] = (
 PARAMETERS: Mapping[str, Parameter] = {parameter.name: parameter for parameter in CATALOGUE}
 
 #: Pairs that no history can have, each with one feature and all that exclude it.
-_TEXT = frozenset({"char", "varchar", "text", "enum", "set"})
+_TEXT = frozenset({"char", "varchar", "text", "longtext", "enum", "set"})
 _TIMES = frozenset({"datetime", "datetime(6)", "timestamp", "timestamp(3)"})
 _ZONED = frozenset({"timestamp", "timestamp(3)"})
-_WITHOUT_KEY = frozenset({"text", "blob", "json"})
+_WITHOUT_KEY = frozenset({"text", "blob", "json", "longtext", "longblob", "point"})
 
 
 def feature(parameter: str, value: str) -> str:
@@ -249,7 +261,9 @@ def _excluded(a: str, b: str) -> bool:
         return _excluded_by_rules(left, value, right, other)
     match left, right:
         case "type", "collation":
-            return (value in _TEXT) == (other == "none")
+            # Their elements have an é.
+            lacks = other == "sjis_japanese_ci" and value in ("enum", "set")
+            return lacks or (value in _TEXT) == (other == "none")
         case "type", "attribute":
             return not fits(other, value)
         case "type", "primary key":
@@ -348,7 +362,7 @@ def fits(attribute: str, kind: str) -> bool:
         case "stored with zone" | "virtual with zone":
             return kind in _ZONED
         case "default":
-            return kind not in ("text", "blob", "json")
+            return kind not in _WITHOUT_KEY
         case "default expression":
             return kind in (*_TIMES, "int", "bigint unsigned", "varchar", "double")
         case "stored" | "virtual":
@@ -362,7 +376,7 @@ def key_fits(key: str, kind: str) -> bool:
     """Whether a further key of this form can have a column of this type."""
     match key:
         case "unique prefix":
-            return kind in ("char", "varchar", "text", "binary", "varbinary", "blob")
+            return kind in ("char", "varchar", "text", "longtext", "binary", "varbinary", "blob", "longblob")
         case "unique" | "unique pair" | "two unique" | "soft delete" | "index":
             return kind not in _WITHOUT_KEY
         case "functional":

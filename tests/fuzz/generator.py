@@ -234,7 +234,8 @@ def session_sql(chosen: Mapping[str, str], pair: Pair) -> tuple[str, ...]:
     for name, value, usual in (
         ("binlog_format", chosen["binlog_format"], "ROW"),
         ("binlog_row_image", chosen["row image"], "FULL"),
-        ("auto_increment_increment", chosen["increment"], "1"),
+        ("auto_increment_increment", chosen["increment"].split()[0], "1"),
+        ("auto_increment_offset", chosen["increment"].partition(" from ")[2] or "1", "1"),
         ("foreign_key_checks", chosen["foreign checks"], "1"),
         ("unique_checks", chosen["unique checks"], "1"),
     ):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.fuzz.features import Pair, feature
+from tests.fuzz.further_statements import texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.values import MODIFIED, SQL_TYPES
@@ -61,8 +62,8 @@ class Statements:
     def make(self, kind: str, phase: Phase, session: int, way: str) -> list[Step]:
         """The steps of one kind, in a transaction of some form if the kind is about rows."""
         self._phase, self._session = phase, session
-        method = getattr(self, _method(kind))
-        made: list[Step] = method()
+        method = getattr(self, _method(kind), None)
+        made = self._ddl(*texts_of(kind, self._rng, self._made)) if method is None else method()
         if not made:
             return []
         tag, moment = feature("statement", kind), feature("moment", phase)
