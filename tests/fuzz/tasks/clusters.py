@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import replace
 from typing import Any
 
+from pkg.binlog.position import parse_position
 from pkg.config.model import SubTaskConfig
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.events import Events
@@ -26,6 +28,7 @@ _SLOW = 4 * HANG
 #: Seconds for which an error must stay: a worker tries again by itself what may pass.
 _STAYS = 15.0
 _KEEPALIVE = 10
+_CODE = re.compile(r"code=(\d+)")
 
 
 class FuzzCluster:
@@ -76,9 +79,13 @@ class ClusterRun:
         if self._begun:
             self._cluster.ok("resume-task", self.cfg.name)
             return
-        self._begun = True
         path = self._cluster.write_task(task_file(self.cfg), f"{self.cfg.name}.yaml")
-        self._cluster.ok("start-task", path)
+        try:
+            self._cluster.ok("start-task", path)
+        except HarnessError as exc:
+            code = _CODE.search(str(exc))
+            raise Stopped(int(code[1]) if code else 0, str(exc)) from exc
+        self._begun = True
         self._await(lambda state: state.get("unit") == "Sync", "it replicates")
 
     def stop(self) -> None:
@@ -95,7 +102,8 @@ class ClusterRun:
             if self.cfg.enable_gtid:
                 at = sync.get("syncerBinlogGtid") == want.gtid_set
             else:
-                at = bool(sync.get("synced"))
+                here = sync.get("syncerBinlog", "")
+                at = "." in here and want.position <= parse_position(here)
             return at and not sync.get("unresolvedGroups")
 
         self._await(there, f"it is at {want}")
