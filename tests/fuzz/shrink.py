@@ -80,8 +80,10 @@ def _tied(history: History, chosen: Sequence[int]) -> frozenset[int]:
 def _settings(history: History) -> Iterator[History]:
     for name, plain in _PLAIN.items():
         value = history.settings.get(name, plain)
-        # An event of the relay needs one.
-        needed = name == "relay" and history.settings.get("event", "").startswith("relay")
+        # An event of the relay needs one, and some events are prepared for.
+        needed = (name == "relay" and history.settings.get("event", "").startswith("relay")) or (
+            name == "event" and any(step.do == "event" and step.text == value for step in history.steps)
+        )
         if value != plain and not (name == "target" and history.target) and not needed:
             yield replace(
                 history, settings={**history.settings, name: plain}, features=_without(history.features, name)

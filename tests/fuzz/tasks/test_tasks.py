@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from pkg.rules.column_mapping.transforms import PartitionId
 from tests.fuzz.__main__ import in_memory
 from tests.fuzz.engine import LocalEngine
-from tests.fuzz.features import Pair
+from tests.fuzz.features import Pair, feature
 from tests.fuzz.generator import settings_of
 from tests.fuzz.history import Column, History, Step, Table
 from tests.fuzz.runner import Runner
 from tests.fuzz.servers import running_servers
+from tests.fuzz.tasks.rules import Rules
 
 PAIR = Pair.parse("mariadb")
 _T, _U = "{s}.`t`", "{s}.`u`"
@@ -60,7 +60,8 @@ def _history(settings: Mapping[str, str], *, ddl: bool = False, shift: int = 0) 
     steps += altered(0)
     steps += [Step(text=f"UPDATE {_T} SET `n` = 5 WHERE `n` = 1", shard=shard) for shard in shards]
     steps += altered(1) if merged else []
-    return History(0, str(PAIR), {**_PLAIN, **settings}, _TABLES, ((),), tuple(steps))
+    features = tuple(feature(name, value) for name, value in settings.items())
+    return History(0, str(PAIR), {**_PLAIN, **settings}, _TABLES, ((),), tuple(steps), features=features)
 
 
 def _verdict(runner: Runner, history: History) -> tuple[str, str]:
@@ -101,7 +102,7 @@ def test_a_filter_leaves_out_what_its_expression_says(runner: Runner, way: str) 
 
 
 def test_a_target_that_a_rule_has_not_changed_is_a_finding(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PartitionId, "_number", lambda self, number, value: number)
+    monkeypatch.setattr(Rules, "mappings", lambda _: [])
     kind, text = _verdict(runner, _history({"mapping": "partition id"}))
     assert (kind, "only at the target" in text) == ("different", True)
 
