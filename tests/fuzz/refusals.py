@@ -35,6 +35,16 @@ TABLE: tuple[Refusal, ...] = (
         "mode=incremental",
         words="exists already",
     ),
+    *(
+        _one(
+            44019,
+            "the upstream has moved or replaced a column since",
+            "mode=incremental",
+            f"statement={kind}",
+            words="not certain",
+        )
+        for kind in ("move column", "several clauses")
+    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),
