@@ -194,7 +194,7 @@ _LOGGED_AS_STATEMENTS = frozenset(
     }
 )  # fmt: skip
 #: They stop each task, or leave nothing.
-_SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique"})
+_SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})
 
 
 def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:
