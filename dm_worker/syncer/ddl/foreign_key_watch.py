@@ -45,6 +45,11 @@ def names_in(query: QueryEvent) -> set[str]:
     return {(quoted.replace("``", "`") or other.replace('""', '"') or word).lower() for quoted, other, word in found}
 
 
+def _is_before(here: Location, there: Location) -> bool:
+    """Also for a task that begins at a GTID set alone, which has no position until it has read something."""
+    return not here.position.name or here.position < there.position
+
+
 class ForeignKeyWatch:
     """For one run. In a backlog it looks once, where the position is reached that the upstream had at the last look."""
 
@@ -66,12 +71,12 @@ class ForeignKeyWatch:
     def changed(self, applied: Location, names: Collection[str]) -> None:
         """A statement about keys was executed, with these names in it. Raises 20070 for what is certain."""
         self._named.update(names)
-        if self._until is None or not applied.position < self._until.position:
+        if self._until is None or not _is_before(applied, self._until):
             self.look(applied)
 
     def passed(self, applied: Location) -> None:
         """All before ``applied`` is applied. Raises 20070 when that makes a problem certain."""
-        if self._until is None or applied.position < self._until.position:
+        if self._until is None or _is_before(applied, self._until):
             return
         if self._named:
             # What was seen may have been put right since, and be there again.
@@ -88,7 +93,7 @@ class ForeignKeyWatch:
 
     def _note(self, found: list[ForeignKeyProblem], applied: Location) -> None:
         self._seen, self._until = found, self._end()
-        if self._until is None or not applied.position < self._until.position:
+        if self._until is None or not _is_before(applied, self._until):
             self._until = None
             if found:
                 raise _refusal(found)
