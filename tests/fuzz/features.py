@@ -275,6 +275,8 @@ def _excluded(a: str, b: str) -> bool:
     (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
     if left in RULED and value != "none":
         return _excluded_by_rules(left, value, right, other)
+    if "statement" in (left, right):
+        return _excluded_by_statement(left, value, right, other)
     match left, right:
         case "type", "collation":
             # Their elements have an é.
@@ -308,6 +310,13 @@ def _excluded(a: str, b: str) -> bool:
             return other.startswith("relay") if value == "off" else other in ("reset", "failover")
         case "gtid", "event":
             return value == "off" and other == "failover"
+        case "attribute", "primary key":
+            return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
+    return False
+
+
+def _excluded_by_statement(left: str, value: str, right: str, other: str) -> bool:
+    match left, right:
         case "statement", "partition":
             return value.endswith("partition") and other != "range"
         case "statement", "rule":
@@ -322,8 +331,6 @@ def _excluded(a: str, b: str) -> bool:
             return value == "without overlaps" and other in ("replace", "on duplicate key")
         case "primary key", "statement":
             return value == "auto" and other == "add auto increment"
-        case "attribute", "primary key":
-            return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
     return False
 
 
@@ -383,6 +390,9 @@ def _excluded_by_rules(left: str, value: str, right: str, other: str) -> bool:
             return left == "row filter" and other not in ("autocommit", "begin")
         case "type":
             return value == "prefix" and other not in _PREFIXED
+        case "collation":
+            # The prefix has an é.
+            return value == "prefix" and other == "sjis_japanese_ci"
         case "attribute":
             return value == "prefix" and other in ("stored", "virtual", "stored with zone", "virtual with zone")
         case "merge" | "mapping" | "extract":
