@@ -79,6 +79,16 @@ TABLE: tuple[Refusal, ...] = (
         for way in ("table", "schema", "source")
         for moment in ("snapshot", "chunk")
     ),
+    *(
+        _one(
+            36067,
+            "the binlog has the statement in place of its rows",
+            f"binlog_format={way}",
+            "statement=create select",
+            words="CREATE TABLE … SELECT",
+        )
+        for way in ("MIXED", "STATEMENT")
+    ),
     _one(36067, "sequences are not replicated", "statement=sequence", words="SEQUENCE"),
     _one(36067, "which rows stay depends on the server's order of them", "statement=alter ignore add unique"),
     _one(
