@@ -39,6 +39,16 @@ TABLE: tuple[Refusal, ...] = (
         )
         for kind in ("move column", "several clauses")
     ),
+    *(
+        _one(
+            44019,
+            "the upstream has given a column another charset, other members or another expression since",
+            "mode=incremental",
+            f"statement={kind}",
+            words="other definitions",
+        )
+        for kind in ("modify column", "convert charset")
+    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     *(
         _one(
