@@ -142,6 +142,13 @@ TABLE: tuple[Refusal, ...] = (
         "statement=add auto increment",
         "primary key=none",
     ),
+    _one(
+        36068,
+        "the table was altered again since, so its primary key of then is not known",
+        "statement=add auto increment",
+        "mode=incremental",
+        words="not known which primary key",
+    ),
     *(
         _one(
             20070,

@@ -319,15 +319,15 @@ class _Attempt:
 
     def _prepare_target(self, one: Played) -> None:
         """What an incremental task finds at the target: all that the upstream has done, and the target's own ways."""
-        if one.rules.ruled:
-            _attempt_all(self._target.connect(), one.rules.target_tables(one.history.tables))
-            return
-        route = one.rules.target_of((one.schema, "t"))
-        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
-        conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
         # The upstream's own sessions begin with its modes.
         ((mode,),) = self._upstream.execute("SELECT @@GLOBAL.sql_mode")
         session = [f"SET sql_mode = '{mode}'", *one.history.sessions[0], "SET foreign_key_checks = 0"]
+        conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
+        if one.rules.ruled:
+            _attempt_all(conn, [*session, *one.rules.target_tables(one.history.tables)])
+            return
+        route = one.rules.target_of((one.schema, "t"))
+        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
         made = [self._at_target(one, sql, route) for sql in (*one.done, *one.history.target)]
         _attempt_all(conn, [*session, *made])
 
