@@ -77,10 +77,10 @@ lint: setup ## style, types, the layers of packages, and code that nothing uses
 wheel: ## wheels and sources for pip in dist/, the same bytes for the same commit (PYTHONS="python3.11 python3.12")
 	@deploy/wheel.sh
 
-fuzz: ## search combinations for silent differences (SECONDS, SEED, PAIR=mariadb:mysql-8.0, REPORT=page.md)
+fuzz: ## search combinations for silent differences (SECONDS, SEED, PAIR=mariadb:mysql-8.0, REPORT=page.md, CLUSTERS=20)
 	@deploy/setup.sh test
 	$(VENV)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
-	  $(if $(PAIR),--pair $(PAIR)) $(if $(REPORT),--report $(REPORT))
+	  $(if $(PAIR),--pair $(PAIR)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTERS),--clusters $(CLUSTERS))
 
 fuzz-proof: ## put each known hole back and show that the search finds it (HOLES="name name", SECONDS for each)
 	@deploy/setup.sh test

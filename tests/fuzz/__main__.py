@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"))
     parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each finding")
     parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
+    parser.add_argument("--clusters", type=int, default=0, metavar="N", help="every N-th group in a real cluster")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -57,7 +58,7 @@ def main() -> int:
 
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
-        search = Search(runner, options.pair, options.seed, options.shrink)
+        search = Search(runner, options.pair, options.seed, options.shrink, options.clusters)
         search.focus = options.focus
         try:
             search.run(options.seconds, say)
@@ -73,7 +74,8 @@ def _show(search: Search, report: Path | None) -> None:
     """What was done, also of a search that an error ended."""
     tally = search.tally
     print(
-        f"seed {tally.seed}, pair {tally.pair}: {tally.histories} histories, {tally.statements} statements"
+        f"seed {tally.seed}, pair {tally.pair}: {tally.histories} histories ({tally.in_clusters} in clusters),"
+        f" {tally.statements} statements"
         f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"
         f" pairs {search.coverage.share:.1%} of {search.coverage.total}"
     )

@@ -17,18 +17,20 @@ _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
+        "returning", "many charsets",
     }
 )  # fmt: skip
 _MYSQL_8 = frozenset(
     {
-        "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "without validation",
+        "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "many charsets", "with",
+        "without validation",
     }
 )  # fmt: skip
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
 ABILITIES: Mapping[str, frozenset[str]] = {
     "mariadb": _MARIADB | {"uuid"},
     "mariadb-11.8": _MARIADB | {"uuid", "uca1400", "without validation"},
-    "mysql-5.7": frozenset({"mysql", "json", "statement format", "without validation"}),
+    "mysql-5.7": frozenset({"mysql", "json", "statement format", "many charsets", "without validation"}),
     "mysql-8.0": _MYSQL_8 - {"default expression", "functional key"},
     "mysql-8.0-newest": _MYSQL_8 | {"check", "invisible"},
     "mysql-8.4": _MYSQL_8 | {"check", "invisible"},
@@ -70,7 +72,9 @@ class Pair:
 
 
 #: Abilities of statements and sessions: the target never sees them.
-_UPSTREAM_ALONE = frozenset({"analyze update", "alter ignore", "statement format", "limit in delete"})
+_UPSTREAM_ALONE = frozenset(
+    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with"}
+)
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,12 @@ class Parameter:
 TYPES = (
     "tinyint", "smallint unsigned", "int", "bigint unsigned", "decimal", "float", "double", "bit", "year", "date",
     "datetime", "datetime(6)", "timestamp", "timestamp(3)", "time", "time(6)", "char", "varchar", "text", "binary",
-    "varbinary", "blob", "enum", "set", "json", "inet6", "uuid",
+    "varbinary", "blob", "enum", "set", "json", "inet6", "uuid", "mediumint", "longtext", "longblob", "point",
 )  # fmt: skip
 COLLATIONS = (
     "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_czech_ci", "utf8mb4_danish_ci",
     "latin1_swedish_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_0900_ai_ci", "gbk_chinese_ci", "utf8mb4_nopad_bin",
+    "sjis_japanese_ci", "cp1250_general_ci", "utf16_unicode_ci",
 )  # fmt: skip
 ATTRIBUTES = (
     "none", "not null", "default", "default expression", "on update", "stored", "virtual", "virtual with zone",
@@ -110,7 +115,9 @@ STATEMENTS = (
     "create like", "create select", "drop and create", "create or replace", "drop table", "drop database", "analyze",
     "analyze update", "optimize", "temporary create", "temporary shadow", "temporary truncate", "temporary alter",
     "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment",
-    "convert charset",
+    "convert charset", "create index", "rename index", "drop primary key", "foreign key", "add check", "schema charset",
+    "table option", "partition by", "add generated", "several clauses", "move column", "view", "trigger", "procedure",
+    "returning", "with", "create if not exists", "sequence",
 )  # fmt: skip
 
 CATALOGUE: tuple[Parameter, ...] = (
@@ -123,12 +130,35 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter("workers", ("16", "1")),
     Parameter("route", ("none", "schema", "table")),
     Parameter("rule", ("none", "drop database", "drop table")),
-    Parameter("event", ("none", "pause", "crash before", "crash after", "cut target", "cut upstream", "reset")),
+    Parameter(
+        "event",
+        (
+            "none",
+            "pause",
+            "crash before",
+            "crash after",
+            "cut target",
+            "cut upstream",
+            "reset",
+            "restart target",
+            "restart upstream",
+            "failover",
+            "transfer",
+            "relay restart",
+            "relay killed",
+            "relay purge",
+        ),
+    ),
     Parameter(
         "target",
         ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
         {"on update": "mariadb"},
     ),
+    Parameter("merge", ("none", "schemas", "tables", "pessimistic schemas", "pessimistic tables")),
+    Parameter("mapping", ("none", "partition id", "prefix")),
+    Parameter("extract", ("none", "table", "schema", "source")),
+    Parameter("row filter", ("none", "insert", "update old", "update new", "delete")),
+    Parameter("relay", ("off", "on")),
     # The upstream as a whole.
     Parameter("server zone", ("+00:00", "+08:00", "-05:00")),
     Parameter("server sql_mode", ("default", "none", "ansi quotes", "no zero date off")),
@@ -138,12 +168,12 @@ CATALOGUE: tuple[Parameter, ...] = (
     Parameter("binlog_format", ("ROW", "MIXED", "STATEMENT"), {"MIXED": "statement format"}, several=True),
     Parameter("row image", ("FULL", "MINIMAL", "NOBLOB"), several=True),
     Parameter("connection", ("utf8mb4", "latin1", "gbk"), several=True),
-    Parameter("increment", ("1", "7"), several=True),
+    Parameter("increment", ("1", "7", "7 from 3"), several=True),
     Parameter("foreign checks", ("1", "0"), several=True),
     Parameter("unique checks", ("1", "0"), several=True),
     Parameter("transaction", ("autocommit", "begin", "savepoint", "xa", "rollback"), several=True),
     # The table.
-    Parameter("type", TYPES, {"inet6": "inet6", "uuid": "uuid"}),
+    Parameter("type", TYPES, {"inet6": "inet6", "uuid": "uuid", "point": "many charsets"}),
     Parameter(
         "collation",
         ("none", *COLLATIONS),
@@ -151,6 +181,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "utf8mb4_uca1400_ai_ci": "uca1400",
             "utf8mb4_0900_ai_ci": "mysql 8",
             "utf8mb4_nopad_bin": "mariadb",
+            **dict.fromkeys(("sjis_japanese_ci", "cp1250_general_ci", "utf16_unicode_ci"), "many charsets"),
         },
     ),
     Parameter(
@@ -183,6 +214,9 @@ CATALOGUE: tuple[Parameter, ...] = (
             "alter ignore add unique": "alter ignore",
             "analyze update": "analyze update",
             "create or replace": "mariadb",
+            "returning": "returning",
+            "with": "with",
+            "sequence": "sequence",
         },
         several=True,
     ),
@@ -191,10 +225,10 @@ CATALOGUE: tuple[Parameter, ...] = (
 PARAMETERS: Mapping[str, Parameter] = {parameter.name: parameter for parameter in CATALOGUE}
 
 #: Pairs that no history can have, each with one feature and all that exclude it.
-_TEXT = frozenset({"char", "varchar", "text", "enum", "set"})
+_TEXT = frozenset({"char", "varchar", "text", "longtext", "enum", "set"})
 _TIMES = frozenset({"datetime", "datetime(6)", "timestamp", "timestamp(3)"})
 _ZONED = frozenset({"timestamp", "timestamp(3)"})
-_WITHOUT_KEY = frozenset({"text", "blob", "json"})
+_WITHOUT_KEY = frozenset({"text", "blob", "json", "longtext", "longblob", "point"})
 
 
 def feature(parameter: str, value: str) -> str:
@@ -239,9 +273,15 @@ _OF_COLUMN = frozenset({"narrow", "not null", "wide", "on update"})
 
 def _excluded(a: str, b: str) -> bool:
     (left, value), (right, other) = a.split("=", 1), b.split("=", 1)
+    if left in RULED and value != "none":
+        return _excluded_by_rules(left, value, right, other)
+    if "statement" in (left, right):
+        return _excluded_by_statement(left, value, right, other)
     match left, right:
         case "type", "collation":
-            return (value in _TEXT) == (other == "none")
+            # Their elements have an é.
+            lacks = other == "sjis_japanese_ci" and value in ("enum", "set")
+            return lacks or (value in _TEXT) == (other == "none")
         case "type", "attribute":
             return not fits(other, value)
         case "type", "primary key":
@@ -266,6 +306,17 @@ def _excluded(a: str, b: str) -> bool:
             return value == "incremental" and other in ("snapshot", "chunk", "dumped")
         case "partition", "foreign key":
             return value != "none" and other != "none"
+        case "relay", "event":
+            return other.startswith("relay") if value == "off" else other in ("reset", "failover")
+        case "gtid", "event":
+            return value == "off" and other == "failover"
+        case "attribute", "primary key":
+            return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
+    return False
+
+
+def _excluded_by_statement(left: str, value: str, right: str, other: str) -> bool:
+    match left, right:
         case "statement", "partition":
             return value.endswith("partition") and other != "range"
         case "statement", "rule":
@@ -280,8 +331,72 @@ def _excluded(a: str, b: str) -> bool:
             return value == "without overlaps" and other in ("replace", "on duplicate key")
         case "primary key", "statement":
             return value == "auto" and other == "add auto increment"
-        case "attribute", "primary key":
-            return value in ("virtual", "virtual with zone") and other in ("value", "id and value")
+    return False
+
+
+#: Parameters whose values beside "none" make the target something else than a copy.
+RULED = ("merge", "mapping", "extract", "row filter")
+#: Statements about rows that may come to the shards of a merged table in any order.
+ROWS_OF_SHARDS = frozenset(
+    {
+        "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update",
+        "update same", "update key", "update ignore", "update all", "update joined", "delete", "delete joined",
+        "delete all", "swap values", "reuse value", "restore value", "delete and insert", "analyze", "optimize",
+    }
+)  # fmt: skip
+#: DDL that each shard executes with equal success, whatever rows it has.
+DDL_OF_SHARDS = frozenset(
+    {"add column", "drop column", "modify column", "rename column", "change default", "add index", "drop index"}
+)
+#: Statements of which a comparison of the rows before and after shows each row that was written.
+_PLAIN_ROWS = frozenset(
+    {
+        "insert", "insert many", "insert ignore", "insert select", "on duplicate key", "update", "update same",
+        "update ignore", "update all", "delete", "delete all", "reuse value", "restore value", "delete and insert",
+        "analyze", "optimize", "change default", "add index",
+    }
+)  # fmt: skip
+#: What keeps rows apart by their number alone: a further unique key would bring those of two shards together.
+_NOT_UNIQUE = frozenset({"none", "index"})
+_PREFIXED = frozenset({"char", "varchar", "text"})
+
+
+def _excluded_by_rules(left: str, value: str, right: str, other: str) -> bool:
+    """``left`` is one of the parameters in ``RULED``, its value not "none"."""
+    match right:
+        case "rule" | "foreign key":
+            return other != "none"
+        case "target":
+            return other != "same"
+        case "event":
+            return other == "reset" or (left == "row filter" and other in ("restart upstream", "failover"))
+        case "route":
+            return left in ("merge", "extract") and other != "none"
+        case "statement" if left == "row filter":
+            return other not in _PLAIN_ROWS
+        case "statement":
+            return other not in ROWS_OF_SHARDS and (
+                other not in DDL_OF_SHARDS or (left == "merge" and not value.startswith("pessimistic"))
+            )
+        case "moment":
+            return other != "live" and (left == "row filter" or value.startswith("pessimistic"))
+        case "further key":
+            return (left in ("merge", "row filter") and other not in _NOT_UNIQUE) or (
+                value == "prefix" and other in ("unique prefix", "functional")
+            )
+        case "primary key":
+            return (left == "merge" and other == "value") or (left == "row filter" and other not in ("id", "auto"))
+        case "transaction":
+            return left == "row filter" and other not in ("autocommit", "begin")
+        case "type":
+            return value == "prefix" and other not in _PREFIXED
+        case "collation":
+            # The prefix has an é.
+            return value == "prefix" and other == "sjis_japanese_ci"
+        case "attribute":
+            return value == "prefix" and other in ("stored", "virtual", "stored with zone", "virtual with zone")
+        case "merge" | "mapping" | "extract":
+            return left == "row filter" and other != "none"
     return False
 
 
@@ -293,7 +408,7 @@ def fits(attribute: str, kind: str) -> bool:
         case "stored with zone" | "virtual with zone":
             return kind in _ZONED
         case "default":
-            return kind not in ("text", "blob", "json")
+            return kind not in _WITHOUT_KEY
         case "default expression":
             return kind in (*_TIMES, "int", "bigint unsigned", "varchar", "double")
         case "stored" | "virtual":
@@ -307,7 +422,7 @@ def key_fits(key: str, kind: str) -> bool:
     """Whether a further key of this form can have a column of this type."""
     match key:
         case "unique prefix":
-            return kind in ("char", "varchar", "text", "binary", "varbinary", "blob")
+            return kind in ("char", "varchar", "text", "longtext", "binary", "varbinary", "blob", "longblob")
         case "unique" | "unique pair" | "two unique" | "soft delete" | "index":
             return kind not in _WITHOUT_KEY
         case "functional":

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tests.fuzz.features import PARAMETERS, Pair, apart, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
-from tests.fuzz.statements import Statements
+from tests.fuzz.tasks.rules import is_ruled, shards_of, shift_of, with_rules
+from tests.fuzz.tasks.shards import ShardStatements
 
 #: Histories with neighbouring seeds share task and server settings, so that one task can run them side by side.
 GROUP = 8
@@ -39,10 +40,15 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "partition": ("none", 0.7),
     "foreign key": ("none", 0.75),
     "further key": ("none", 0.2),
+    "relay": ("off", 0.7),
+    "merge": ("none", 0.86),
+    "mapping": ("none", 0.88),
+    "extract": ("none", 0.92),
+    "row filter": ("none", 0.88),
 }
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
-         "server sql_mode")  # fmt: skip
+        "server sql_mode", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
 _TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")
@@ -107,13 +113,14 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
     made = make_table(rng, pair, table, settings["event"] == "reset")
     sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 2, 2)))]
     steps, target = _steps(choice, settings, table, made, sessions), made.target
+    tables = with_rules(made.tables, settings)
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
     features += [feature(name, value) for session in sessions for name, value in session.items()]
     return History(
         seed=seed,
         pair=str(pair),
         settings=settings,
-        tables=made.tables,
+        tables=tables,
         sessions=tuple(session_sql(one, pair) for one in sessions),
         steps=tuple(steps),
         target=target,
@@ -130,18 +137,21 @@ def _steps(
     sessions: Sequence[Mapping[str, str]],
 ) -> list[Step]:
     rng, pair = choice.rng, choice.pair
-    statements = Statements(rng, pair, made)
-    statements.sessions = len(sessions)
+    statements = ShardStatements(rng, pair, made, shards_of(settings), shift_of(settings), len(sessions))
     live = settings["mode"] == "incremental"
     # Rows that a target's other types have changed before the task tell nothing of the task.
     # Nor do literals that two kinds of servers read as different values.
+    # Nor do rows that the task's rules would have changed.
     altered = table["target"] in ("narrow", "not null", "on update") or len(set(pair.families.split(" to "))) > 1
+    altered = altered or is_ruled(settings)
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     values = usable(pair, "statement", {**settings, **table})
     kinds = _Kinds(rng, values, [value for value in values if feature("statement", value) in choice.focus])
-    phases = _phases(choice, live=live)
+    phases = _phases(choice, settings)
     phases += ["live"] * (len(kinds.left) - len(phases))
-    ways = [way for way in _WAYS if feature("transaction", way) in choice.focus] or _WAYS
+    possible = usable(pair, "transaction", settings)
+    ways = [way for way in _WAYS if way in possible]
+    ways = [way for way in ways if feature("transaction", way) in choice.focus] or ways
     steps_of_phase: list[Step] = []
     for number, phase in enumerate(phases):
         session = rng.randrange(len(sessions))
@@ -150,7 +160,7 @@ def _steps(
         steps_of_phase += statements.make(kind, phase, session, rng.choice(ways))
         if rng.random() < 0.15 and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
-    steps += steps_of_phase
+    steps += [*steps_of_phase, *statements.rest()]
     if settings["event"] == "reset":
         first = next((number for number, step in enumerate(steps) if step.phase == "live"), len(steps))
         steps[first:first] = statements.around_reset()
@@ -161,11 +171,11 @@ def _steps(
     return steps
 
 
-def _phases(choice: Choice, *, live: bool) -> list[Phase]:
-    """When statements run; ``live``: only while the task replicates."""
-    rng = choice.rng
+def _phases(choice: Choice, settings: Mapping[str, str]) -> list[Phase]:
+    """When statements run: while a full copy is made too, where the settings allow that."""
+    rng, moments = choice.rng, usable(choice.pair, "moment", settings)
     phases: list[Phase] = ["live"] * rng.randint(4, 12)
-    if live:
+    if moments == ["live"]:
         return phases
     asked = [phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus]
     drawn: list[list[Phase]] = [["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]
@@ -220,7 +230,7 @@ _LOGGED_AS_STATEMENTS = frozenset(
     }
 )  # fmt: skip
 #: They stop each task, or leave nothing.
-_SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique"})
+_SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})
 
 
 def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:
@@ -228,7 +238,7 @@ def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: boo
     if not rows:
         return rng.choice([kind for kind in values if kind in _LOGGED_AS_STATEMENTS])
     if phase in ("snapshot", "chunk") and rng.random() < 0.7:
-        kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values]
+        kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values] or list(values)
     elif rng.random() < 0.65:
         kinds = [kind for kind in values if kind in _ROWS]
     else:
@@ -260,7 +270,8 @@ def session_sql(chosen: Mapping[str, str], pair: Pair) -> tuple[str, ...]:
     for name, value, usual in (
         ("binlog_format", chosen["binlog_format"], "ROW"),
         ("binlog_row_image", chosen["row image"], "FULL"),
-        ("auto_increment_increment", chosen["increment"], "1"),
+        ("auto_increment_increment", chosen["increment"].split()[0], "1"),
+        ("auto_increment_offset", chosen["increment"].partition(" from ")[2] or "1", "1"),
         ("foreign_key_checks", chosen["foreign checks"], "1"),
         ("unique_checks", chosen["unique checks"], "1"),
     ):

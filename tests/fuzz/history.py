@@ -48,7 +48,8 @@ class Step:
 
     ``insert`` writes ``rows`` with the words ``how``; ``update`` sets ``values`` where ``where``; others are ``text``.
     ``tags`` are the features that it stands for once the upstream has executed it. Steps that are ``tied`` by one name
-    make sense only together: after one that the upstream refuses, the rest does not run.
+    make sense only together: after one that the upstream refuses, the rest does not run. ``shard``: on which of the
+    shards of a merged table it runs.
     """
 
     do: Literal["sql", "insert", "update", "event"] = "sql"
@@ -61,6 +62,7 @@ class Step:
     phase: Phase = "live"
     tags: tuple[str, ...] = ()
     tied: str = ""
+    shard: int = 0
 
     def sql(self) -> str:
         name = f"{{s}}.`{self.table}`"
@@ -97,6 +99,11 @@ class History:
     features: tuple[str, ...] = ()
     #: What the generator was told to bring together, besides the seed.
     focus: tuple[str, ...] = ()
+
+    @property
+    def planned(self) -> frozenset[str]:
+        """The features that it means to have."""
+        return frozenset((*self.features, *(tag for step in self.steps for tag in step.tags)))
 
     @property
     def statements(self) -> int:

@@ -11,9 +11,11 @@ from tests.fuzz.features import Pair
 from tests.fuzz.history import Column, Table
 from tests.fuzz.values import BASES, GENERATED, LITERALS, NARROWER, SQL_TYPES, WIDER, ZONED
 
-_CHARSETS = {"latin1_swedish_ci": "latin1", "gbk_chinese_ci": "gbk"}
+_CHARSETS = {
+    "latin1_swedish_ci": "latin1", "gbk_chinese_ci": "gbk", "sjis_japanese_ci": "sjis", "cp1250_general_ci": "cp1250",
+    "utf16_unicode_ci": "utf16",
+}  # fmt: skip
 _TIMES = ("datetime", "datetime(6)", "timestamp", "timestamp(3)")
-_WITHOUT_KEY = ("text", "blob", "json")
 
 
 @dataclass(frozen=True)

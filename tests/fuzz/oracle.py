@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pymysql.connections import Connection
@@ -18,7 +18,7 @@ from tests.integration.ddl.structures import comparable
 Table = tuple[str, str]
 Rows = Counter[tuple[Any, ...]]
 #: Both sides are read in the same session.
-_SESSION = "SET time_zone = '+00:00', sql_mode = ''"
+SESSION = "SET time_zone = '+00:00', sql_mode = ''"
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point"})
 _COLUMNS = (
@@ -35,6 +35,14 @@ class Content:
     rows: Rows
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read: columns by an SQL expression in their place, and texts as columns behind all others."""
+
+    computed: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, str] = field(default_factory=dict)
+
+
 def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
     """The base tables of these schemas."""
     names = ", ".join(f"'{schema}'" for schema in schemas)
@@ -46,33 +54,47 @@ def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
 
 
 def contents(
-    server: SQLServer, tables: Mapping[Table, Sequence[tuple[str, str]] | None], unsigned_zero: bool = False
+    server: SQLServer,
+    tables: Mapping[Table, Sequence[tuple[str, str]] | None],
+    reading: Callable[[Table], Reading] = lambda _: Reading(),
 ) -> dict[Table, Content | None]:
     """Each table's content; None where there is no such table. ``tables`` may give the columns to read, and by what
-    type, as another server names them. ``unsigned_zero``: as a MariaDB keeps it, which has no negative zero."""
+    type, as another server names them."""
     found: dict[Table, Content | None] = {}
     with closing(server.connect()) as conn:
-        _query(conn, _SESSION)
+        _query(conn, SESSION)
         for table, columns in tables.items():
-            content = _content(conn, table, columns)
-            found[table] = without_signs(content) if content is not None and unsigned_zero else content
+            found[table] = content(conn, table, columns, reading(table))
     return found
 
 
-def _content(conn: Connection[Any], table: Table, columns: Sequence[tuple[str, str]] | None) -> Content | None:
+def content(
+    conn: Connection[Any],
+    table: Table,
+    columns: Sequence[tuple[str, str]] | None = None,
+    reading: Reading = Reading(),
+) -> Content | None:
+    """A table's content, read in a session with ``SESSION``."""
     own = [(_text(name), _text(kind)) for name, kind in _query(conn, _COLUMNS, table)]
     if not own:
         return None
     here = dict(own)
     wanted = tuple(own if columns is None else ((name, kind) for name, kind in columns if name in here))
     reads = [_READS.get(kind, _plain) for _, kind in wanted]
-    fields = ", ".join(_field(name, "json" if kind == "json" else here[name]) for name, kind in wanted)
+    fields = ", ".join(
+        _field(reading.computed.get(name, f"`{name}`"), "json" if kind == "json" else here[name])
+        for name, kind in wanted
+    )
     rows = _query(conn, f"SELECT {fields} FROM `{table[0]}`.`{table[1]}`")
-    return Content(wanted, Counter(tuple(read(value) for read, value in zip(reads, row, strict=True)) for row in rows))
+    texts = tuple(value.encode().hex().upper() for value in reading.added.values())
+    return Content(
+        (*wanted, *((name, "varchar") for name in reading.added)),
+        Counter((*(read(value) for read, value in zip(reads, row, strict=True)), *texts) for row in rows),
+    )
 
 
 def without_signs(content: Content) -> Content:
-    """Zeros of approximate numbers without a sign."""
+    """Zeros of approximate numbers without a sign, as a MariaDB keeps them."""
     kinds = [kind for _, kind in content.columns]
 
     def plain(kind: str, value: Any) -> Any:
@@ -84,9 +106,16 @@ def without_signs(content: Content) -> Content:
     return Content(content.columns, rows)
 
 
-def _field(name: str, kind: str) -> str:
+def merged(parts: Sequence[Content | None]) -> Content | None:
+    """The rows of all shards in one table; None if they do not have the same columns."""
+    there = [part for part in parts if part is not None]
+    if not there or any(part.columns != there[0].columns for part in there):
+        return None
+    return Content(there[0].columns, sum((part.rows for part in there), Counter()))
+
+
+def _field(column: str, kind: str) -> str:
     """An expression that shows a value whole."""
-    column = f"`{name}`"
     if kind in _TEXTS or kind in _BYTES:
         return f"HEX({column})"
     match kind:

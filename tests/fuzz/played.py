@@ -10,6 +10,9 @@ from pymysql.connections import Connection
 from pkg.errors import DMError
 from tests.fuzz import oracle
 from tests.fuzz.history import History
+from tests.fuzz.tasks.filtered import FilteredRows
+from tests.fuzz.tasks.rules import Rules, rules_of
+from tests.harness.mysql import SQLServer
 
 
 class Hang(Exception):
@@ -19,9 +22,13 @@ class Hang(Exception):
 class Stopped(Exception):
     """The task stopped with an error that does not pass."""
 
-    def __init__(self, error: DMError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+    @staticmethod
+    def by(error: DMError) -> Stopped:
+        return Stopped(int(error.code), str(error))
 
 
 @dataclass
@@ -40,18 +47,40 @@ class Played:
     done: list[str] = field(default_factory=list)
     #: Upstream contents that rules freeze, by the upstream's table.
     frozen: dict[oracle.Table, oracle.Content | None] = field(default_factory=dict)
+    #: What the target's table should hold, where a filter leaves out changes of some rows.
+    filtered: FilteredRows | None = None
 
-    def text(self, sql: str, file: str) -> str:
-        return sql.replace("{s}", self.schema).replace("{file}", file)
+    @property
+    def rules(self) -> Rules:
+        return rules_of(self.history, self.schema)
+
+    def text(self, sql: str, file: str, shard: int = 0) -> str:
+        return self.rules.placed(sql, shard).replace("{file}", file)
 
     @property
     def schemas(self) -> list[str]:
-        return [self.schema, f"{self.schema}_b"]
+        return [*self.rules.shard_schemas, f"{self.schema}_b"]
 
-    def target_of(self, table: oracle.Table) -> oracle.Table:
-        match self.history.settings.get("route", "none"):
-            case "schema" if table[0] == self.schema:
-                return f"{self.schema}r", table[1]
-            case "table" if table == (self.schema, "t"):
-                return self.schema, "t_r"
-        return table
+    def close(self) -> None:
+        for session in self.sessions:
+            session.close()
+        if self.filtered is not None:
+            self.filtered.close()
+
+    def expected(
+        self, upstream: SQLServer, tables: list[oracle.Table], *, unsigned_zero: bool
+    ) -> dict[oracle.Table, oracle.Content | None]:
+        """What the target should hold, by its own tables, with these tables upstream.
+
+        ``unsigned_zero``: it has no negative zero.
+        """
+        there = {**oracle.contents(upstream, dict.fromkeys(tables), self.rules.reading), **self.frozen}
+        parts: dict[oracle.Table, list[oracle.Content | None]] = {}
+        for table, found in there.items():
+            parts.setdefault(self.rules.target_of(table), []).append(found)
+        want = {table: oracle.merged(found) for table, found in parts.items()}
+        if self.filtered is not None:
+            want[self.rules.target_of((self.schema, "t"))] = self.filtered.content()
+        if not unsigned_zero:
+            return want
+        return {table: None if found is None else oracle.without_signs(found) for table, found in want.items()}

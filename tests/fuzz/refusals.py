@@ -29,6 +29,26 @@ TABLE: tuple[Refusal, ...] = (
     _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
+    *(
+        _one(
+            44019,
+            "the upstream has moved or replaced a column since",
+            "mode=incremental",
+            f"statement={kind}",
+            words="not certain",
+        )
+        for kind in ("move column", "several clauses")
+    ),
+    *(
+        _one(
+            44019,
+            "the upstream has given a column another charset, other members or another expression since",
+            "mode=incremental",
+            f"statement={kind}",
+            words="other definitions",
+        )
+        for kind in ("modify column", "convert charset")
+    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     *(
         _one(
@@ -57,6 +77,29 @@ TABLE: tuple[Refusal, ...] = (
         for code in (34001, 36027)
         for way in ("stored", "virtual")
     ),
+    _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
+    *(
+        _one(
+            34019,
+            "the target that was prepared for extracted names lacks a column that came while the dump ran",
+            f"extract={way}",
+            f"moment={moment}",
+            words="Unknown column",
+        )
+        for way in ("table", "schema", "source")
+        for moment in ("snapshot", "chunk")
+    ),
+    *(
+        _one(
+            36067,
+            "the binlog has the statement in place of its rows",
+            f"binlog_format={way}",
+            "statement=create select",
+            words="CREATE TABLE … SELECT",
+        )
+        for way in ("MIXED", "STATEMENT")
+    ),
+    _one(36067, "sequences are not replicated", "statement=sequence", words="SEQUENCE"),
     _one(36067, "which rows stay depends on the server's order of them", "statement=alter ignore add unique"),
     _one(
         36061,
@@ -99,6 +142,13 @@ TABLE: tuple[Refusal, ...] = (
         "statement=add auto increment",
         "primary key=none",
     ),
+    _one(
+        36068,
+        "the table was altered again since, so its primary key of then is not known",
+        "statement=add auto increment",
+        "mode=incremental",
+        words="not known which primary key",
+    ),
     *(
         _one(
             20070,
@@ -123,8 +173,11 @@ TABLE: tuple[Refusal, ...] = (
 
 #: A task that reads such a binlog nearly always stops, whatever else the history has.
 STOPPING: frozenset[str] = frozenset(
-    {"binlog_format=MIXED", "binlog_format=STATEMENT", "row image=MINIMAL", "row image=NOBLOB", "event=reset"}
-)
+    {
+        "binlog_format=MIXED", "binlog_format=STATEMENT", "row image=MINIMAL", "row image=NOBLOB", "event=reset",
+        "statement=sequence",
+    }
+)  # fmt: skip
 
 
 def refusal(code: int, text: str, features: Collection[str]) -> Refusal | None:

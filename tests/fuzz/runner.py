@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,25 +16,28 @@ from pymysql.connections import Connection
 from dm_worker.dumper import DumpUnit, dump_task
 from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
-from pkg.binlog.position import parse_position
-from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig
-from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES, BinlogFilterRule, BlockAllowList, RouteRule
+from pkg.config.model import SubTaskConfig
+from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from tests.fuzz import oracle
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
-from tests.fuzz.history import History, Phase, Step
+from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.oracle import Content
 from tests.fuzz.played import Hang, Played, Stopped
 from tests.fuzz.refusals import STOPPING, reason
 from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
+from tests.fuzz.tasks.clusters import NOT_IN_CLUSTERS, ClusterRun, FuzzCluster
+from tests.fuzz.tasks.events import ALONE, Events
+from tests.fuzz.tasks.filtered import FilteredRows
+from tests.fuzz.tasks.relays import TaskRelay
+from tests.fuzz.tasks.rules import is_ruled
+from tests.fuzz.tasks.subtasks import subtask_of
+from tests.fuzz.tasks.successor import Successor
+from tests.fuzz.tasks.task_run import RESUMES, TaskRun
 from tests.fuzz.verdict import Kind, Verdict
-from tests.integration.syncer.support import Running, location
+from tests.harness.mysql import SQLServer
 
-#: Seconds that a task may take for a few rows before it counts as hanging.
-HANG = 60.0
-#: As a subtask's auto-resume: how often an error that may pass is tried again.
-_RESUMES = 8
 #: XA_RBROLLBACK.
 _ROLLED_BACK = 1402
 _SESSION = ("SET SESSION innodb_lock_wait_timeout = 1", "SET SESSION lock_wait_timeout = 2")
@@ -51,6 +53,8 @@ class Runner:
         self._servers = servers
         self._engine = engine
         self._replica: Replica | None = None
+        self._successor: Successor | None = None
+        self._cluster = FuzzCluster()
         self._folder = Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
         self._file = self._folder / "rows.txt"
         self._file.write_text(_LOADED)
@@ -60,28 +64,54 @@ class Runner:
         return self._servers.pair
 
     def close(self) -> None:
-        if self._replica is not None:
-            self._replica.close()
+        for other in (self._replica, self._successor, self._cluster):
+            if other is not None:
+                other.close()
+
+    def _follower(self) -> Successor:
+        """The replica for failovers, started when it is first needed."""
+        if self._successor is None:
+            self._successor = Successor(self._servers)
+        return self._successor
+
+    def _attempt(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> _Attempt:
+        return _Attempt(self._servers, self._engine, self._folder, self._file, histories, self._follower, cluster)
 
     def inherent(self, history: History) -> str:
         """What a native replica makes of a history that failed, if it fares no better; empty if it does, or if the
-        history takes the binlog away."""
-        if history.settings.get("event") == "reset" or any(step.text == "reset" for step in history.steps):
+        history takes the binlog away or its target is no copy."""
+        if history.settings["event"] in ALONE or is_ruled(history.settings):
             return ""
         if self._replica is None:
             self._replica = Replica(self._servers)
-        attempt = _Attempt(self._servers, self._engine, self._folder, self._file, [history])
+        attempt = self._attempt([history])
         try:
             return attempt.as_replica(self._replica)
         finally:
             attempt.close()
 
+    def run_in_cluster(self, histories: Sequence[History]) -> list[Verdict]:
+        """As :meth:`run`, in real processes, of which some are killed. What fails there counts only if it also fails
+        when it runs alone."""
+        if histories[0].settings["event"] in NOT_IN_CLUSTERS:
+            return self.run(histories)
+        attempt = self._attempt(histories, self._cluster)
+        try:
+            verdicts = attempt.run()
+        except (Stopped, Hang) as exc:
+            if len(histories) > 1:
+                return [verdict for one in histories for verdict in self.run_in_cluster([one])]
+            verdicts = [attempt.verdict_of(exc, attempt.played[0])]
+        finally:
+            attempt.close()
+        return verdicts
+
     def run(self, histories: Sequence[History]) -> list[Verdict]:
         """The verdict on each. What stops the task of several is found by running them one by one."""
-        alone = {number for number, one in enumerate(histories) if not STOPPING.isdisjoint(one.features)}
+        alone = {number for number, one in enumerate(histories) if _is_alone(one)}
         if alone and len(histories) > 1:
             return self._apart(histories, alone)
-        attempt = _Attempt(self._servers, self._engine, self._folder, self._file, histories)
+        attempt = self._attempt(histories)
         several = len(histories) > 1
         try:
             verdicts = attempt.run()
@@ -119,7 +149,14 @@ class _Attempt:
     _number = 0
 
     def __init__(
-        self, servers: Servers, engine: LocalEngine, folder: Path, file: Path, histories: Sequence[History]
+        self,
+        servers: Servers,
+        engine: LocalEngine,
+        folder: Path,
+        file: Path,
+        histories: Sequence[History],
+        successor: Callable[[], Successor],
+        cluster: FuzzCluster | None,
     ) -> None:
         self._servers = servers
         self._upstream, self._target = servers.upstream, servers.target
@@ -132,10 +169,16 @@ class _Attempt:
             _Attempt._number += 1
             self.played.append(Played(history, f"h{_Attempt._number}"))
         self._name = f"f{_Attempt._number}"
-        self._running: Running | None = None
-        self._resumes = 0
         self._events = 0
-        self._cfg: SubTaskConfig
+        self._successor = successor
+        self._happenings = Events(servers, engine, self._settings, successor, self._moved)
+        self._cluster = cluster
+        self._running: TaskRun | ClusterRun | None = None
+
+    @property
+    def _task(self) -> TaskRun | ClusterRun:
+        assert self._running is not None, "events come when the task is there"
+        return self._running
 
     # -- the whole ------------------------------------------------------------------------------------------------
 
@@ -143,23 +186,48 @@ class _Attempt:
         servers, settings = self._servers, self._settings
         servers.set_globals(settings)
         self._target.execute("DROP DATABASE IF EXISTS dm_meta")
+        if settings["event"] == "failover":
+            self._successor().follow()
         for one in self.played:
             self._create(one)
         for one in self.played:
             self._steps(one, "before")
-            if settings["mode"] == "incremental":
+            if settings["mode"] == "incremental" or one.rules.needs_target_tables:
                 self._prepare_target(one)
         if settings["event"] == "reset":
             servers.reset_binlog()
-        self._cfg = self._config()
-        if settings["mode"] == "all":
-            self._copy()
-        self._start()
+        cfg = subtask_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
+        self._running = self._new_task(cfg)
+        phases: list[Phase] = ["live"]
+        if self._cluster is not None:
+            # Nobody sees the moments of a dump in another process.
+            phases = list(PHASES[1:])
+        elif settings["mode"] == "all":
+            self._copy(cfg)
         for one in self.played:
-            self._steps(one, "live")
-        self._wait()
-        self._stop()
+            self._follow_rows(one)
+        self._task.start()
+        for phase in phases:
+            for number, one in enumerate(self.played):
+                if phase == "live" and number == len(self.played) // 2:
+                    self._kill()
+                self._steps(one, phase)
+        self._task.wait(self._upstream)
+        self._task.stop()
         return [self._compare(one) for one in self.played]
+
+    def _kill(self) -> None:
+        """In a cluster something dies in any case."""
+        if isinstance(self._running, ClusterRun):
+            self._running.happen("kill", self._happenings)
+
+    def _new_task(self, cfg: SubTaskConfig) -> TaskRun | ClusterRun:
+        if self._cluster is not None:
+            return ClusterRun(cfg, self._cluster, self._upstream, self.played[0].history.seed)
+        relay = None
+        if self._settings.get("relay") == "on":
+            relay = TaskRelay(self._upstream, self._folder / f"{self._name}-relay", cfg)
+        return TaskRun(cfg, self._engine, relay)
 
     def as_replica(self, replica: Replica) -> str:
         """See :meth:`Runner.inherent`."""
@@ -175,74 +243,91 @@ class _Attempt:
             return f"a native replica stops: {stopped}"
         want, got = self._contents(one)
         there = oracle.contents(replica.server, dict.fromkeys(self._sources(one)))
-        theirs = {one.target_of(table): found for table, found in there.items()}
+        theirs = {one.rules.target_of(table): found for table, found in there.items()}
         if oracle.differences(want, theirs) and not oracle.differences(theirs, got):
             return "a native replica has the same rows as the target"
         return ""
 
     def close(self) -> None:
         try:
-            self._stop(graceful=False)
+            if self._running is not None:
+                self._running.close()
         finally:
             for one in self.played:
-                for session in one.sessions:
-                    session.close()
+                one.close()
             self._forget_prepared()
             # Tables of one schema may refer to another's.
-            schemas = [schema for one in self.played for schema in one.schemas]
-            for server, names in (
-                (self._upstream, schemas),
-                (self._target, [*schemas, *(f"{one.schema}r" for one in self.played)]),
+            for server, schemas in (
+                (self._servers.upstream, [schema for one in self.played for schema in one.schemas]),
+                (self._target, [schema for one in self.played for schema in one.rules.target_schemas]),
             ):
-                drops = (f"DROP DATABASE IF EXISTS `{name}`" for name in names)
+                drops = (f"DROP DATABASE IF EXISTS `{name}`" for name in schemas)
                 server.execute("SET foreign_key_checks = 0", *drops)
 
     def blamed(self, exc: Exception) -> int | None:
         """The history whose schema the error names first."""
-        named = re.search(r"\bh\d+(?=_b\b|r\b|\b)", str(exc).split("Workaround")[0])
+        named = re.search(r"\bh\d+(?=_[2b]\b|r\b|\b)", str(exc).split("Workaround")[0])
         schemas = [one.schema for one in self.played]
         return schemas.index(named[0]) if named and named[0] in schemas else None
 
     def _forget_prepared(self) -> None:
         """Prepared transactions outlive their sessions, and hold the tables."""
-        for _, length, _, data in self._upstream.execute("XA RECOVER"):
-            name = data if isinstance(data, str) else data.decode()
-            try:
-                self._upstream.execute(f"XA ROLLBACK '{name[: int(length)]}'")
-            except pymysql.OperationalError as exc:
-                # The server rolled it back by itself, which ends it too.
-                if exc.args[0] != _ROLLED_BACK:
-                    raise
+        for server in {self._upstream, self._servers.upstream}:
+            for _, length, _, data in server.execute("XA RECOVER"):
+                name = data if isinstance(data, str) else data.decode()
+                try:
+                    server.execute(f"XA ROLLBACK '{name[: int(length)]}'")
+                except pymysql.OperationalError as exc:
+                    # The server rolled it back by itself, which ends it too.
+                    if exc.args[0] != _ROLLED_BACK:
+                        raise
 
     def verdict_of(self, exc: Exception, one: Played) -> Verdict:
         features = self._features(one)
         if isinstance(exc, Stopped):
-            text, code = str(exc), int(exc.error.code)
+            text, code = str(exc), exc.code
             right = reason(code, text, features)
             kind: Kind = "stopped" if right is None else "refused"
             return Verdict(kind, features, code, text, one.statements, one.failed)
         return Verdict("hang", features, 0, str(exc), one.statements, one.failed)
 
     def _features(self, one: Played) -> frozenset[str]:
-        return frozenset({*one.history.features, *one.tags, f"servers={self._servers.pair.families}"})
+        found = frozenset({*one.history.features, *one.tags, f"servers={self._servers.pair.families}"})
+        # A relay log that nobody read proves nothing.
+        return found if self._running is not None and self._running.has_read_relay else found - {"relay=on"}
 
     # -- before the task ------------------------------------------------------------------------------------------
 
     def _create(self, one: Played) -> None:
-        self._upstream.execute(f"CREATE DATABASE {one.schema}")
+        self._upstream.execute(*(f"CREATE DATABASE {schema}" for schema in one.rules.shard_schemas))
         for session in one.history.sessions:
             one.sessions.append(self._session(session))
-        for table in one.history.tables:
-            self._execute(one, one.sessions[0], table.sql(), ())
+        for shard in range(one.rules.shards):
+            for table in one.history.tables:
+                self._execute(one, one.sessions[0], Step(text=table.sql(), shard=shard))
+
+    def _follow_rows(self, one: Played) -> None:
+        rules, table = one.rules, (one.schema, "t")
+        if rules.row_filter != "none" and table in self._sources(one):
+            one.filtered = FilteredRows(
+                self._upstream,
+                table,
+                rules.row_filter,
+                rules.expression,
+                safe=self._settings["safe"] == "on",
+            )
 
     def _prepare_target(self, one: Played) -> None:
         """What an incremental task finds at the target: all that the upstream has done, and the target's own ways."""
-        route = one.target_of((one.schema, "t"))
-        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
-        conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
         # The upstream's own sessions begin with its modes.
         ((mode,),) = self._upstream.execute("SELECT @@GLOBAL.sql_mode")
         session = [f"SET sql_mode = '{mode}'", *one.history.sessions[0], "SET foreign_key_checks = 0"]
+        conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
+        if one.rules.ruled:
+            _attempt_all(conn, [*session, *one.rules.target_tables(one.history.tables)])
+            return
+        route = one.rules.target_of((one.schema, "t"))
+        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
         made = [self._at_target(one, sql, route) for sql in (*one.done, *one.history.target)]
         _attempt_all(conn, [*session, *made])
 
@@ -255,63 +340,24 @@ class _Attempt:
             _attempt(conn, statement)
         return conn
 
-    def _config(self) -> SubTaskConfig:
-        settings, upstream = self._settings, self._upstream
-        here = location(upstream)
-        schemas = [schema for one in self.played for schema in one.schemas]
-        safe = settings["safe"] == "on"
-        return SubTaskConfig(
-            name=self._name,
-            source_id="source-1",
-            task_mode="all" if settings["mode"] == "all" else "incremental",
-            from_=upstream.db_config,
-            to=self._target.db_config,
-            flavor=upstream.flavor,
-            enable_gtid=settings["gtid"] == "on",
-            meta=Meta(here.position.name, here.position.pos, here.gtid_set) if settings["mode"] != "all" else None,
-            block_allow_list=BlockAllowList(do_dbs=tuple(schemas)),
-            routes=tuple(route for one in self.played for route in self._routes(one)),
-            filters=self._filters(),
-            mydumper=MydumperConfig(threads=2),
-            loader=LoaderConfig(pool_size=2, dir=str(self._folder / self._name)),
-            syncer=SyncerConfig(
-                worker_count=int(settings["workers"]),
-                compact=False if settings["compact"] == "off" else None,
-                multiple_rows=False if settings["multiple"] == "off" else None,
-                safe_mode=safe,
-            ),
-        )
-
-    def _routes(self, one: Played) -> list[RouteRule]:
-        match self._settings["route"]:
-            case "schema":
-                return [RouteRule(one.schema, f"{one.schema}r")]
-            case "table":
-                return [RouteRule(one.schema, one.schema, "t", "t_r")]
-        return []
-
-    def _filters(self) -> tuple[BinlogFilterRule, ...]:
-        rule = self._settings["rule"]
-        return () if rule == "none" else (BinlogFilterRule("h*", "*", (rule,), (), "Ignore"),)
-
     # -- the full copy --------------------------------------------------------------------------------------------
 
-    def _copy(self) -> None:
+    def _copy(self, cfg: SubTaskConfig) -> None:
         with self._while_dumping():
-            self._unit(lambda: DumpUnit(self._cfg, self._engine).run())
+            self._unit(lambda: DumpUnit(cfg, self._engine).run())
         for one in self.played:
             self._steps(one, "dumped")
-        self._unit(lambda: LoadUnit(self._cfg, self._engine).run())
+        self._unit(lambda: LoadUnit(cfg, self._engine).run())
 
     def _unit(self, run: Callable[[], UnitOutcome]) -> None:
-        for _ in range(_RESUMES):
+        for _ in range(RESUMES):
             outcome = run()
             if outcome.finished:
                 return
             error = outcome.errors[0]
             if not error.retryable:
                 break
-        raise Stopped(error)
+        raise Stopped.by(error)
 
     @contextmanager
     def _while_dumping(self) -> Iterator[None]:
@@ -334,52 +380,6 @@ class _Attempt:
         finally:
             dump_task.DumpTask._dump_chunk = original  # type: ignore[method-assign]
 
-    # -- replication ----------------------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        self._running = Running(self._cfg, self._engine)
-
-    def _stop(self, *, graceful: bool = True) -> None:
-        running, self._running = self._running, None
-        if running is not None and running.outcome is None:
-            running.unit.stop(graceful=graceful)
-            end = time.monotonic() + HANG
-            while running._thread.is_alive():
-                running._thread.join(0.02)
-                if time.monotonic() > end:
-                    raise Hang("the syncer does not stop")
-
-    def _wait(self) -> None:
-        """Until the target has all of the upstream; errors that may pass are tried again."""
-        want = location(self._upstream)
-        end = time.monotonic() + HANG
-        while time.monotonic() < end:
-            running = self._running
-            if running is None:
-                self._start()
-                continue
-            if running.outcome is not None:
-                self._resume(running.outcome)
-                continue
-            status = running.unit.status()
-            if self._cfg.enable_gtid:
-                synced = status.syncerBinlogGtid == want.gtid_set
-            else:
-                here = status.syncerBinlog
-                synced = "." in here and want.position <= parse_position(here)
-            if synced:
-                return
-            time.sleep(0.01)
-        raise Hang(f"the task is not at {want}: {self._running and self._running.unit.status()}")
-
-    def _resume(self, outcome: UnitOutcome) -> None:
-        error = outcome.errors[0] if outcome.errors else None
-        self._resumes += 1
-        if error is not None and (not error.retryable or self._resumes > _RESUMES):
-            raise Stopped(error)
-        time.sleep(0.1 * self._resumes)
-        self._start()
-
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _steps(self, one: Played, phase: Phase) -> None:
@@ -393,18 +393,21 @@ class _Attempt:
             if step.tied in one.broken:
                 continue
             frozen = self._frozen(one, step)
-            if self._execute(one, session, step.sql(), step.tags):
+            if self._execute(one, session, step):
                 one.frozen.update(frozen)
             elif step.tied:
                 one.broken.add(step.tied)
 
-    def _execute(self, one: Played, conn: Connection[Any], sql: str, tags: Sequence[str]) -> bool:
+    def _execute(self, one: Played, conn: Connection[Any], step: Step) -> bool:
         """Whether the upstream executed it."""
         one.statements += 1
+        sql = step.sql()
         try:
             with conn.cursor() as cursor:
-                cursor.execute(one.text(sql, self._file))
-            one.tags.update(tags)
+                cursor.execute(one.text(sql, self._file, step.shard))
+            if one.filtered is not None:
+                one.filtered.changed()
+            one.tags.update(step.tags)
             one.done.append(sql)
             return True
         except (pymysql.Error, UnicodeError):
@@ -427,27 +430,25 @@ class _Attempt:
         if name == "wait":
             self._events += 1
             if self._events <= 3 or len(self.played) == 1:
-                self._wait()
+                self._task.wait(self._upstream, settled=not one.rules.shard_mode)
             return
         if one is not self.played[0]:
             return
         one.tags.update([f"event={name}"] if name != "start" else [])
-        match name:
-            case "pause":
-                self._stop()
-                self._start()
-            case "crash before" | "crash after":
-                self._engine.crash(name.split()[1])
-            case "cut target":
-                self._target.end_connections(lambda row: row[7] is None or "PROCESSLIST" not in str(row[7]))
-            case "cut upstream":
-                self._upstream.end_connections(lambda row: "Binlog Dump" in str(row[4]))
-            case "reset":
-                self._wait()
-                self._stop()
-                self._servers.reset_binlog()
-            case "start":
-                self._start()
+        task = self._task
+        if isinstance(task, ClusterRun):
+            task.happen(name, self._happenings)
+        else:
+            self._happenings.happen(name, task)
+
+    def _moved(self, upstream: SQLServer) -> None:
+        """The sessions that there were are gone, with their transactions."""
+        self._upstream = upstream
+        for one in self.played:
+            for session in one.sessions:
+                with suppress(pymysql.Error):
+                    session.close()
+            one.sessions = [self._session(settings) for settings in one.history.sessions]
 
     # -- the comparison -------------------------------------------------------------------------------------------
 
@@ -468,18 +469,23 @@ class _Attempt:
     def _contents(self, one: Played) -> tuple[dict[oracle.Table, Content | None], dict[oracle.Table, Content | None]]:
         """What the target should hold, and what it holds, by its own tables."""
         unsigned = self._servers.pair.families == "mysql to mariadb"
-        content = {**oracle.contents(self._upstream, dict.fromkeys(self._sources(one)), unsigned), **one.frozen}
-        want = {one.target_of(table): found for table, found in content.items()}
+        want = one.expected(self._upstream, self._sources(one), unsigned_zero=unsigned)
         columns = {table: found.columns if found is not None else None for table, found in want.items()}
         return want, oracle.contents(self._target, columns)
 
     def _structures(self, one: Played, tables: Sequence[oracle.Table]) -> list[str]:
-        if self._servers.pair.upstream != self._servers.pair.target:
+        rules = one.rules
+        if self._servers.pair.upstream != self._servers.pair.target or rules.needs_target_tables:
             return []
-        here = [table for table in tables if table not in one.frozen]
+        here = [table for table in tables if table not in one.frozen and rules.is_first(table)]
         want = oracle.structures(self._upstream, here)
-        got = oracle.structures(self._target, [one.target_of(table) for table in here])
-        return oracle.structure_differences({one.target_of(table): found for table, found in want.items()}, got)
+        got = oracle.structures(self._target, [rules.target_of(table) for table in here])
+        return oracle.structure_differences({rules.target_of(table): found for table, found in want.items()}, got)
+
+
+def _is_alone(history: History) -> bool:
+    """Whether it would stop the tasks of others, or change their servers."""
+    return history.settings["event"] in ALONE or not STOPPING.isdisjoint(history.planned)
 
 
 def _attempt(conn: Connection[Any], sql: str) -> None:

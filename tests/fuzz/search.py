@@ -53,6 +53,7 @@ class Tally:
     histories: int = 0
     statements: int = 0
     failed: int = 0
+    in_clusters: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
@@ -61,12 +62,17 @@ class Tally:
 class Search:
     """Groups of histories from ``seed`` on."""
 
-    def __init__(self, runner: Runner, pair: Pair, seed: int, shrink_seconds: float = SHRINK_SECONDS) -> None:
+    def __init__(
+        self, runner: Runner, pair: Pair, seed: int, shrink_seconds: float = SHRINK_SECONDS, clusters: int = 0
+    ) -> None:
+        """``clusters``: each group of this number plays in a cluster of real processes; 0 for none."""
         self._runner = runner
         self._next = seed // GROUP
         #: Features that all histories are to have where they can.
         self.focus: Collection[str] = ()
         self._shrink_seconds = shrink_seconds
+        self._clusters = clusters
+        self._played = 0
         self.coverage = Coverage(pair)
         self.tally = Tally(pair, seed)
         self._pair = pair
@@ -81,11 +87,18 @@ class Search:
             self.tally.seconds = passed
             if passed > seconds or enough(self.tally):
                 break
-            for history, verdict in zip(group, self._runner.run(group), strict=True):
+            for history, verdict in zip(group, self._verdicts(group), strict=True):
                 found = self._count(history, verdict, time.monotonic() - began)
                 if found is not None:
                     say(found)
         return self.tally
+
+    def _verdicts(self, group: list[History]) -> list[Verdict]:
+        self._played += 1
+        if self._clusters and self._played % self._clusters == 0:
+            self.tally.in_clusters += len(group)
+            return self._runner.run_in_cluster(group)
+        return self._runner.run(group)
 
     def _groups(self) -> Iterator[list[History]]:
         """In turn: of the next few groups the one that brings the most new pairs, and some made for open pairs.
@@ -103,7 +116,7 @@ class Search:
                 yield self._group([self.focus] * GROUP if self.focus else self._aimed())
 
     def _gain(self, group: Sequence[History]) -> int:
-        return sum(self.coverage.gain(planned(history)) for history in group)
+        return sum(self.coverage.gain(history.planned) for history in group)
 
     def _aimed(self) -> list[list[str]]:
         rng = random.Random(f"{self._pair} aim {self._next}")
@@ -125,7 +138,7 @@ class Search:
             tally.refusals[verdict.code, stopped.why] += 1
         right = not verdict.is_finding
         by = () if stopped is None else stopped.features
-        self.coverage.add(verdict.executed if right else (), planned(history), by)
+        self.coverage.add(verdict.executed if right else (), history.planned, by)
         if right:
             return None
         hole = certain_hole_of(history, verdict)
@@ -155,8 +168,3 @@ class Search:
         hole = hole_of(smallest, last)
         inherent = "" if not self._shrink_seconds or last.kind == "hang" else self._runner.inherent(smallest)
         return Finding(smallest, last, seconds, history, hole, inherent)
-
-
-def planned(history: History) -> frozenset[str]:
-    """The features that a history means to have."""
-    return frozenset((*history.features, *(tag for step in history.steps for tag in step.tags)))

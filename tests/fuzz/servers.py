@@ -18,12 +18,12 @@ _MODES = {
 }
 
 
-def new_server(kind: str, *, upstream: bool) -> SQLServer:
-    """A server of the kind that PAIR names, not started."""
+def new_server(kind: str, *, upstream: bool, replica: bool = False) -> SQLServer:
+    """A server of the kind that PAIR names, not started. A ``replica`` has all that it gets in a binlog of its own."""
     if kind == "tidb":
         return TiDBServer()
     family, _, version = kind.partition("-")
-    extra = ["--local-infile=1"] if upstream else []
+    extra = [*(["--local-infile=1"] if upstream else []), *(["--log-slave-updates=1"] if replica else [])]
     if family == "mariadb":
         return MariaDBServer(version=version, gtid=upstream, extra=extra)
     return MySQLServer(version=version, gtid=upstream, extra=extra)
@@ -47,6 +47,15 @@ class Servers:
             *([f"SET GLOBAL sql_mode = {mode}"] if mode else []),
         ]
         self.upstream.execute(*statements)
+
+    def restart(self, server: SQLServer, settings: Mapping[str, str], *, hard: bool) -> None:
+        """Stops one of both (``hard``: as kill -9) and starts it again."""
+        if hard:
+            server.kill()
+        else:
+            server.stop()
+        server.start()
+        self.set_globals(settings)
 
     def reset_binlog(self) -> None:
         words = "BINARY LOGS AND GTIDS" if self.upstream.binlog_words == "BINARY LOG" else "MASTER"

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.fuzz.history import Column, History, Step, Table
+from tests.fuzz.tasks.rules import is_ruled
 
 T = TypeVar("T")
 #: What is least surprising, by setting.
 _PLAIN: Mapping[str, str] = {
     "mode": "incremental", "gtid": "off", "safe": "off", "compact": "default", "multiple": "default", "workers": "16",
     "route": "none", "rule": "none", "event": "none", "target": "same", "server zone": "+00:00",
-    "server sql_mode": "default",
+    "server sql_mode": "default", "relay": "off",
 }  # fmt: skip
 
 
@@ -79,7 +80,11 @@ def _tied(history: History, chosen: Sequence[int]) -> frozenset[int]:
 def _settings(history: History) -> Iterator[History]:
     for name, plain in _PLAIN.items():
         value = history.settings.get(name, plain)
-        if value != plain and not (name == "target" and history.target):
+        # An event of the relay needs one, and some events are prepared for.
+        needed = (name == "relay" and history.settings.get("event", "").startswith("relay")) or (
+            name == "event" and any(step.do == "event" and step.text == value for step in history.steps)
+        )
+        if value != plain and not (name == "target" and history.target) and not needed:
             yield replace(
                 history, settings={**history.settings, name: plain}, features=_without(history.features, name)
             )
@@ -106,9 +111,11 @@ def _tables(history: History) -> Iterator[History]:
     for fewer in _less(history.tables):
         yield replace(history, tables=fewer)
     for number, table in enumerate(history.tables):
-        for smaller in _smaller_table(table):
+        for smaller in _smaller_table(table, keys=not is_ruled(history.settings)):
             yield _renamed_features(replace(history, tables=_with(history.tables, number, smaller)))
-    names = sorted({column.name for table in history.tables for column in table.columns})
+    # Rules keep rows apart, and the comparison finds them, by their numbers.
+    kept = {"id"} if is_ruled(history.settings) else set[str]()
+    names = sorted({column.name for table in history.tables for column in table.columns} - kept)
     for name in names:
         yield _without_column(history, name)
 
@@ -123,11 +130,12 @@ def _renamed_features(history: History) -> History:
     return replace(history, features=features)
 
 
-def _smaller_table(table: Table) -> Iterator[Table]:
+def _smaller_table(table: Table, *, keys: bool) -> Iterator[Table]:
+    """``keys``: whether those may go, too."""
     if table.options:
         yield replace(table, options="")
-    for keys in _less(table.keys):
-        yield replace(table, keys=keys)
+    for fewer in _less(table.keys) if keys else ():
+        yield replace(table, keys=fewer)
 
 
 def _without_column(history: History, name: str) -> History:

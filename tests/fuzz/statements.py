@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tests.fuzz.features import ABILITIES, Pair, feature
+from tests.fuzz.further_statements import FURTHER, texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
@@ -18,11 +19,13 @@ _T, _U = "{s}.`t`", "{s}.`u`"
 class Statements:
     """Makes steps; knows the literals that rows were given, so that values can meet."""
 
-    def __init__(self, rng: random.Random, pair: Pair, made: MadeTable) -> None:
+    def __init__(self, rng: random.Random, pair: Pair, made: MadeTable, shift: int = 0, sessions: int = 1) -> None:
+        """``shift``: how far all ids are from those of another shard. ``sessions``: how many there are."""
         self._rng = rng
+        self._shift = shift
         self._pair = pair
         self._made = made
-        self._next_id = 10
+        self._next_id = 10 + shift
         self._added = 0
         self._literals = dict(made.literals)
         #: What DDL has added, and has not dropped again.
@@ -34,8 +37,7 @@ class Statements:
         self._bound = 30
         #: What the rows of ``t`` were first given, by id.
         self._given: dict[str, Mapping[str, str]] = {}
-        #: How many sessions there are.
-        self.sessions = 1
+        self._sessions = sessions
         self._phase: Phase = "before"
         self._session = 0
 
@@ -51,14 +53,14 @@ class Statements:
         pool = self._literals.get(self._made.moved, ("1",))
         shift = self._rng.randrange(len(pool))
         for number in range(1, self._rng.choice((3, 4, 6))):
-            row = self._row(str(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
+            row = self._row(self._id(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
             if self._made.further == "unique pair" and number < 3:
                 # The key keeps values apart only where the numbers are equal.
                 row["n"] = "1"
-            self._given[str(number)] = row
+            self._given[row["id"]] = row
             steps.append(self._step("insert", table="t", how="INSERT", rows=(row,)))
         for number in range(5, 7):
-            steps.append(self._step("insert", table="u", how="INSERT", rows=(self._row(str(number)),)))
+            steps.append(self._step("insert", table="u", how="INSERT", rows=(self._row(self._id(number)),)))
         if self._made.primary == "none" and self._rng.random() < 0.7:
             # Equal rows, which only a table without a key has.
             steps += [step for step in steps[-4:-2] if step.table == "t"]
@@ -73,11 +75,7 @@ class Statements:
     def make(self, kind: str, phase: Phase, session: int, way: str) -> list[Step]:
         """The steps of one kind, in a transaction of some form if the kind is about rows."""
         self._phase, self._session = phase, session
-        if kind.startswith("temporary"):
-            made = self._ddl(*temporary(kind, self._rng))
-        else:
-            method: Callable[[], list[Step]] = getattr(self, _method(kind))
-            made = method()
+        made = self._of_kind(kind)
         if not made:
             return []
         tag, moment = feature("statement", kind), feature("moment", phase)
@@ -85,6 +83,23 @@ class Statements:
         made[-1] = _tagged(made[-1], tag, moment)
         transaction = all(step.do in ("insert", "update") for step in made) or kind in _TOGETHER
         return self._wrapped(made, way) if transaction else made
+
+    def _of_kind(self, kind: str) -> list[Step]:
+        if kind.startswith("temporary"):
+            return self._ddl(*temporary(kind, self._rng))
+        if kind in FURTHER:
+            return self._ddl(*texts_of(kind, self._rng, self._made))
+        method: Callable[[], list[Step]] = getattr(self, _method(kind))
+        return method()
+
+    def follow(self, other: Statements) -> None:
+        """Leaves out the columns that ``other`` has dropped, of a table of the same structure."""
+        for column in [name for name in self._literals if name not in other._literals]:
+            self._forget(column)
+
+    def _forget(self, column: str) -> None:
+        del self._literals[column]
+        self._given = {number: _without(row, column) for number, row in self._given.items()}
 
     def _wrapped(self, made: list[Step], way: str) -> list[Step]:
         match way:
@@ -130,8 +145,11 @@ class Statements:
             return row
         return {"id": self._new_id(), **row}
 
+    def _id(self, number: int) -> str:
+        return str(number + self._shift)
+
     def _known(self) -> str:
-        return self._rng.choice(["1", "2", "3", "4", "5"])
+        return self._id(self._rng.choice((1, 2, 3, 4, 5)))
 
     def _insert(self, how: str, *rows: Mapping[str, str], values: Mapping[str, str] | None = None) -> Step:
         found = rows or (self._row(self._known() if self._rng.random() < 0.5 else ""),)
@@ -222,17 +240,17 @@ class Statements:
     def _swap_values(self) -> list[Step]:
         """Two rows exchange their values, by way of a third value."""
         column = self._made.moved
-        one, two = self._given.get("1"), self._given.get("2")
+        one, two = self._given.get(self._id(1)), self._given.get(self._id(2))
         if one is None or two is None:
             return []
         others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
         by = (self._free_values() or others or ["NULL"])[0]
         # The next swap is one back.
-        self._given |= {"1": {**one, column: two[column]}, "2": {**two, column: one[column]}}
+        self._given |= {one["id"]: {**one, column: two[column]}, two["id"]: {**two, column: one[column]}}
         return [
-            self._update({column: by}, "WHERE `id` = 1"),
-            self._update({column: one[column]}, "WHERE `id` = 2"),
-            self._update({column: two[column]}, "WHERE `id` = 1"),
+            self._update({column: by}, f"WHERE `id` = {one['id']}"),
+            self._update({column: one[column]}, f"WHERE `id` = {two['id']}"),
+            self._update({column: two[column]}, f"WHERE `id` = {one['id']}"),
         ]
 
     def _reuse_value(self) -> list[Step]:
@@ -292,8 +310,7 @@ class Statements:
         if chosen in self._columns:
             self._columns.remove(chosen)
         else:
-            del self._literals[chosen]
-            self._given = {number: _without(row, chosen) for number, row in self._given.items()}
+            self._forget(chosen)
         return [*made, *self._ddl(f"ALTER TABLE {_T} DROP COLUMN `{chosen}`")]
 
     def _modify_column(self) -> list[Step]:
@@ -348,7 +365,7 @@ class Statements:
         The upstream keeps rows in the order of writing, a target in that of the binlog.
         """
         first, other = ({**self._row(), "id": self._new_id(), "n": "77"} for _ in range(2))
-        later = replace(self._insert("INSERT IGNORE", other), session=(self._session + 1) % self.sessions)
+        later = replace(self._insert("INSERT IGNORE", other), session=(self._session + 1) % self._sessions)
         return [self._sql("BEGIN"), self._insert("INSERT IGNORE", first), later, self._sql("COMMIT")]
 
     def _add_primary_key(self) -> list[Step]:

@@ -33,6 +33,10 @@ SQL_TYPES: Mapping[str, str] = {
     "json": "JSON",
     "inet6": "INET6",
     "uuid": "UUID",
+    "mediumint": "MEDIUMINT",
+    "longtext": "LONGTEXT",
+    "longblob": "LONGBLOB",
+    "point": "POINT",
 }
 
 _DATES = ("'2024-02-29'", "'1970-01-02'", "'9999-12-31'", "'2023-03-26'", "'2024-01-01'")
@@ -68,6 +72,10 @@ LITERALS: Mapping[str, Sequence[str]] = {
     "enum": ("'a'", "'b'", "'B2'", "'ch'", "2"),
     "set": ("'a'", "'a,b'", "''", "'c'", "7"),
     "json": ("'{\"a\": 1}'", "'[]'", "'[1.5, \"x\"]'", "'null'", "'{\"a\": {\"b\": true}}'"),
+    "mediumint": ("0", "1", "-8388608", "8388607", "5"),
+    "longtext": ("'a'", "'A'", "REPEAT('ab', 9000)", "''", "'a '"),
+    "longblob": ("'a'", "x'00'", "REPEAT(x'ff27', 9000)", "''"),
+    "point": ("ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('POINT(-1.5 0.25)')", "ST_GeomFromText('POINT(0 0)')"),
     "inet6": ("'::1'", "'::ffff:1.2.3.4'", "'2001:db8::ff00:42:8329'", "'::'", "'fe80::1'"),
     "uuid": (
         "'123e4567-e89b-12d3-a456-426655440000'", "'123e4567-e89b-12d3-a456-426655440001'",

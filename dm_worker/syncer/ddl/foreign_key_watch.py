@@ -23,6 +23,11 @@ Look = Callable[[], Sequence[ForeignKeyProblem]]
 BinlogEnd = Callable[[], Location | None]
 
 
+def _is_before(here: Location, there: Location) -> bool:
+    """Also for a task that begins at a GTID set alone, which has no position until it has read something."""
+    return not here.position.name or here.position < there.position
+
+
 class ForeignKeyWatch:
     """For one run. In a backlog it looks once, where the position is reached that the upstream had at the last look."""
 
@@ -44,12 +49,12 @@ class ForeignKeyWatch:
     def changed(self, applied: Location) -> None:
         """A statement about keys was executed. Raises 20070 for what is certain."""
         self._stale = True
-        if self._until is None or not applied.position < self._until.position:
+        if self._until is None or not _is_before(applied, self._until):
             self.look(applied)
 
     def passed(self, applied: Location) -> None:
         """All before ``applied`` is applied. Raises 20070 when that makes a problem certain."""
-        if self._until is None or applied.position < self._until.position:
+        if self._until is None or _is_before(applied, self._until):
             return
         if self._stale:
             # What was seen may have been put right since, and be there again.
@@ -66,7 +71,7 @@ class ForeignKeyWatch:
 
     def _note(self, found: list[ForeignKeyProblem], applied: Location) -> None:
         self._seen, self._until = found, self._end()
-        if self._until is None or not applied.position < self._until.position:
+        if self._until is None or not _is_before(applied, self._until):
             self._until = None
             if found:
                 raise _refusal(found)

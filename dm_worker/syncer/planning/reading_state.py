@@ -13,6 +13,7 @@ from dm_worker.syncer.planning.gtid_tracker import GtidTracker
 from dm_worker.syncer.planning.server_switch import cut_mark, ensure_same_file, ensure_transaction
 from dm_worker.syncer.planning.xa import Xid
 from dm_worker.syncer.planning.xa_rows import XaReread
+from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import FileIdentity, Location, Position
@@ -151,6 +152,9 @@ class ReadingState:
         if not self._by_gtid:
             # By GTID another server may have a file of that name.
             ensure_same_file(self.location, self.identity, found)
+        elif found != self.identity and not self._buffer.inside:
+            # Its offsets are its own, and may be smaller than those of another server's file with the same name.
+            self._buffer.offset = self._buffer.boundary = len(c.MAGIC)
         self.identity = found
 
     def begin(self, gtid: Event) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
 from dm_worker.syncer.rows.hidden_keys import as_logged
-from dm_worker.syncer.rows.structure_proof import differing_columns, keeps_primary_key, lacks_columns, proven
+from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
@@ -144,7 +144,7 @@ class SchemaSource:
     def _present(self, table_map: TableMap) -> TableInfo:
         """The structure that upstream or target have now, as far as it is proven to be that of the rows."""
         name = (table_map.schema, table_map.table)
-        shown = {"upstream": self._upstream(*name), "target": self._target(*name)}
+        shown = {"upstream": self._upstream(*name), "target": self._brought(*name)}
         logged = {origin: None if info is None else as_logged(info, table_map) for origin, info in shown.items()}
         upstream, target = shown["upstream"], shown["target"]
 
@@ -152,7 +152,7 @@ class SchemaSource:
             log.info("learned a table's structure", table=qualified(*name), origin=origin)
             return as_logged(self._set(replace(info.renamed(*name), keys_certain=keys_certain)), table_map)
 
-        found = proven(table_map, logged["upstream"], logged["target"], self._filled(*name))
+        found = proven(table_map, logged["upstream"], logged["target"])
         for origin, info in shown.items():
             if info is not None and found is not None and found is logged[origin]:
                 return take(origin, info, keys_certain=False)
@@ -168,6 +168,11 @@ class SchemaSource:
             differing = differing_columns(table_map, logged["upstream"], logged["target"])
             raise _not_proven(name, upstream, target, left, differing)
         raise _nothing_fits(name, left)
+
+    def _brought(self, schema: str, table: str) -> TableInfo | None:
+        """The target's table of an upstream table, as rows can bring it."""
+        target, filled = self._target(schema, table), self._filled(schema, table)
+        return brought(target, self._upstream(schema, table), filled) if filled else target
 
     def _misfit(self, name: tuple[str, str], table_map: TableMap) -> str:
         """Why what DM left of the table does not fit the rows; '' where it left nothing."""
@@ -187,10 +192,14 @@ class SchemaSource:
             return None if info is None else as_logged(info, table_map)
 
         def upstream(*name: str) -> TableInfo | None:
-            return proven(table_map, logged(self._upstream(*name)), logged(self._target(*name)), self._filled(*name))
+            return proven(table_map, logged(self._upstream(*name)), logged(self._brought(*name)))
 
         # What is known further behind comes last: an operator may have set it for these rows.
-        origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
+        origins: list[tuple[str, FetchTable]] = [
+            ("target", self._brought),
+            ("upstream", upstream),
+            ("operator", self.tracker.table),
+        ]
         return self._fitting(table_map, origins)
 
     def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, FetchTable]]) -> TableInfo:

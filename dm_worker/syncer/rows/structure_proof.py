@@ -11,6 +11,7 @@ an ENUM, charset, sign), is proven by the last alone. So are keys: rows do not h
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pkg.binlog.charsets import same_charset
 from pkg.binlog.table_check import fits, fits_anywhere, fits_at
@@ -21,13 +22,26 @@ from pkg.mysql.schema import Column, TableInfo
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 
 
-def proven(
-    table_map: TableMap, upstream: TableInfo | None, target: TableInfo | None, filled: Collection[str] = ()
-) -> TableInfo | None:
-    """``upstream`` (as it is now) or ``target``, if it certainly is what the rows have; None when that is not certain.
+def brought(target: TableInfo | None, upstream: TableInfo | None, filled: Collection[str]) -> TableInfo | None:
+    """``target`` as rows can bring it: without the columns (in lower case) that the task's rules fill, in its keys too.
 
-    ``filled`` are columns of the target (in lower case) that the task's rules fill, so that no row brings them.
+    A column that the upstream has now is kept.
     """
+    if target is None:
+        return None
+    now = [] if upstream is None else _names(upstream.columns)
+    gone = set(filled).difference(now)
+    keys = (
+        replace(index, parts=tuple(part for part in index.parts if part.column.lower() not in gone))
+        for index in target.indexes
+    )
+    columns = tuple(column for column in target.columns if column.name.lower() not in gone)
+    return replace(target, columns=columns, indexes=tuple(index for index in keys if index.parts))
+
+
+def proven(table_map: TableMap, upstream: TableInfo | None, target: TableInfo | None) -> TableInfo | None:
+    """``upstream`` (as it is now) or ``target`` (as rows can bring it, :func:`brought`), if it certainly is what the
+    rows have; None when that is not certain."""
     differing = differing_columns(table_map, upstream, target)
     if table_map.names is not None:
         named = (info for info in (upstream, target) if info is not None and fits(table_map, info.columns))
@@ -35,11 +49,10 @@ def proven(
     if target is None or differing:
         return None
     now = [] if upstream is None else _names(upstream.columns)
-    here = [column for column in target.columns if column.name.lower() in now or column.name.lower() not in filled]
     if upstream is not None and fits(table_map, upstream.columns):
-        return upstream if _told_by(table_map, upstream.columns, here) else None
+        return upstream if _told_by(table_map, upstream.columns, target.columns) else None
     # The upstream's table was altered since. Columns that are left must not have changed places.
-    names = _names(here)
+    names = _names(target.columns)
     same_order = [name for name in now if name in names] == [name for name in names if name in now]
     return target if same_order and fits(table_map, target.columns) else None
 

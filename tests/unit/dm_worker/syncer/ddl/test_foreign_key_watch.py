@@ -67,6 +67,17 @@ def test_a_problem_that_is_still_there_stops() -> None:
     assert caught.value.kind is Code.ConfigUnsupportedForeignKeyChecksOption
 
 
+def test_a_task_that_begins_at_a_gtid_set_alone_has_no_position_at_first() -> None:
+    servers = Servers(end=1000)
+    servers.found = [problem("a")]
+    start = Location(Position("", 4), "0-101-7")
+    servers.watch.look(start)
+    servers.watch.changed(start)
+    servers.watch.passed(start)
+    with pytest.raises(DMError):
+        servers.watch.passed(at(1000))
+
+
 def test_a_problem_that_statements_may_have_solved_gets_time_again() -> None:
     servers = Servers(end=1000)
     servers.found = [problem("a")]

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import UpstreamBinlog, ensure_same_history
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import FileIdentity, Location, Position, stored_identity
 from pkg.errors import Code, DMError
+from tests.unit.dm_worker.syncer.planning.support import SOURCE, Log, by_server
 
 FILE = FileIdentity("b.000003", 7, 1000)
 AFTER_RESET = replace(FILE, created=1001)
@@ -98,6 +101,31 @@ def test_a_stream_that_is_opened_again_must_be_in_the_file_that_was_read() -> No
     planner.reopened()
     with pytest.raises(DMError, match="another binlog"):
         planner.feed([rotate("b.000004"), description(1200)])
+
+
+@pytest.mark.parametrize("known", [FileIdentity("bin.000001", 7, 1000), None])
+def test_statements_of_another_server_have_its_positions(known: FileIdentity | None) -> None:
+    """Its file has the name of the one before and is shorter. Statements with one position count as one."""
+    log = Log()
+    for number in (2, 3):
+        log.mysql_gtid(number)
+        log.query(b"ALTER TABLE t ADD COLUMN c%d INT" % number)
+    before = Location(Position("bin.000001", 100_000), f"{SOURCE}:1", file=known)
+    planner = Planner(before, gtids=ExecutedGtids("mysql", before.gtid_set), by_gtid=True)
+    events = [rotate("bin.000001"), *by_server(log, 8)]
+    found = []
+    while events:
+        del events[: planner.feed(events)]
+        found += [one.position for one in planner.take_instructions() if isinstance(one, BinlogStatement)]
+    assert found == [Position("bin.000001", end) for end in log.ends[1::2]]
+
+
+def test_a_stream_by_gtid_of_the_same_file_keeps_the_offset_beyond_4_gib() -> None:
+    offset = (1 << 32) + 400
+    before = Location(Position(FILE.name, offset), f"{SOURCE}:1", file=FILE)
+    planner = Planner(before, gtids=ExecutedGtids("mysql", before.gtid_set), by_gtid=True)
+    planner.feed([rotate(FILE.name), description(1000)])
+    assert planner.location.position == before.position
 
 
 def test_the_file_of_a_checkpoint_that_names_none_is_noted_without_a_change_of_the_upstream() -> None:

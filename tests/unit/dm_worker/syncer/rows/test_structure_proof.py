@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.look_ahead import is_unaltered
-from dm_worker.syncer.rows.structure_proof import differing_columns, keeps_primary_key, lacks_columns, proven
+from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
@@ -34,12 +34,8 @@ def table_map(columns: Table, *, names: bool = False) -> TableMap:
 
 
 def found(rows: Table, upstream: Table | None, target: Table | None, *filled: str, names: bool = False) -> Table | None:
-    made = proven(
-        table_map(rows, names=names),
-        None if upstream is None else info(upstream),
-        None if target is None else info(target),
-        filled,
-    )
+    here, there = (None if table is None else info(table) for table in (upstream, target))
+    made = proven(table_map(rows, names=names), here, brought(there, here, filled))
     return None if made is None else [(column.name, column.type_name) for column in made.columns]
 
 
@@ -62,6 +58,19 @@ def test_what_counts_is_what_the_rows_have(rows: Table, upstream: Table | None, 
 def test_names_in_the_binlog_decide(rows: Table, upstream: Table | None, target: Table | None) -> None:
     made = found(rows, upstream, target, names=True)
     assert made == (rows if rows in (upstream, target) else None)
+
+
+def test_keys_lose_the_columns_that_the_rules_fill() -> None:
+    keys = tuple(
+        Index(name, tuple(map(IndexPart, columns)), unique=True)
+        for name, columns in (("PRIMARY", ["a", "Shard"]), ("k", ["shard"]), ("i", ["b"]))
+    )
+    target = replace(info([*AB, ("Shard", "int")]), indexes=keys)
+    made = brought(target, info(AB), ["shard"])
+    assert made is not None
+    assert [(index.name, index.columns) for index in made.indexes] == [("PRIMARY", ("a",)), ("i", ("b",))]
+    assert brought(target, target, ["shard"]) == target
+    assert brought(None, None, ["shard"]) is None
 
 
 def test_a_table_that_is_the_same_on_both_sides_goes_on() -> None:
@@ -142,6 +151,15 @@ def test_the_target_s_table_tells_when_the_upstream_s_was_altered_otherwise() ->
     assert found(AB, None, AB) == AB
     assert found(AB, [("b", "int"), ("x", "double"), ("a", "int")], AB) is None
     assert found(AB, [*AB, ("x", "int")], None) is None
+
+
+def test_columns_that_the_task_s_rules_fill_do_not_hide_what_the_rows_have() -> None:
+    """The upstream was altered since; the target has a column for the extracted name, in its key too."""
+    assert found(AB, [*AB, ("x", "int")], [*AB, ("shard", "int")], "shard") == AB
+    assert found(AB, AB[:1], [AB[0], ("shard", "int"), AB[1]], "shard") == AB
+    assert found(AB, [*AB, ("x", "int")], [*AB, ("shard", "int")]) is None
+    # What the upstream has is no column of the rules alone.
+    assert found(AB, [*AB, ("shard", "int")], [*AB, ("shard", "int")], "shard") is None
 
 
 def test_what_the_target_lacks_is_not_a_question_of_the_structure() -> None:

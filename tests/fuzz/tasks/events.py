@@ -1,0 +1,106 @@
+"""What happens around a task while its upstream is written to: stops, crashes, restarts, other servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.servers import Servers
+from tests.fuzz.tasks.successor import Successor
+from tests.fuzz.tasks.task_run import TaskRun
+from tests.harness.mysql import SQLServer
+
+#: Events after which nothing is as before for other histories too, so that each runs alone.
+ALONE = frozenset({"reset", "failover"})
+
+
+class Events:
+    """The events of one attempt. ``moved`` is called with the server that the sessions have to go to now."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        engine: LocalEngine,
+        settings: Mapping[str, str],
+        successor: Callable[[], Successor],
+        moved: Callable[[SQLServer], None],
+    ) -> None:
+        self._servers = servers
+        self._engine = engine
+        self._settings = settings
+        self._successor = successor
+        self._moved = moved
+
+    def happen(self, name: str, task: TaskRun) -> None:
+        servers = self._servers
+        match name:
+            case "pause":
+                task.stop()
+                task.start()
+            case "crash before" | "crash after":
+                self._engine.crash(name.split()[1])
+            case "cut target" | "cut upstream":
+                self.cut(name)
+            case "restart target" | "restart upstream":
+                self.restart(name)
+                task.forgive()
+            case "reset":
+                task.wait(servers.upstream)
+                task.stop()
+                servers.reset_binlog()
+            case "start":
+                task.start()
+            case "failover":
+                self._fail_over(task)
+            case "transfer":
+                self._transfer(task)
+            case _:
+                self._of_relay(name, task)
+
+    def cut(self, name: str) -> None:
+        """The connections to one server end."""
+        if name == "cut target":
+            self._servers.target.end_connections(lambda row: row[7] is None or "PROCESSLIST" not in str(row[7]))
+        else:
+            self._servers.upstream.end_connections(lambda row: "Binlog Dump" in str(row[4]))
+
+    def restart(self, name: str) -> None:
+        """One server ends and starts again: the target as if killed, the upstream in order."""
+        servers = self._servers
+        if name == "restart target":
+            servers.restart(servers.target, self._settings, hard=True)
+        else:
+            servers.restart(servers.upstream, self._settings, hard=False)
+            self._moved(servers.upstream)
+
+    def _fail_over(self, task: TaskRun) -> None:
+        """The source's address leads to another server; the worker opens it with the checkpoint that it has."""
+        successor = self._successor()
+        successor.promote()
+        task.stop(graceful=False)
+        task.cfg = replace(task.cfg, from_=successor.server.db_config)
+        self._moved(successor.server)
+        task.start()
+
+    def _transfer(self, task: TaskRun) -> None:
+        """Another worker continues from the checkpoint: nothing that this one kept in memory is there."""
+        task.stop(graceful=False)
+        task.engine = LocalEngine()
+        task.start()
+
+    def _of_relay(self, name: str, task: TaskRun) -> None:
+        relay = task.relay
+        assert relay is not None, name
+        match name:
+            case "relay restart":
+                relay.restart()
+            case "relay killed":
+                task.stop(graceful=False)
+                relay.killed()
+                task.start()
+            case "relay purge":
+                task.wait(self._servers.upstream, settled=False)
+                relay.purge()
+            case _:
+                raise ValueError(name)

@@ -1,0 +1,112 @@
+"""Hazards: a task with rules that is compared with nothing; an event that does not happen. A small history of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.fuzz.__main__ import in_memory
+from tests.fuzz.engine import LocalEngine
+from tests.fuzz.features import Pair, feature
+from tests.fuzz.generator import settings_of
+from tests.fuzz.history import Column, History, Step, Table
+from tests.fuzz.runner import Runner
+from tests.fuzz.servers import running_servers
+from tests.fuzz.tasks.rules import Rules
+
+PAIR = Pair.parse("mariadb")
+_T, _U = "{s}.`t`", "{s}.`u`"
+_TABLES = tuple(
+    Table(name, (Column("id", "BIGINT", ("NOT NULL",)), Column("n", "INT", ("NULL",)), Column("c", "VARCHAR(20)")), key)
+    for name, key in (("t", ("PRIMARY KEY (`id`)",)), ("u", ()))
+)
+_PLAIN = {**settings_of(0, PAIR), "gtid": "on", "safe": "off", "workers": "16", "route": "none", "rule": "none",
+          "event": "none", "mode": "incremental", "compact": "default", "multiple": "default", "merge": "none",
+          "mapping": "none", "extract": "none", "row filter": "none", "relay": "off"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with in_memory(), running_servers(PAIR) as servers:
+        runner = Runner(servers, LocalEngine())
+        yield runner
+        runner.close()
+
+
+def _history(settings: Mapping[str, str], *, ddl: bool = False, shift: int = 0) -> History:
+    """Rows in each shard, a DDL in one after the other if there is to be one, an event in the middle."""
+    merged = settings.get("merge", "none") != "none"
+
+    def rows(shard: int) -> list[Step]:
+        one, two = 1 + shift * shard, 2 + shift * shard
+        texts = (
+            f"INSERT INTO {_T} VALUES ({one}, 1, 'a'), ({two}, NULL, NULL), ({two + 2}, 0, 'b')",
+            f"INSERT INTO {_U} VALUES ({one}, {shard}, 'x')",
+            f"UPDATE {_T} SET `n` = 1, `c` = 'é' WHERE `id` = {two}",
+            f"DELETE FROM {_T} WHERE `id` = {two + 2}",
+        )
+        return [Step(text=text, shard=shard) for text in texts]
+
+    def altered(shard: int) -> list[Step]:
+        texts = (f"ALTER TABLE {_T} ADD COLUMN `y` INT NULL", f"UPDATE {_T} SET `y` = `id`")
+        return [Step(text=text, shard=shard) for text in texts] if ddl else []
+
+    shards = (0, 1) if merged else (0,)
+    steps = [step for shard in shards for step in rows(shard)]
+    event = settings.get("event", "none")
+    steps += [Step("event", event)] if event != "none" else []
+    steps += altered(0)
+    steps += [Step(text=f"UPDATE {_T} SET `n` = 5 WHERE `n` = 1", shard=shard) for shard in shards]
+    steps += altered(1) if merged else []
+    features = tuple(feature(name, value) for name, value in settings.items())
+    return History(0, str(PAIR), {**_PLAIN, **settings}, _TABLES, ((),), tuple(steps), features=features)
+
+
+def _verdict(runner: Runner, history: History) -> tuple[str, str]:
+    (found,) = runner.run([history])
+    return found.kind, found.text
+
+
+_TASKS: Mapping[str, History] = {
+    "schemas": _history({"merge": "schemas"}, shift=1000),
+    "tables": _history({"merge": "tables", "mode": "all"}, shift=1000),
+    "pessimistic schemas": _history({"merge": "pessimistic schemas", "mapping": "partition id"}, ddl=True),
+    "pessimistic tables": _history({"merge": "pessimistic tables", "extract": "table"}, ddl=True),
+    "prefix": _history({"mapping": "prefix"}),
+    "extract": _history({"extract": "schema"}, ddl=True),
+    "relay": _history({"relay": "on", "event": "relay purge"}),
+    "relay killed": _history({"relay": "on", "event": "relay killed", "gtid": "off"}),
+    "restart target": _history({"event": "restart target"}),
+    "failover": _history({"event": "failover"}),
+    "transfer": _history({"event": "transfer"}),
+}
+
+
+@pytest.mark.parametrize("history", _TASKS.values(), ids=_TASKS)
+def test_a_task_is_right(runner: Runner, history: History) -> None:
+    (found,) = runner.run([history])
+    assert found.kind == "equal", found.text
+    assert found.failed == 0
+    assert history.settings["relay"] == "off" or "relay=on" in found.executed
+
+
+@pytest.mark.parametrize("way", ["insert", "update old", "update new", "delete"])
+def test_a_filter_leaves_out_what_its_expression_says(runner: Runner, way: str) -> None:
+    """The expression is ``n = 1``, which is true of rows that are written, changed and deleted."""
+    history = _history({"row filter": way})
+    more = (Step(text=f"UPDATE {_T} SET `n` = 1 WHERE `id` = 1"), Step(text=f"DELETE FROM {_T} WHERE `id` = 1"))
+    history = replace(history, steps=(*history.steps, *more))
+    assert _verdict(runner, history)[0] == "equal"
+
+
+def test_a_target_that_a_rule_has_not_changed_is_a_finding(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rules, "mappings", lambda _: [])
+    kind, text = _verdict(runner, _history({"mapping": "partition id"}))
+    assert (kind, "only at the target" in text) == ("different", True)
+
+
+def test_a_filter_that_filters_nothing_is_a_finding(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dm_worker.syncer.rows.row_filter._matches", lambda *_: False)
+    assert _verdict(runner, _history({"row filter": "update old"}))[0] == "different"
