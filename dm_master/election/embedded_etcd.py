@@ -293,9 +293,9 @@ def _log_line(line: str) -> None:
         level, message = entry["level"], entry["msg"]
     except (ValueError, KeyError, TypeError):
         # Written before etcd's logger is set up, or by the runtime when it panics.
-        log.warning("etcd says", text=line.strip())
+        log.warning("etcd reported", text=line.strip())
         return
     fields = {
         key.replace("-", "_"): value for key, value in entry.items() if key not in ("level", "ts", "caller", "msg")
     }
-    (log.warning if level == "warn" else log.error)("etcd says", text=message, detail=fields)
+    (log.warning if level == "warn" else log.error)("etcd reported", text=message, detail=fields)

@@ -148,7 +148,7 @@ def run_prechecks(
     """
     subtasks = split_task(task, sources, only)
     for text in task.warnings:
-        log.warning("task file", task=task.name, warning=text)
+        log.warning("task file warning", task=task.name, warning=text)
     if "all" in task.ignore_checking_items:
         return conclude((), task.warnings)
     results: list[CheckResult] = []

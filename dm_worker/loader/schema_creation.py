@@ -77,7 +77,7 @@ def create_schema(
             return
         words = creation_words(creation.statement, flavor, family, collations)
         if words.left_out:
-            log.info("the target gets a structure without some words", file=creation.file, left_out=words.left_out)
+            log.info("creating table without unsupported options", file=creation.file, left_out=words.left_out)
         try:
             for statement in words.statements:
                 conn.query(statement)

@@ -75,7 +75,7 @@ class SourceRelay:
             relay.pause()
         else:
             relay.resume()
-        log.info("relay", source=self._source.source_id, stage=stage)
+        log.info("relay stage changed", source=self._source.source_id, stage=stage)
 
     def close(self) -> None:
         """Stops the relay; the files stay."""
@@ -83,7 +83,7 @@ class SourceRelay:
             relay, self._relay, self._error = self._relay, None, None
         if relay is not None:
             relay.stop()
-            log.info("relay", source=self._source.source_id, stage="Stopped")
+            log.info("relay stage changed", source=self._source.source_id, stage="Stopped")
 
     def _made(self) -> Relay:
         with self._lock:

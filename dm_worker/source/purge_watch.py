@@ -116,7 +116,12 @@ class PurgeWatch:
         }
         for name, risk in risks.items():
             if risk.level > self._risks.get(name, NO_RISK).level:
-                log.warning("purge guard", source=self._source.source_id, reader=name, warning=risk.text)
+                log.warning(
+                    "the upstream may purge needed binlog files",
+                    source=self._source.source_id,
+                    reader=name,
+                    warning=risk.text,
+                )
         self._risks = risks
 
 

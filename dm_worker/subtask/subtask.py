@@ -120,7 +120,7 @@ class SubTask:
             if state.stage == pb.Running:
                 self._policy.healthy(now)
         if due:
-            log.info("auto-resume", task=self.name, source=self.config.source_id)
+            log.info("resuming the subtask automatically", task=self.name, source=self.config.source_id)
             self._send(stages.AutoResume())
 
     def retry(self) -> bool:

@@ -191,7 +191,7 @@ class DDLSession:
             collations = TargetCollations.of(self._known_collations, self._chosen_collations)
             words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn), collations)
             if words.left_out:
-                log.info("the target gets a DDL without some words", statement=sql, left_out=words.left_out)
+                log.info("executing DDL without unsupported options", statement=sql, left_out=words.left_out)
             variables = settings(
                 kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys
             )

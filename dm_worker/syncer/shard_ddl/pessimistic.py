@@ -362,7 +362,7 @@ class Pessimistic(ShardCoordination):
     def _carry_out(self, instructions: Iterable[GroupInstruction]) -> None:
         for one in instructions:
             if not isinstance(one, EndReread):
-                log.info("merged shards", step=_LOGGED[type(one)], task=self._task, target=qualified(*one.target))
+                log.info("shard group step", step=_LOGGED[type(one)], task=self._task, target=qualified(*one.target))
             if isinstance(one, ReportDDL | AcknowledgeDDL):
                 self._lock_client.request(one)
             elif isinstance(one, SettleDDL):
