@@ -1,4 +1,4 @@
-"""A CREATE TABLE that the upstream wrote itself is UTF-8, whatever charset its session has. Pure.
+"""A CREATE TABLE that the upstream wrote itself is UTF-8, independent of the charset of its session. Pure.
 
 Servers write one for CREATE TABLE … SELECT and for … LIKE a temporary table, in the form of SHOW CREATE TABLE. The
 event has the charset of the client's session. Seen in MySQL 5.7 and 8.0, and MariaDB 10.11.
