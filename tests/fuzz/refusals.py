@@ -61,6 +61,13 @@ TABLE: tuple[Refusal, ...] = (
         for way in ("stored", "stored with zone")
         for key in ("value", "id and value")
     ),
+    _one(
+        10006,
+        "IGNORE upstream kept bytes that are no geometry where the input had no value",
+        "type=point",
+        "statement=load data",
+        words="Cannot get geometry object",
+    ),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Out of range"),
     _one(10006, "the value does not fit the target's narrower type", "target=narrow", words="Data too long"),
     *(
@@ -141,6 +148,13 @@ TABLE: tuple[Refusal, ...] = (
         "rows get numbers in an order that a keyless table does not keep",
         "statement=add auto increment",
         "primary key=none",
+    ),
+    _one(
+        36068,
+        "rows get numbers in an order that a keyless table does not keep",
+        "statement=add auto increment",
+        "statement=drop primary key",
+        words="no primary key that is the same",
     ),
     _one(
         36068,
