@@ -1,4 +1,4 @@
-"""The allowed keys of source and task files, in the order of written files. Pure data.
+"""The allowed keys of source and task files, in the order in which files are written. Pure data.
 
 One tree serves both directions: reading refuses keys that are not in it, writing follows its order.
 """

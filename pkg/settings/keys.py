@@ -1,8 +1,8 @@
 """Declares the keys of a configuration file: one entry defines everything about a key except its effect. Pure.
 
-A file is a tree of :class:`FileKey` and :class:`Block`, in the order of written files. It is the source of the shape
-that a file is checked against, the reading of simple values with their limits (``pkg/config/fields.py``), the warnings
-and the page about keys (``pkg/config/effects``), the sample, and the settings that a stopped task may change.
+A file is a tree of :class:`FileKey` and :class:`Block`, in the order in which files are written. It is the source of
+the shape that a file is checked against, the reading of simple values with their limits (``pkg/config/fields.py``), the
+warnings and the page about keys (``pkg/config/effects``), the sample, and the settings that a stopped task may change.
 """
 
 from __future__ import annotations

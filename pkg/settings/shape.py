@@ -1,4 +1,4 @@
-"""The shape of a configuration file: its allowed keys at each level, in the order of written files.
+"""The shape of a configuration file: its allowed keys at each level, in the order in which files are written.
 
 ``pkg/settings/keys.py`` creates it from the declarations of the keys. Pure data.
 """

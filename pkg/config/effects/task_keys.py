@@ -1,4 +1,4 @@
-"""The keys of a task file, in the order of written files. Pure data."""
+"""The keys of a task file, in the order in which files are written. Pure data."""
 
 from __future__ import annotations
 
