@@ -14,7 +14,7 @@ from pkg.process.version import version_text
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs ``dmctl``; the result is the exit code (0, or 1 for a command that could not be carried out)."""
+    """Runs ``dmctl``; the result is the exit code (0, or 1 for a command that failed)."""
     asked = os.environ.get(COMPLETION_VARIABLE)
     if asked is not None and argv is None:
         from dmctl.completion import answer

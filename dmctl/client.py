@@ -37,7 +37,7 @@ class MasterClient:
         """The answer to ``request``.
 
         Raises :class:`UsageError` when no master is known, ``DMError`` 48001 when none can be reached, and
-        :class:`CommandError` for an answer that is a gRPC error.
+        :class:`CommandError` when the answer is a gRPC error.
         """
         try:
             return self._method(method)(request, timeout=self._options.rpc_timeout)
@@ -93,7 +93,7 @@ def reachable(masters: Sequence[str]) -> str:
 
 
 def _refusal(address: str) -> str:
-    """Why ``address`` accepts no connection, empty if it does. The operating system's error is clearer than gRPC's."""
+    """Why ``address`` accepts no connection; empty if it does. The operating system's error is clearer than gRPC's."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return f"dial tcp {address}: missing port in address"

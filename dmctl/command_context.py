@@ -1,4 +1,4 @@
-"""What a command works with: the global options, the connection, and standard output."""
+"""The context of a command: the global options, the connection, and standard output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CommandContext:
 
     @cached_property
     def client(self) -> MasterClient:
-        # gRPC takes a tenth of a second to load; help, usage errors and local checks do without it.
+        # gRPC takes a tenth of a second to load; help, usage errors and local checks do not need it.
         from dmctl.client import MasterClient
 
         return MasterClient(self.options)
@@ -50,7 +50,7 @@ class CommandContext:
     def connection_failure(self) -> str:
         """Why no master can be reached; empty if one can, and if none was named.
 
-        DM connects first of all, and scripts expect this error before that of a wrong argument.
+        DM connects first, and scripts expect this error before an error about a wrong argument.
         """
         from dmctl.client import reachable
 
@@ -62,7 +62,7 @@ class CommandContext:
         return ""
 
     def call(self, method: str, request: Message) -> Any:
-        """One RPC of the master; see :meth:`dmctl.client.MasterClient.call` for what it raises."""
+        """One RPC of the master. Raises as :meth:`dmctl.client.MasterClient.call`."""
         return self.client.call(method, request)
 
     def run(self, method: str, request: Message) -> None:
@@ -70,7 +70,8 @@ class CommandContext:
         self.show(self.call(method, request))
 
     def run_or_fail(self, method: str, request: Message) -> None:
-        """As :meth:`run`. Raises :class:`CommandError` when the master refuses, so that the program ends with 1."""
+        """As :meth:`run`, but raises :class:`CommandError` when the master refuses, so that the program exits with
+        1."""
         answer = self.call(method, request)
         self.show(answer)
         if not answer.result:

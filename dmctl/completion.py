@@ -1,4 +1,4 @@
-"""Answers a shell that completes a line: called by the script that ``dmctl completion`` prints."""
+"""Answers a shell that completes a line, for the script that ``dmctl completion`` prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pkg.errors import DMError
 
 
 def answer(instruction: str) -> int:
-    """Prints the completions that ``instruction`` (such as ``bash_complete``) asks for; the result is the exit code."""
+    """Prints the completions for ``instruction`` (such as ``bash_complete``); the result is the exit code."""
     kind = get_completion_class(instruction.partition("_")[0])
     if kind is None or not instruction.endswith("_complete"):
         return 1
@@ -28,11 +28,11 @@ def answer(instruction: str) -> int:
 
 
 def _items(shell: ShellComplete, words: list[str], incomplete: str) -> list[CompletionItem]:
-    """The global flags may be anywhere, so the command is found without them."""
+    """Finds the command without the global flags, which may be anywhere."""
     try:
         _, rest = parse_options(words, {})
     except (UsageError, DMError):
-        # The word before is a global flag that still lacks its value. Most of them name a file.
+        # The previous word is a global flag that needs a value. Most of them name a file.
         return [CompletionItem(incomplete, type="file")]
     items = list(shell.get_completions(rest, incomplete))
     if incomplete.startswith("-"):
@@ -41,7 +41,7 @@ def _items(shell: ShellComplete, words: list[str], incomplete: str) -> list[Comp
 
 
 def _takes_file(words: list[str]) -> bool:
-    """Whether the usage line of the command that ``words`` call names a file."""
+    """Whether the usage line of the command in ``words`` names a file."""
     path: list[str] = []
     command: click.Command | None = commands
     for word in words:

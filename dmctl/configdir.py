@@ -15,7 +15,7 @@ RELAY_WORKERS = "relay_workers.json"
 #: Written in place of a password in exported files.
 HIDDEN = "******"
 _PASSWORD = re.compile(r"""\bpassword["']?\s*:\s*["']?([A-Za-z0-9+/]{23,}=*)(?=["']?\s*(?:[,}#]|$))""", re.MULTILINE)
-#: In a ciphertext, this follows 16 bytes.
+#: Ends a ciphertext, after 16 bytes.
 _SEPARATOR = b"@"
 
 
@@ -49,8 +49,8 @@ def export(
 def read(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """(file, text) of the sources and of the tasks in ``folder``.
 
-    Raises :class:`CommandError` for a folder without them, and for files whose passwords were hidden at export: they
-    must be filled in first.
+    Raises :class:`CommandError` for a folder without them, and for files whose passwords were hidden at export: the
+    operator must fill them in first.
     """
     root = Path(folder)
     found: list[list[tuple[str, str]]] = []
@@ -67,7 +67,7 @@ def read(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a file has a password as ciphertext."""
+    """Whether a file contains an encrypted password."""
     return any(_is_ciphertext(found) for found in _PASSWORD.findall(text))
 
 
@@ -79,7 +79,7 @@ def _is_ciphertext(text: str) -> bool:
 
 
 def relay_workers(folder: str) -> dict[str, list[str]]:
-    """By source: the workers that pulled its relay log when the folder was written; {} without that file."""
+    """By source: the workers that pulled its relay log at the export; {} without that file."""
     path = Path(folder) / RELAY_WORKERS
     try:
         found = json.loads(path.read_text(encoding="utf-8") or "{}") or {}

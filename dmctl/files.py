@@ -1,4 +1,4 @@
-"""Task and source files on the operator's side: reads them, checks what only this side can, makes them
+"""Task and source files on the operator's side: reads them, checks what only this side can check, and makes them
 self-contained."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dmctl.failure import CommandError
 from pkg import errors
 from pkg.errors import Code
 
-#: What operators write in place of a file.
+#: What operators write instead of a file name.
 STDIN = "-"
 _TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
 
@@ -29,9 +29,9 @@ def read_text(path: str) -> str:
 
 
 def read_task(path: str) -> str:
-    """A task file's text, ready to be sent.
+    """A task file's text, ready to send.
 
-    Raises DMError 20003 for text that is not YAML, and :class:`CommandError` for other mistakes that are visible here.
+    Raises DMError 20003 for invalid YAML, and :class:`CommandError` for other mistakes that this side can see.
     """
     text = read_text(path)
     root = _root(text, path)
@@ -42,7 +42,7 @@ def read_task(path: str) -> str:
 
 
 def _refuse_contradicting_shard_mode(root: yaml.MappingNode, path: str) -> None:
-    """The master cannot tell is-sharding: false from a file without it: both have the same value there."""
+    """The master cannot distinguish is-sharding: false from a file without it: both parse to the same value."""
     is_sharding, mode = _scalar(root, "is-sharding"), _scalar(root, "shard-mode")
     if is_sharding is None or mode is None or not mode.value:
         return
@@ -56,7 +56,7 @@ def _refuse_contradicting_shard_mode(root: yaml.MappingNode, path: str) -> None:
 
 
 def read_source(path: str) -> str:
-    """A source file's text, ready to be sent. Raises :class:`CommandError` or DMError 20003 for an unreadable file."""
+    """A source file's text, ready to send. Raises :class:`CommandError` or DMError 20003 for an unreadable file."""
     text = read_text(path)
     root = _root(text, path)
     return text if root is None else _inline_tls(text, root, "from", path)
@@ -72,7 +72,8 @@ def source_id(path: str) -> str:
 
 
 def task_name(argument: str) -> str:
-    """The task that ``argument`` means: a task file's ``name`` if it looks like a readable file, else itself."""
+    """The task name in ``argument``: a task file's ``name`` if it looks like a readable file, otherwise the
+    argument."""
     if not argument.endswith((".yaml", ".yml")) or not Path(argument).is_file():
         return argument
     root = _root(read_text(argument), argument)
@@ -83,7 +84,7 @@ def task_name(argument: str) -> str:
 
 
 def _root(text: str, path: str) -> yaml.MappingNode | None:
-    """The document's mapping; None for anything else, which the master refuses with a better message."""
+    """The document's mapping; None for anything else, which the master rejects with a better message."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as exc:
@@ -106,10 +107,10 @@ def _scalar(mapping: yaml.MappingNode, key: str) -> yaml.ScalarNode | None:
 
 
 def _inline_tls(text: str, root: yaml.MappingNode, parent: str, path: str) -> str:
-    """``text`` with the TLS files of ``<parent>.security`` put in, since the master can't see this side's files.
+    """``text`` with the TLS files of ``<parent>.security`` embedded, since the master can't read this side's files.
 
-    Each ``ssl-ca: file`` becomes ``ssl-ca-base64: content`` in its place, so that the lines of everything else (and
-    with them the places in the master's messages) stay.
+    Each ``ssl-ca: file`` becomes ``ssl-ca-base64: content`` on the same line, so that all other lines, and the line
+    numbers in the master's messages, stay the same.
     """
     for key_node, value_node in reversed(list(_tls_entries(root, parent))):
         try:

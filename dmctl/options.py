@@ -1,6 +1,6 @@
-"""The flags that every command knows: before or after its name, in the old and in the new spelling.
+"""The flags that every command accepts: before or after its name, in the old and in the new spelling.
 
-They are taken out of the arguments before the command line is parsed, because operators write them anywhere.
+They are removed from the arguments before the command line is parsed, because operators write them anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pkg.settings.connections import SecurityConfig
 from pkg.settings.units import parse_duration
 
 DEFAULT_TIMEOUT = 600.0
-#: A shell that completes a line sets this variable to what it asks for.
+#: A shell that completes a line sets this variable to its request.
 COMPLETION_VARIABLE = "_DMCTL_COMPLETE"
 NO_TLS = SecurityConfig()
 #: Global flag → whether it takes a value.
@@ -39,7 +39,7 @@ _FILE_KEYS = ("master-addr", "rpc-timeout", "ssl-ca", "ssl-cert", "ssl-key")
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """Where the master is and how to talk to it. ``rpc_timeout`` in seconds."""
+    """The master's address and the connection settings. ``rpc_timeout`` in seconds."""
 
     masters: tuple[str, ...] = ()
     rpc_timeout: float = DEFAULT_TIMEOUT
@@ -49,7 +49,7 @@ class GlobalOptions:
 
 
 def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[GlobalOptions, list[str]]:
-    """The global options, and the arguments that remain for the command.
+    """The global options, and the remaining arguments for the command.
 
     A flag overrides the config file, which overrides ``DM_MASTER_ADDR``. Raises :class:`UsageError` for a flag without
     its value or an invalid timeout, and ``DMError`` 20002 for a config file that can't be used.

@@ -14,13 +14,13 @@ from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.process.version import version_text
 
-#: Red, as in DM; readline counts no width for what stands between the marks \001 and \002.
+#: Red, as in DM; readline counts no width for the text between \001 and \002.
 PROMPT = "\001\033[31m\002»\001\033[0m\002 "
 HISTORY_LENGTH = 1000
 
 
 def run_lines(options: GlobalOptions) -> int:
-    """Runs commands until ``exit`` or the end of input. After a command that fails, the next one runs."""
+    """Runs commands until ``exit`` or the end of input. It continues after a failed command."""
     lines = _prompted() if sys.stdin.isatty() else iter(sys.stdin)
     for line in lines:
         if not _run_line(options, line):
@@ -29,7 +29,7 @@ def run_lines(options: GlobalOptions) -> int:
 
 
 def _run_line(options: GlobalOptions, line: str) -> bool:
-    """Runs one line; False when it asks to leave."""
+    """Runs one line; False for a command to leave."""
     try:
         words = shlex.split(line)
         if words in (["exit"], ["quit"]):

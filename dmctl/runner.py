@@ -1,4 +1,4 @@
-"""Runs one command of ``dmctl`` and prints its error."""
+"""Runs one command of ``dmctl`` and prints its errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Global flags, before or after the command:
   -V, --version            print the version
 """
 
-#: What Go takes for a flag's value.
+#: The values that Go accepts for a boolean flag.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
@@ -37,12 +37,12 @@ commands = LazyCommands("dmctl", help=HELP, context_settings={"help_option_names
 
 
 def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
-    """Runs one command; an error is printed on standard error."""
+    """Runs one command; prints an error on standard error."""
     context = CommandContext(options)
     try:
         commands.main(args=_plain_flags(_help(arguments)), prog_name="dmctl", standalone_mode=False, obj=context)
     except UnknownCommand as exc:
-        # The words alone show it: no master is asked.
+        # The arguments alone show the error: no request is sent.
         usage = f"{exc.ctx.get_usage()}\n" if exc.ctx is not None else ""
         return fail(usage + exc.format_message())
     except click.ClickException as exc:
@@ -56,7 +56,7 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return fail("interrupted")
     except BrokenPipeError:
-        # The reader of our output (head, grep -q) has closed the pipe.
+        # The reader of the output (head, grep -q) has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     finally:
@@ -65,14 +65,14 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
 
 
 def _help(arguments: Sequence[str]) -> list[str]:
-    """``help`` and ``help command`` as click takes them."""
+    """``help`` and ``help command`` in click's form."""
     return [*arguments[1:], "--help"] if arguments[0] == "help" else list(arguments)
 
 
 def _plain_flags(arguments: Sequence[str]) -> list[str]:
-    """``--flag=true`` as ``--flag``, and ``--flag=false`` left out: Go's spellings, which scripts use.
+    """Turns ``--flag=true`` into ``--flag`` and drops ``--flag=false``: Go's forms, which scripts use.
 
-    Raises :class:`UsageError` with Go's words for another value.
+    Raises :class:`UsageError` with Go's message for another value.
     """
     flags = _flags_of(arguments)
     plain: list[str] = []
@@ -90,7 +90,7 @@ def _plain_flags(arguments: Sequence[str]) -> list[str]:
 
 
 def _flags_of(arguments: Sequence[str]) -> dict[str, str]:
-    """The flags without a value of the command that ``arguments`` call, each with all of its names."""
+    """The flags without a value of the command in ``arguments``, each with all of its names."""
     command: click.Command | None = commands
     for argument in arguments:
         if not isinstance(command, click.Group):

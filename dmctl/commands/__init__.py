@@ -1,6 +1,6 @@
-"""dmctl's commands, one module a group; loaded only when called, so that the program starts fast.
+"""dmctl's commands, one module a group; loaded only when called, so that the program starts quickly.
 
-To add one: write it as a click command that takes the context (``@click.pass_obj``), and name it in :data:`COMMANDS`.
+To add one, write it as a click command that takes the context (``@click.pass_obj``), and add it to :data:`COMMANDS`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
 
 
 class LazyCommands(CommandGroup):
-    """The group of all commands: knows their names and loads the called one."""
+    """The group of all commands: loads only the command that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -62,13 +62,13 @@ class LazyCommands(CommandGroup):
         return command
 
     def listed(self) -> list[tuple[str, str]]:
-        # From the table above: listing the commands must not load them all.
+        # From the table above: the list of commands must not load them all.
         return [(name, text) for name, (_, _, text) in sorted(COMMANDS.items()) if text is not None]
 
 
 def pick(value: str, allowed: Sequence[str], what: str) -> str:
-    """``value`` if it is one of ``allowed``; otherwise a usage error that lists them."""
+    """``value`` if it is one of ``allowed``; otherwise raises a usage error that lists them."""
     if value not in allowed:
-        # The first words are DM's.
+        # The message begins as in DM.
         raise click.UsageError(f"invalid {what} '{value}': it is not one of {', '.join(allowed)}")
     return value

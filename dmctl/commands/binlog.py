@@ -51,7 +51,7 @@ def _checked(position: str) -> str:
 
 
 def _handle(context: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
-    # Before the task's file is read: what is wrong here is wrong for any task.
+    # Checked before the task's file is read: these mistakes do not depend on the task.
     checked = _checked(position)
     # Without quotes the shell or the prompt splits a statement at its blanks.
     sqls = _separated(" ".join(statements))

@@ -1,4 +1,4 @@
-"""The kinds of commands: their help and their mistakes read as in DM, since scripts look for these texts."""
+"""The base classes of commands: their help and usage errors read as in DM, since scripts search for these strings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ USAGE = {
 
 class _Formatter(click.HelpFormatter):
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        """In one line: scripts look for it."""
+        """On one line: scripts search for it."""
         line = USAGE.get(prog.partition(" ")[2])
         line = args if line is None else f"{line} [flags]"
         self.write(f"{prefix or 'Usage: '}{prog} {line}\n")
@@ -84,7 +84,7 @@ class DMCommand(click.Command):
 
 
 class UnknownCommand(click.UsageError):
-    """A word that is no command, of all or of a group."""
+    """An unknown command, at the top level or in a group."""
 
     def __init__(self, word: str, ctx: click.Context) -> None:
         listed = "" if ctx.parent is None else f"\n{ctx.get_help()}"
@@ -92,7 +92,7 @@ class UnknownCommand(click.UsageError):
 
 
 class CommandGroup(click.Group):
-    """Commands below one name."""
+    """Sub-commands of one command."""
 
     context_class = _Context
     command_class = DMCommand

@@ -1,4 +1,4 @@
-"""completion: what a shell needs to complete dmctl's commands and flags."""
+"""completion: lets a shell complete dmctl's commands and flags."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 
 _EXISTS = ("already exist",)
-#: start-relay when the relay was started before in the other form: for named workers, or by `enable-relay: true` in the
-#: source's file.
+#: The error of start-relay when the relay was started before in the other way: for named workers, or by `enable-relay:
+#: true` in the source's file.
 _STARTED = ("code=46028:", "code=46030:")
 _ACCESS_DENIED = "Access denied"
 _WRONG_KEY = (
@@ -41,7 +41,7 @@ _KINDS = {
 @click.pass_context
 def config(ctx: click.Context, path: str | None) -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
-    # DM takes the flag on either side of the sub-command.
+    # DM accepts the flag before and after the sub-command.
     if path is not None:
         ctx.default_map = {name: {"path": path} for name in config.commands}
 
@@ -93,7 +93,7 @@ def export(context: CommandContext, path: str) -> None:
 
 
 def _pulling(context: CommandContext, sources: list[str]) -> dict[str, list[str]]:
-    """The workers that pull relay logs, by source; the one that serves the source comes first."""
+    """The workers that pull relay logs, by source; the worker that serves the source comes first."""
     answer = _answer(context, "QueryStatus", master.QueryStatusListRequest(sources=sources))
     pulling: dict[str, list[str]] = {}
     for one in answer.sources:
@@ -139,14 +139,14 @@ def import_(context: CommandContext, path: str) -> None:
 
 
 class _Steps:
-    """The steps of an import: one that is refused does not keep the others."""
+    """The steps of an import: a refused one does not stop the others."""
 
     def __init__(self, context: CommandContext) -> None:
         self._context = context
         self.count = 0
 
     def step(self, work: Callable[[], str]) -> list[str]:
-        """Prints what was done; returns why it was refused, if it was."""
+        """Prints the result; returns the reason if the step was refused."""
         self.count += 1
         try:
             self._context.print(work())
@@ -156,7 +156,7 @@ class _Steps:
 
 
 def _create_source(context: CommandContext, file: str, pulling: dict[str, list[str]]) -> str:
-    """On a worker that pulled its relay log before: the files are there, and it will pull it again."""
+    """On a worker that pulled its relay log before: it has the files, and will pull the log again."""
     worker = _usable(context, "", pulling.get(files.source_id(file), []))[:1]
     request = master.OperateSourceRequest(op=master.StartSource, config=[files.read_source(file)])
     request.workerName = worker[0] if worker else ""
@@ -171,7 +171,7 @@ def _start_task(context: CommandContext, file: str) -> str:
 
 
 def _usable(context: CommandContext, source: str, workers: list[str]) -> list[str]:
-    """Those of ``workers`` that are in the cluster and are free, or have to do with ``source`` alone."""
+    """Those of ``workers`` that are in the cluster, and are free or bound to ``source`` only."""
     if not workers:
         return []
     answer = _answer(context, "ListMember", master.ListMemberRequest(worker=True))
@@ -184,7 +184,7 @@ def _usable(context: CommandContext, source: str, workers: list[str]) -> list[st
 
 
 def _start_relay(context: CommandContext, source: str, workers: list[str]) -> str:
-    """Starts a relay as it was; returns what was done. Raises CommandError if it cannot be started."""
+    """Starts a relay as it was; returns the result. Raises CommandError if it cannot be started."""
     usable = _usable(context, source, workers)
     relay = master.OperateRelayRequest(op=master.StartRelayV2, source=source, worker=usable)
     started = _require(context, "OperateRelay", relay, f"fail to start the relay of source {source}", _STARTED)
@@ -196,7 +196,7 @@ def _start_relay(context: CommandContext, source: str, workers: list[str]) -> st
 
 
 def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
-    """Passwords as ciphertext need the key that they were encrypted with. Raises CommandError where there is none."""
+    """Encrypted passwords need the key that encrypted them. Raises CommandError if there is none."""
     if not sealed:
         return
     answer = context.call("Encrypt", master.EncryptRequest(plaintext="-"))
@@ -211,7 +211,7 @@ def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
 def _require(
     context: CommandContext, method: str, request: Message, failure: str, known: tuple[str, ...] = _EXISTS
 ) -> bool:
-    """One step of an import. Returns whether it was not needed, as one of ``known`` in the answer says."""
+    """One step of an import. Returns whether it was not needed, which the answer shows by one of ``known``."""
     answer = context.call(method, request)
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
     text = "; ".join(message for message in messages if message)
@@ -240,7 +240,7 @@ def get_config(context: CommandContext, kind: str, name: str, path: str) -> None
 @click.pass_obj
 def get_task_config(context: CommandContext, arguments: tuple[str, ...], path: str) -> None:
     """Older spelling of config task."""
-    # Some versions of DM took the kind too.
+    # Some versions of DM accepted the kind too.
     kind, name = arguments if len(arguments) == 2 else ("task", arguments[0])
     if len(arguments) > 2:
         raise click.UsageError("only one task can be shown at a time")

@@ -35,7 +35,7 @@ def offline_member(context: CommandContext, masters: bool, workers: bool, name: 
     if masters == workers:
         raise click.UsageError("exactly one of --master and --worker is needed")
     request = master.OfflineMemberRequest(type="master" if masters else "worker", name=name)
-    # As with DM, a script sees by the exit code that the member is still there, or never was.
+    # As in DM, the exit code shows scripts that the member is still there, or never was.
     context.run_or_fail("OfflineMember", request)
 
 

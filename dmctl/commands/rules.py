@@ -41,7 +41,7 @@ def show_rules(context: CommandContext, task_file: str, output: str, limit: int)
 
 
 def report(answer: master.ShowRulesResponse, limit: int) -> Iterator[str]:
-    """The lines for people; problems come first, then what is migrated, then the rest."""
+    """The lines for people: problems first, then the migrated tables, then the rest."""
     kinds = (
         ("Problems", [one for one in answer.tables if one.problem], _problem),
         ("Migrated", [one for one in answer.tables if not one.problem and not one.leftOut], _migrated),

@@ -24,7 +24,7 @@ from pkg.rpc import pbjson
 
 #: Seconds between two tables of --watch.
 WATCH_SECONDS = 2.0
-#: Characters of a table's line where there is no terminal.
+#: Characters of a table's line when there is no terminal.
 _LOG_COLUMNS = 200
 _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 
@@ -63,7 +63,7 @@ def query_status(
 
 
 def _watch(context: CommandContext, request: master.QueryStatusListRequest) -> None:
-    """Shows the table until the user interrupts; on a terminal each in the place of the one before."""
+    """Shows the table until the user interrupts; on a terminal each table replaces the one before."""
     clear = "\033[H\033[2J" if _live() else ""
     with contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -81,7 +81,7 @@ def _live() -> bool:
 
 
 def show_profiles(context: CommandContext, answer: master.QueryStatusListResponse) -> None:
-    """The profile of each task and source as text; the answer itself when a part of it is missing."""
+    """The profile of each task and source as text; the raw answer when a part of it is missing."""
     if not answer.result or not all(source.result for source in answer.sources):
         context.show(answer)
         return
@@ -95,7 +95,7 @@ def show_profiles(context: CommandContext, answer: master.QueryStatusListRespons
 
 
 def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:
-    """One line of status a task."""
+    """One status line a task."""
     parts: dict[str, list[tuple[worker.SourceStatus, worker.SubTaskStatus]]] = defaultdict(list)
     for source in answer.sources:
         for subtask in source.subTaskStatus:
@@ -113,7 +113,7 @@ def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:
 
 
 def task_status(name: str, members: list[tuple[worker.SourceStatus, worker.SubTaskStatus]]) -> str:
-    """The status of the whole task in a word: that of its worst subtask."""
+    """The status of the whole task: that of its worst subtask."""
     more = f"Please run `query-status {name}` to get more details."
     if any(one.stage == worker.Paused and one.result.errors for _, one in members):
         return f"Error - Some error occurred in subtask. {more}"

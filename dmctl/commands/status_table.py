@@ -13,7 +13,7 @@ _HEAD = ("TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S", "ERR
 _GAP = "  "
 _RED, _YELLOW, _GREEN, _BOLD, _PLAIN = "\033[31m", "\033[33m", "\033[32m", "\033[1m", "\033[0m"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-#: A column of errors is never narrower, whatever the terminal.
+#: The minimum width of the error column, whatever the terminal.
 _LEAST_ERROR = 20
 
 
@@ -24,7 +24,7 @@ class _Row:
 
 
 def status_table(answer: master.QueryStatusListResponse, *, columns: int, colours: bool) -> str:
-    """The table, without a final newline. The errors are cut so that a line has at most ``columns`` characters."""
+    """The table, without a final newline. Errors are cut so that a line has at most ``columns`` characters."""
     rows = [row for source in answer.sources for row in _rows(source)]
     rows.sort(key=lambda row: row.cells[:2])
     lines = list(_lines(rows, columns, colours))
@@ -61,12 +61,12 @@ def _row(source: str, subtask: worker.SubTaskStatus, problem: str) -> _Row:
 
 
 def error_line(error: worker.ProcessError) -> str:
-    """An error on one line: its code, and what happened."""
+    """An error on one line: its code and its message."""
     return f"{error.ErrCode}: {' '.join((error.Message or error.RawCause).split())}"
 
 
 def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str, str]:
-    """How far the unit is, the bytes behind the upstream, and rows per second, where it knows them."""
+    """The unit's progress, the bytes behind the upstream, and rows per second, as far as known."""
     kind = subtask.WhichOneof("status")
     if kind == "dump":
         dump = subtask.dump
@@ -90,7 +90,7 @@ def _sync_progress(sync: worker.SyncStatus) -> str:
 
 
 def _behind(sync: worker.SyncStatus) -> str:
-    """The bytes of binlog that are not applied, and how long they take."""
+    """The bytes of binlog that are not applied, and the time that they need."""
     if sync.bytesBehind < 0:
         return "unknown"
     if not sync.bytesBehind:
@@ -117,7 +117,7 @@ def duration(seconds: int) -> str:
 
 
 def _lines(rows: Sequence[_Row], columns: int, colours: bool) -> Iterator[str]:
-    """The head and the rows, aligned. A column without content is left out."""
+    """The header and the rows, aligned. A column without content is left out."""
     cells = [_HEAD, *(row.cells for row in rows)]
     shown = [i for i in range(len(_HEAD)) if i < 2 or any(row.cells[i] for row in rows)]
     widths = {i: max(_width(row[i]) for row in cells) for i in shown}
@@ -131,7 +131,7 @@ def _lines(rows: Sequence[_Row], columns: int, colours: bool) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Columns that a terminal needs for ``text``: names may be in Chinese."""
+    """The terminal columns that ``text`` needs: names may be in Chinese."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 

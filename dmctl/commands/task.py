@@ -56,7 +56,7 @@ def check_task(context: CommandContext, task_file: str, errors: int, warnings: i
 
 
 def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
-    """Prints ``answer``. A report in ``field`` is printed without JSON's escapes: for people, not for parsers."""
+    """Prints ``answer``. A report in ``field`` is printed without JSON escapes: for people, not for parsers."""
     text: str = getattr(answer, field)
     if MARK not in text:
         context.show(answer)
@@ -66,7 +66,7 @@ def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
 
 
 def _readable(text: str) -> str:
-    """``text`` with the JSON after ``detail:`` indented to its place; unchanged if there is none."""
+    """``text`` with the JSON after ``detail:`` indented to its column; unchanged if there is none."""
     head, found, detail = text.partition(_DETAIL)
     try:
         value, end = json.JSONDecoder().raw_decode(detail)
@@ -84,7 +84,7 @@ def _operation(
     text: str,
     option: Callable[[Callable[..., None]], Callable[..., None]] = lambda it: it,
 ) -> click.Command:
-    """``option``: a decorator for a further option of this operation."""
+    """``option``: a decorator for an additional option of this operation."""
 
     @click.command(name, help=text, cls=DMCommand)
     @click.argument("task", required=False)
@@ -126,7 +126,7 @@ resume_task = _operation(
 
 
 def _operate_source(context: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
-    """``op`` on every subtask of one source; returns what DM prints."""
+    """``op`` on every subtask of one source; returns DM's output."""
     if len(context.sources) != 1:
         raise click.UsageError("can give only one source-name when task-name is not specified")
     source = context.one_source()

@@ -1,7 +1,7 @@
-"""Where the time of a task's last minutes went, as text: a flame on its side. Pure.
+"""The time profile of a task's last minutes as text: a flame graph on its side. Pure.
 
-Each line is a stage with its share of the time and a bar. A bar stands where its part of the bar above it is, so that
-the stages within a stage are below it, side by side.
+Each line is a stage with its share of the time and a bar. A bar is below its part of the parent's bar, so that the
+stages within a stage are below it, side by side.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def profile_text(source: str, status: pb.SubTaskStatus) -> str:
 
 
 def main_loop(sums: Mapping[str, float]) -> ProfileNode:
-    """The main loop's stages. The busy part of the batches is divided as the tasks' work is."""
+    """The main loop's stages. The busy time of the batches is divided in the same ratio as the tasks' work."""
     root = _thread("main loop", "main", _MAIN, sums)
     busy, job = sums.get("busy", 0.0), sums.get("job", 0.0)
     work = {stage: sums.get(f"work/{stage}", 0.0) for stage in _WORK}

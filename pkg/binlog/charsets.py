@@ -12,7 +12,7 @@ from pkg.binlog.single_byte_charsets import HIGH, OTHERWISE, SWE7
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 
-#: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
+#: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; higher ones are MariaDB's.
 _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "big5": ((1, 1), (84, 84)),
     "latin2": ((2, 2), (9, 9), (21, 21), (27, 27), (77, 77)),
@@ -59,7 +59,7 @@ _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
 _BY_ID: Final = {
     number: name for name, ranges in _RANGES.items() for first, last in ranges for number in range(first, last + 1)
 }
-#: MariaDB numbers the NO PAD form of a collation this much higher.
+#: MariaDB adds this number to a collation's id for its NO PAD form.
 _NO_PAD: Final = 1024
 
 _CODECS: Final = {
@@ -92,8 +92,8 @@ _CODECS: Final = {
     **{same: same for same in ("cp1251", "cp1256", "cp1257")},
 }
 
-#: Charsets whose ASCII characters are single bytes with ASCII's meaning and whose texts may stand in UTF-8 SQL as
-#: long as they hold nothing else.
+#: Charsets whose ASCII characters are single bytes with ASCII's meaning. Their pure ASCII strings can stand unchanged
+#: in UTF-8 SQL.
 ASCII_COMPATIBLE: Final = frozenset(
     {"latin1", "latin2", "latin5", "latin7", "gbk", "gb2312", "gb18030", "big5", "cp1250", "cp1251", "cp1256"}
     | {"ascii", "cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
@@ -101,19 +101,20 @@ ASCII_COMPATIBLE: Final = frozenset(
 
 
 def _high(name: str) -> dict[int, str]:
-    """Byte → character from 0x80 on; ? for none."""
+    """The characters of the bytes from 0x80 on; ? where a byte has none."""
     plain = HIGH.get(name) or bytes(range(0x80, 0x100)).decode(_CODECS[name], "replace").replace("\ufffd", "?")
     return {**dict(enumerate(plain, 0x80)), **OTHERWISE.get(name, {})}
 
 
-#: Charset → byte → character, ? for none, where there is no codec or not the servers'.
+#: Charset → its characters from byte 0x80 on (? for none), where Python has no codec or one that differs from the
+#: servers'.
 _DECODE: Final = {**{name: _high(name) for name in (*HIGH, *OTHERWISE)}, "swe7": SWE7}
-#: A text's characters are ASCII's before they are others.
+#: ASCII characters keep ASCII's bytes.
 _ENCODE: Final = {
     name: {char: byte for byte, char in reversed(table.items()) if not char.isascii()}
     for name, table in _DECODE.items()
 }
-#: Charsets in which an ASCII character is another byte, or more than one.
+#: Charsets that encode an ASCII character as another byte, or as more than one.
 _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
 _MULTI_BYTE: Final = frozenset(
     {
@@ -149,17 +150,17 @@ def collation_charset(collation_id: int) -> str:
 
 
 def same_charset(one: str, other: str) -> bool:
-    """Compares names; ``utf8`` and ``utf8mb3`` are the same."""
+    """Compares charset names; ``utf8`` and ``utf8mb3`` are the same."""
     return one == other or {one, other} == {"utf8", "utf8mb3"}
 
 
 def _decode_latin1(data: bytes) -> str:
-    # MySQL's latin1 is cp1252, with the five bytes that cp1252 lacks standing for the control characters.
+    # MySQL's latin1 is cp1252, but the five bytes that cp1252 does not define are control characters.
     return "".join(chr(b) if b in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes((b,)).decode("cp1252") for b in data)
 
 
 def decode_text(data: bytes, charset: str) -> str:
-    """Text in MySQL's ``charset``. Raises 11054 when the bytes are none, or no codec is known."""
+    """Decodes MySQL's ``charset``. Raises 11054 for invalid bytes, and for a charset without a known codec."""
     if data.isascii() and charset not in _WIDE:
         return data.decode("ascii")
     try:
@@ -177,14 +178,14 @@ def decode_text(data: bytes, charset: str) -> str:
 
 
 def is_ascii_alone(charset: str) -> bool:
-    """Whether bytes of ASCII are the text that they are in ASCII."""
+    """Whether ASCII bytes keep their ASCII meaning in this charset."""
     return charset not in _WIDE
 
 
 @lru_cache(maxsize=64)
 def utf8_characters(charset: str) -> bytes:
-    """The characters of a single-byte charset as they stand in a literal, for the compiled kernel: for each byte a
-    length and up to three bytes, of length 0 where there is none. Empty for other charsets."""
+    """The characters of a single-byte charset in UTF-8, as the compiled kernel reads them: for each byte a length and
+    up to three bytes. The length is 0 where there is no character. Empty for other charsets."""
     if charset in _MULTI_BYTE:
         return b""
     return b"".join(_utf8_entry(bytes((byte,)), charset) for byte in range(0x100))
@@ -209,7 +210,7 @@ def _decoded(data: bytes, table: Mapping[int, str]) -> Iterator[str]:
 
 
 def encode_text(text: str, charset: str) -> bytes:
-    """The reverse of :func:`decode_text`. Raises 11054 for text that the charset lacks, or when no codec is known."""
+    """The reverse of :func:`decode_text`. Raises 11054 for other characters, and without a known codec."""
     if text.isascii() and charset not in _WIDE:
         return text.encode("ascii")
     try:

@@ -1,4 +1,4 @@
-"""Codecs as the compiled kernel takes them: one plain tuple a column. See ``pkg/native/rows/literals.h``."""
+"""Codecs in the form that the compiled kernel reads: one plain tuple a column. See ``pkg/native/rows/literals.h``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkg.binlog.literals import Codec, float_literal
 
 
 class ColumnOp(IntEnum):
-    """How a value becomes text; ``CALL`` asks the codec's ``render``."""
+    """How a value becomes text; ``CALL`` calls the codec's ``render``."""
 
     CALL = 0
     INT = 1
@@ -44,7 +44,7 @@ ColumnProgram = tuple[int, int, str, bool, bool, int, int, int, Callable[[Any], 
 
 
 def programs(codecs: Sequence[Codec], nullable: Sequence[bool]) -> tuple[ColumnProgram, ...]:
-    """The columns of a table for ``Readers`` of the kernel."""
+    """The columns of a table, for ``Readers`` of the kernel."""
     return tuple(_program(codec, null) for codec, null in zip(codecs, nullable, strict=True))
 
 
@@ -53,7 +53,7 @@ DerivedProgram = tuple[int, int, int, bytes, Callable[[bytes], bytes] | None]
 
 
 def derived_programs(derived: Sequence[Derived]) -> tuple[DerivedProgram, ...]:
-    """The literals beyond the columns for ``Readers`` of the kernel."""
+    """The derived literals, for ``Readers`` of the kernel."""
     return tuple((one.source, one.base, one.limit, one.text, one.literal) for one in derived)
 
 
@@ -71,7 +71,7 @@ def _program(codec: Codec, nullable: bool) -> ColumnProgram:
 
 
 def _op(codec: Codec) -> tuple[ColumnOp, int, int, bytes]:
-    """The op with its parameters; by the codec's own description where that says it all."""
+    """The op with its parameters; from the codec's ``native`` description where that is complete."""
     if codec.native:
         name, a, b, text = codec.native
         return ColumnOp[name], a, b, text

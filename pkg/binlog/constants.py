@@ -40,7 +40,7 @@ PARTIAL_UPDATE_ROWS_EVENT: Final = 39
 TRANSACTION_PAYLOAD_EVENT: Final = 40
 HEARTBEAT_EVENT_V2: Final = 41
 GTID_TAGGED_EVENT: Final = 42
-#: Padding that Amazon Aurora writes; it holds nothing.
+#: Padding that Amazon Aurora writes; it has no content.
 AURORA_PADDING_EVENT: Final = 100
 
 MARIADB_ANNOTATE_ROWS_EVENT: Final = 160
@@ -58,23 +58,23 @@ MARIADB_DELETE_ROWS_COMPRESSED_EVENT: Final = 171
 
 #: The file is open for writing (only in FORMAT_DESCRIPTION; not covered by its checksum).
 FLAG_BINLOG_IN_USE: Final = 0x01
-#: The statement used a temporary table of its session, or another one of the same call of a procedure did.
+#: The statement used a temporary table of its session, or another statement in the same procedure call did.
 FLAG_THREAD_SPECIFIC: Final = 0x04
-#: Made up by the server for this connection; not in any file.
+#: The server created it for this connection; it is in no file.
 FLAG_ARTIFICIAL: Final = 0x20
-#: Whoever does not know the event may skip it.
+#: A replica that does not know the event may skip it.
 FLAG_IGNORABLE: Final = 0x80
 
 #: Flag of a rows event, in the 16 bits at :data:`ROWS_FLAGS`: its session had foreign_key_checks=0.
 FLAG_NO_FOREIGN_KEY_CHECKS: Final = 0x02
-#: Where a rows event has its flags: behind the header and the table's number.
+#: Offset of the flags in a rows event: after the header and the table id.
 ROWS_FLAGS: Final = HEADER_SIZE + 6
 
 OP_INSERT: Final = 0
 OP_UPDATE: Final = 1
 OP_DELETE: Final = 2
 
-#: Every rows event this project decodes, with what it does.
+#: Every rows event that this project decodes, with its operation.
 ROWS_EVENTS: Final[dict[int, int]] = {
     WRITE_ROWS_EVENT_V1: OP_INSERT,
     UPDATE_ROWS_EVENT_V1: OP_UPDATE,

@@ -7,12 +7,12 @@ import struct
 from pkg import errors
 from pkg.errors import Code
 
-#: What slicing, unpacking and decoding raise for bytes that are not what they should be.
+#: What slicing, unpacking and decoding raise for malformed bytes.
 MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
 
 
 class TornBytes(ValueError):
-    """The bytes end before what they announce."""
+    """The bytes end before the length that they announce."""
 
 
 class Cursor:
@@ -62,13 +62,13 @@ class Cursor:
 
 
 def whereabouts(file: str, log_pos: int) -> str:
-    """Which event it is, for messages; ``log_pos`` is 0 for one that does not name its end."""
+    """Names the event for messages; ``log_pos`` is 0 for an event without an end position."""
     file = file or "unknown file"
     return f"that ends at ({file}, {log_pos})" if log_pos else f"of {file}"
 
 
 def malformed(event_type: int, log_pos: int, size: int, file: str, cause: BaseException | str) -> errors.DMError:
-    """11071 for an event whose bytes make no sense; ``log_pos`` is its end if known, ``size`` its length in bytes."""
+    """11071 for an event with malformed bytes; ``log_pos`` is its end if known, ``size`` its length in bytes."""
     return errors.new(
         Code.BinlogParseSingleEv,
         f"binlog event of type {event_type} {whereabouts(file, log_pos)}, {size} bytes long, is incomplete or invalid",

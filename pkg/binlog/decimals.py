@@ -1,10 +1,10 @@
-"""The server's packed decimals, which keep nine digits in four bytes, as exact text. Pure."""
+"""The server's packed decimals (nine digits in four bytes) as exact text. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Bytes that hold so many left-over digits.
+#: Left-over digits → the bytes that they take.
 _BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 

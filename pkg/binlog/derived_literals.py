@@ -1,4 +1,4 @@
-"""Literals that a row has beyond its columns: constants, and those made of a column's literal. Pure data."""
+"""Literals that a row has beyond its columns: constants, and literals derived from a column's literal. Pure data."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ class LiteralChange(Protocol):
     """How one literal becomes another. Hashable and picklable; NULL stays NULL."""
 
     def literal(self, literal: bytes, /) -> bytes:
-        """Raises DMError for a value that can't be changed."""
+        """Raises DMError for a value that can't be converted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A literal that follows those of the columns in every image.
+    """A literal that follows the columns' literals in every image.
 
-    ``source`` is the number of the column whose literal ``change`` takes; -1 for the constant ``text``.
-    With a ``limit``, a literal that is a plain number below it becomes ``base | number`` without asking ``change``,
-    which must say the same.
+    ``source`` is the number of the column whose literal ``change`` converts; -1 for the constant ``text``.
+    With a ``limit``, a plain number below it becomes ``base | number`` without a call of ``change``, which must give
+    the same result.
     """
 
     source: int = -1
@@ -29,6 +29,6 @@ class Derived:
     limit: int = 0
 
     def literal(self, literal: bytes) -> bytes:
-        """What becomes of the source's literal."""
+        """The derived literal for the source's literal."""
         assert self.change is not None
         return self.change.literal(literal)

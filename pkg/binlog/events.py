@@ -1,7 +1,7 @@
-"""Binlog events: the header that all share, and what the events that matter to replication hold.
+"""Binlog events: their common header, and the content of the events that replication needs.
 
-The stream hands out :class:`Event` tuples, cheap to make and cheap to pass on; the functions here look inside one.
-Bytes that are torn or invalid raise 11071 naming the file and the position.
+The stream returns :class:`Event` tuples, which are cheap to create and to pass on; the functions here parse their
+content. Torn or invalid bytes raise 11071 with the file and the position.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pkg.errors.workarounds import Advice
 T = TypeVar("T")
 
 HEADER = struct.Struct("<IBIIIH")
-#: Of the message in a tagged GTID event.
+#: Version of the message in a tagged GTID event.
 _TAGGED_GTID_VERSION = 1
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
-#: What a server sends again, with the end 0, in front of a place inside a file. Files have these events at their head
-#: or end, where they always name theirs.
+#: Events that a server sends again, with the end 0, before a position inside a file. In files they are at the head or
+#: at the end and always have their end position.
 _REPEATED = frozenset(
     {c.FORMAT_DESCRIPTION_EVENT, c.MARIADB_START_ENCRYPTION_EVENT, c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT}
     | {c.ROTATE_EVENT}
@@ -41,8 +41,9 @@ class Event(NamedTuple):
     """One binlog event.
 
     ``data`` is the whole event with its header and without its checksum; ``size`` is its length in the file, with
-    checksum. ``log_pos`` is where it ends in the file, modulo 4 GiB, or 0: MariaDB 11.4 and later leave it open in what
-    goes through a transaction's cache, and its place follows from the sizes before it (see :func:`end_position`).
+    checksum. ``log_pos`` is its end in the file, modulo 4 GiB, or 0: MariaDB 11.4 and later do not set it in events
+    that pass through a transaction's cache. Their position follows from the sizes of the events before (see
+    :func:`end_position`).
     """
 
     timestamp: int
@@ -55,7 +56,7 @@ class Event(NamedTuple):
 
     @property
     def artificial(self) -> bool:
-        """True for an event that the server made up for this connection: it is in no file."""
+        """True for an event that the server created for this connection: it is in no file."""
         if self.flags & c.FLAG_ARTIFICIAL or self.type in _HEARTBEATS:
             return True
         return self.log_pos == 0 and self.type in _REPEATED
@@ -66,7 +67,7 @@ class Event(NamedTuple):
 
 
 def event_from_bytes(data: bytes) -> Event:
-    """An event from its bytes, header included, checksum cut off. Raises 11053 when the header is not whole."""
+    """An event from its bytes, header included, checksum cut off. Raises 11053 for an incomplete header."""
     if len(data) < c.HEADER_SIZE:
         raise errors.new(Code.BinlogHeaderLengthNotValid, f"a binlog event of {len(data)} bytes has no complete header")
     timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(data)
@@ -74,7 +75,7 @@ def event_from_bytes(data: bytes) -> Event:
 
 
 def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
-    """Runs ``parse``; malformed bytes become 11071 naming file and position of ``event``."""
+    """Runs ``parse``; malformed bytes raise 11071 with the file and position of ``event``."""
     try:
         return parse()
     except MALFORMED as exc:
@@ -84,10 +85,10 @@ def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
 def end_position(current: int, event: Event) -> int:
     """The 64-bit offset after ``event``, read at offset ``current`` of its file.
 
-    The header has 32 bits only; a transaction can carry a file beyond 4 GiB, where they start over. An event that does
-    not name its end has it behind its bytes. Artificial events move nothing, and neither does the FORMAT_DESCRIPTION
-    that a dump from the middle of a file begins with: it keeps its place at the file's head, which is a step back and
-    no start over.
+    The header has 32 bits only, and a transaction can extend a file beyond 4 GiB, where they wrap around. An event
+    without an end position ends after its bytes. Artificial events do not move the offset. Nor does the
+    FORMAT_DESCRIPTION that starts a dump from the middle of a file: it has its position at the file's head, which is a
+    step back and no wrap-around.
     """
     if event.artificial:
         return current
@@ -101,7 +102,7 @@ def end_position(current: int, event: Event) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription:
-    """FORMAT_DESCRIPTION: who wrote the file and how. ``created`` is 0 unless the server had just started.
+    """FORMAT_DESCRIPTION: the server's version and the format. ``created`` is 0 unless the server had just started.
 
     ``checksummed`` says whether the events that follow end with a CRC32.
     """
@@ -178,15 +179,16 @@ def parse_rotate(event: Event, file: str = "") -> RotateEvent:
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """QUERY: a statement and the session it ran in.
+    """QUERY: a statement with the variables of its session.
 
     Unset variables are None or ''. ``sql_mode`` is the server's bit mask. ``charsets`` are the collation ids of
     character_set_client, collation_connection and collation_server, ``utf8mb4_collation`` that of MySQL 8's
     default_collation_for_utf8mb4, ``charset_collations`` pairs (charset's default, chosen one) of MariaDB's
-    character_set_collations. ``auto_increment`` is the increment and the offset. ``microseconds`` of the statement's
-    time, when it used them. ``flags`` and ``sql_mode`` differ between the families in some bits. ``statement`` are the
-    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes. ``server_id`` and
-    ``thread_id`` tell the session, ``file`` the binlog's; ``thread_specific``: see FLAG_THREAD_SPECIFIC.
+    character_set_collations. ``auto_increment`` is the increment and the offset. ``microseconds`` is the fraction of
+    the statement's time, if the statement used it. ``flags`` and ``sql_mode`` differ between the families in some bits.
+    ``statement`` are the client's bytes. ``unknown_variable`` is the code of a status variable that no known server
+    writes. ``server_id`` and ``thread_id`` identify the session, ``file`` is the binlog file; ``thread_specific``: see
+    FLAG_THREAD_SPECIFIC.
     """
 
     thread_id: int
@@ -211,17 +213,18 @@ class QueryEvent:
 
     @property
     def client_charset(self) -> str:
-        """The name of character_set_client; ``utf8mb4`` when the event does not say."""
+        """The name of character_set_client; ``utf8mb4`` when the event does not name it."""
         return collation_charset(self.charsets[0]) if self.charsets else "utf8mb4"
 
     @property
     def sql(self) -> str:
-        """The statement as text. Bytes that its charset cannot explain raise 11054."""
+        """The decoded statement. Raises 11054 for bytes that are invalid in its charset."""
         return statement_text(self.statement, self.client_charset, self.sql_mode or 0)
 
     @property
     def outline(self) -> str:
-        """As much of the text as is sure where :attr:`sql` is refused: U+FFFD for what is not; '' where nothing is."""
+        """The part of the statement that is certain where :attr:`sql` fails, with U+FFFD for the rest; '' if nothing
+        is."""
         try:
             return outline(self.statement, self.client_charset)
         except DMError:
@@ -257,7 +260,7 @@ def _query(event: Event, file: str) -> QueryEvent:
 
 
 def inflate(data: bytes) -> bytes:
-    """MariaDB's log_bin_compress block: a header with the length, then zlib. Raises ``ValueError`` when it is not."""
+    """MariaDB's log_bin_compress block: a header with the length, then zlib. Raises ``ValueError`` for other bytes."""
     cursor = Cursor(data)
     head = cursor.uint(1)
     if head & 0x80 == 0 or head & 0x70 != 0:
@@ -266,9 +269,9 @@ def inflate(data: bytes) -> bytes:
 
 
 def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
-    """What unpacks to exactly ``length`` bytes (a big-endian number). Raises ``ValueError`` when it does not.
+    """Unpacks data to exactly ``length`` bytes (a big-endian number). Raises ``ValueError`` for another length.
 
-    No more than that is ever unpacked, even if the data would become larger.
+    Never unpacks more than that, even if the data is larger.
     """
     wanted = int.from_bytes(length, "big")
     unpacker = zlib.decompressobj(wbits)
@@ -282,8 +285,8 @@ def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
 
 
 def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, bytes]:
-    """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT; then its id:
-    format id, gtrid, bqual."""
+    """For an XA_PREPARE: whether it commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT, and
+    its id: format id, gtrid, bqual."""
 
     def parse() -> tuple[bool, int, bytes, bytes]:
         cursor = Cursor(event.data, c.HEADER_SIZE)
@@ -297,7 +300,7 @@ def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, by
 class GtidEvent:
     """The start of a transaction. ``text`` is its GTID, '' for MySQL's anonymous ones.
 
-    ``standalone``: one QUERY follows and neither BEGIN nor COMMIT (MariaDB says so; for MySQL it is always False).
+    ``standalone``: one QUERY follows, without BEGIN and COMMIT (only MariaDB logs this; for MySQL it is always False).
     ``ddl``: MariaDB marks the transaction as DDL.
     """
 
@@ -332,7 +335,7 @@ def mysql_gtid(event: Event) -> tuple[bytes, int]:
 
 
 def _tagged_gtid(cursor: Cursor) -> tuple[bytes, int]:
-    """Of a message of fields, each behind its number: flags, UUID, number, tag, and others that are not needed."""
+    """The fields of a message, each after its number: flags, UUID, number, tag, and others that are not needed."""
     version, _size, _ignorable = variable_length(cursor), variable_length(cursor), variable_length(cursor)
     if version != _TAGGED_GTID_VERSION or [variable_length(cursor) for _ in range(3)][::2] != [0, 1]:
         raise ValueError("a tagged GTID of an unknown form")
@@ -346,7 +349,7 @@ def _tagged_gtid(cursor: Cursor) -> tuple[bytes, int]:
 
 
 def parse_previous_gtids(event: Event, file: str = "") -> MySQLGTIDSet | MariaDBGTIDSet:
-    """The set at the file's start: MySQL's PREVIOUS_GTIDS or MariaDB's GTID_LIST."""
+    """The GTID set at the file's start: MySQL's PREVIOUS_GTIDS or MariaDB's GTID_LIST."""
     if event.type == c.MARIADB_GTID_LIST_EVENT:
         return parsing(event, file, lambda: _gtid_list(event))
     return parsing(event, file, lambda: MySQLGTIDSet.decode(event.data[c.HEADER_SIZE :]))
@@ -364,7 +367,7 @@ def _gtid_list(event: Event) -> MariaDBGTIDSet:
 
 _SET_ROW = "SET GLOBAL binlog_format=ROW on the upstream (and in its configuration), and reconnect its clients."
 _LOAD_DATA_EVENTS = (6, 7, 8, 10, 11, 12, c.APPEND_BLOCK_EVENT, c.BEGIN_LOAD_QUERY_EVENT, c.EXECUTE_LOAD_QUERY_EVENT)
-#: Events that change data in a way that is not replicated: what they are, and the way out.
+#: Events that change data in a way that is not replicated: a description, and the operator action.
 _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys(_LOAD_DATA_EVENTS, ("statement-based LOAD DATA", _SET_ROW)),
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
@@ -377,7 +380,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "Set the source's flavor to mysql if it is one.",
     ),
 }
-#: Events that say nothing about rows or order and may be passed over.
+#: Events without effect on rows and order: they can be skipped.
 _HARMLESS = frozenset(
     {
         c.STOP_EVENT,
@@ -392,9 +395,9 @@ _HARMLESS = frozenset(
         c.MARIADB_BINLOG_CHECKPOINT_EVENT,
         c.PREVIOUS_GTIDS_EVENT,
         c.MARIADB_GTID_LIST_EVENT,
-        # Only files are encrypted: a server announces it and sends plain events.
+        # Only files are encrypted: a server announces the encryption and sends plain events.
         c.MARIADB_START_ENCRYPTION_EVENT,
-        # Variables of a statement-based statement: the statement itself is what is refused.
+        # Variables of a statement-based statement: the statement itself is rejected.
         c.INTVAR_EVENT,
         c.RAND_EVENT,
         c.USER_VAR_EVENT,
@@ -418,9 +421,9 @@ _HANDLED = frozenset(
 
 
 def ensure_supported(event: Event, file: str = "") -> None:
-    """Raises 11070 for an event that changes data and can't be replicated, and for one nobody knows.
+    """Raises 11070 for an event that changes data and can't be replicated, and for an unknown event.
 
-    Returns for the events that have a parser or may be passed over, so that nothing is dropped silently.
+    Returns for the events that have a parser or can be skipped, so that no event is dropped silently.
     """
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):

@@ -1,6 +1,6 @@
-"""The splitting of raw bytes into binlog events: of the packets of a server, and of a file. Pure.
+"""Splits the packets of a server, or the bytes of a file, into binlog events. Pure.
 
-This is the planner's hot loop, so bytes are read in large pieces and an event costs one ``unpack`` and two slices.
+This is the planner's hot loop: it reads bytes in large pieces, and an event costs one ``unpack`` and two slices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 
 
 class DumpEnded(Exception):
-    """The server ended the dump in an orderly way."""
+    """The server ended the dump normally."""
 
 
 class ServerErrorPacket(Exception):
@@ -38,14 +38,14 @@ class ServerErrorPacket(Exception):
 
 
 class Framer:
-    """What packets and files have in common: checksums and the name of the current file."""
+    """The common part of packets and files: checksums and the name of the current file."""
 
     def __init__(self, *, checksummed: bool, file: str = "") -> None:
         self.checksummed = checksummed
         self.file = file
 
     def finish(self, whole: bytes) -> Event:
-        """An event from its bytes, checksum verified and cut off. Raises 11071."""
+        """An event from its bytes; verifies the checksum and removes it. Raises 11071."""
         if len(whole) < c.HEADER_SIZE:
             raise self._torn(0, 0, len(whole), "it is shorter than its header")
         timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(whole)
@@ -67,8 +67,8 @@ class Framer:
         self.checksummed = description.checksummed
         if not description.has_checksum_field:
             return event
-        # This event has a checksum even when the others don't, but then servers that change the event for a replica
-        # leave it stale. It is taken without the flag "in use".
+        # This event has a checksum even when the others don't. Servers that change the event for a replica then keep
+        # the old checksum, which is computed here without the flag "in use".
         flags = (event.flags & ~c.FLAG_BINLOG_IN_USE).to_bytes(2, "little")
         if description.checksummed and crc32(event.data[:17] + flags + event.data[19:]) != _CRC_RESIDUE:
             raise self._torn(event.type, event.log_pos, event.size, "its checksum is wrong")
@@ -79,9 +79,9 @@ class Framer:
 
 
 class PacketFramer(Framer):
-    """Splits what a server sends after COM_BINLOG_DUMP into events. Pure: bytes in, events out.
+    """Splits the server's bytes after COM_BINLOG_DUMP into events. Pure: bytes in, events out.
 
-    ``checksummed`` holds until the first FORMAT_DESCRIPTION: whether the server was asked for checksums.
+    ``checksummed`` holds until the first FORMAT_DESCRIPTION: whether the dump was requested with checksums.
     """
 
     def __init__(self, *, checksummed: bool, file: str = "") -> None:
@@ -95,12 +95,12 @@ class PacketFramer(Framer):
         self._failure: Exception | None = None
 
     def feed(self, chunk: bytes) -> None:
-        """Adds received bytes. They are joined only once they complete a packet, so big packets stay cheap."""
+        """Adds received bytes. Joins them only when they complete a packet, so big packets stay cheap."""
         self._chunks.append(chunk)
         self._waiting += len(chunk)
 
     def scan(self, scan: RawScan) -> bool:
-        """Lets ``scan`` take what is at hand; returns whether it took anything."""
+        """Calls ``scan`` with the buffered bytes; returns whether it consumed any."""
         if self._failure is not None or self._parts:
             return False
         self._join()
@@ -110,15 +110,15 @@ class PacketFramer(Framer):
         self._pos = scan(self._buffer, pos, True, self.checksummed)
         if self._pos == pos:
             return False
-        # What was waited for may be taken.
+        # The fast loop may continue after the missing bytes.
         self._needed = 4
         return True
 
     def split(self, max_bytes: int) -> list[Event]:
-        """The whole events at hand, about ``max_bytes`` of them; [] when there is none.
+        """The complete buffered events, about ``max_bytes`` of them; [] when there are none.
 
-        Raises 11071 for damaged events, :class:`DumpEnded` and :class:`ServerErrorPacket`. A failure that follows whole
-        events is raised by the next call.
+        Raises 11071 for damaged events, :class:`DumpEnded` and :class:`ServerErrorPacket`. If complete events precede
+        the failure, the next call raises it.
         """
         if self._failure is not None:
             raise self._failure
@@ -134,7 +134,7 @@ class PacketFramer(Framer):
         return events
 
     def _join(self) -> bool:
-        """Puts what was fed behind the rest of the buffer, once that completes the packet at hand."""
+        """Appends the received bytes to the buffer, once they complete the current packet."""
         if not self._waiting or len(self._buffer) - self._pos + self._waiting < self._needed:
             return False
         self._buffer = b"".join((self._buffer[self._pos :], *self._chunks))
@@ -149,18 +149,18 @@ class PacketFramer(Framer):
             left = self._usual(events, left)
 
     def _usual(self, events: list[Event], max_bytes: int) -> int:
-        """Takes whole, ordinary events; returns what is left of ``max_bytes``. Stops before anything else."""
+        """Takes complete, ordinary events; returns the rest of ``max_bytes``. Stops before any other packet."""
         buffer, pos = self._buffer, self._pos
         last = -1 if self._parts else len(buffer) - _PACKET.size
         stop, limit = len(buffer), pos + max_bytes
-        # Names of the loop's own: a global costs more than a comparison here.
+        # Local names: a global costs more than a comparison here.
         unpack, new, make, append, crc = _PACKET.unpack_from, tuple.__new__, Event, events.append, crc32
         checksummed, residue = self.checksummed, _CRC_RESIDUE
         while pos <= last and pos < limit:
             length, status, timestamp, kind, server_id, size, log_pos, flags = unpack(buffer, pos)
             after = pos + 5 + size
-            # The packet is one byte longer than its event, unless it is the first piece of a big event; a packet of
-            # the greatest length always has another one after it, be it empty.
+            # The packet is one byte longer than its event, unless it is the first piece of a big event. A packet of the
+            # maximum length always has a successor, which may be empty.
             if size + 1 != length & 0xFFFFFF or size >= 0xFFFFFE or status or after > stop or kind == 4 or kind == 15:
                 break
             data = buffer[pos + 5 : after]
@@ -175,7 +175,7 @@ class PacketFramer(Framer):
         return max_bytes - taken
 
     def _unusual(self, events: list[Event]) -> bool:
-        """Takes the packet that the fast loop left: a control packet, a ROTATE, a piece of a big event…"""
+        """Takes a packet that the fast loop does not handle: a control packet, a ROTATE, a piece of a big event…"""
         buffer, pos = self._buffer, self._pos
         have = len(buffer) - pos
         length = int.from_bytes(buffer[pos : pos + 3], "little") if have >= 4 else 0
@@ -208,9 +208,9 @@ class PacketFramer(Framer):
 
 
 class RawFramer(PacketFramer):
-    """Its events' ``data`` ends with the checksum, if there is one.
+    """A framer whose events keep the checksum, if there is one, at the end of ``data``.
 
-    Only sizes and FORMAT_DESCRIPTION's checksum are verified: whoever knows the file verifies the rest.
+    It verifies only sizes and the checksum of FORMAT_DESCRIPTION: the reader that knows the file verifies the rest.
     """
 
     def finish(self, whole: bytes) -> Event:
@@ -225,7 +225,7 @@ class RawFramer(PacketFramer):
         return event
 
     def _usual(self, events: list[Event], max_bytes: int) -> int:
-        """This loop would cut the checksums off. One event at a time instead: behind it the scan may go on."""
+        """The fast loop removes checksums, so this takes one event at a time; the scan may continue after it."""
         return 0 if events else max_bytes
 
 
@@ -233,7 +233,7 @@ class FileFramer(Framer):
     """Splits the bytes of a binlog file, from an event's start, into events. Pure."""
 
     def __init__(self, *, file: str, offset: int = 4) -> None:
-        """``offset`` in ``file`` is where the first bytes of :meth:`feed` come from."""
+        """``offset`` in ``file`` is the position of the first bytes given to :meth:`feed`."""
         super().__init__(checksummed=False, file=file)
         self._buffer = b""
         self._pos = 0
@@ -245,12 +245,12 @@ class FileFramer(Framer):
 
     @property
     def pending(self) -> int:
-        """Bytes of an event that is not whole yet."""
+        """Bytes of an incomplete event."""
         return len(self._buffer) - self._pos
 
     @property
     def needed(self) -> int:
-        """How many more bytes complete the event at hand (at least 1)."""
+        """How many more bytes complete the current event (at least 1)."""
         have = self.pending
         if have < c.HEADER_SIZE:
             return c.HEADER_SIZE - have
@@ -258,7 +258,7 @@ class FileFramer(Framer):
         return max(size - have, 1)
 
     def scan(self, scan: RawScan) -> bool:
-        """Lets ``scan`` take what is at hand; returns whether it took anything."""
+        """Calls ``scan`` with the buffered bytes; returns whether it consumed any."""
         pos = self._pos
         if self.pending < c.HEADER_SIZE:
             return False
@@ -267,7 +267,7 @@ class FileFramer(Framer):
         return self._pos > pos
 
     def split(self, max_bytes: int) -> list[Event]:
-        """The whole events at hand, about ``max_bytes`` of them. Raises 11071 for damaged, 11027 for encrypted ones."""
+        """The complete buffered events, about ``max_bytes`` of them. Raises 11071 for damaged, 11027 for encrypted."""
         events: list[Event] = []
         taken = 0
         buffer, stop = self._buffer, len(self._buffer)

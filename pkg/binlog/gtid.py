@@ -1,8 +1,8 @@
 """Executed-GTID sets of MySQL and MariaDB: parse, print canonically, add, compare. Pure, no I/O.
 
-MySQL: ``uuid:1-5:7,uuid:1:tag:1-2`` — every source has intervals of numbers, and so has every tag of a source (8.3).
-MariaDB: ``0-1-100,1-3-7`` — every domain has one last ``domain-server-sequence``; what a domain holds is everything up
-to it.
+MySQL: ``uuid:1-5:7,uuid:1:tag:1-2``: every source has intervals of numbers, and so has every tag of a source (8.3).
+MariaDB: ``0-1-100,1-3-7``: every domain has one last ``domain-server-sequence``; the set holds everything in the domain
+up to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARIADB = re.compile(r"^\s*(\d+)-(\d+)-(\d+)\s*$")
 #: The largest number a transaction can have, plus one.
 _LIMIT = (1 << 63) - 1
 
-#: What the first and the eighth byte are of a set that has tags; between them is the number of sources.
+#: The first and the eighth byte of a set with tags; the number of sources is between them.
 _TAGGED = 1
 
 #: Half-open: first number, first number after.
@@ -41,7 +41,7 @@ class MySQLGTIDSet:
 
     def __init__(self, text: str = "") -> None:
         """Raises 11093 for text that is no GTID set."""
-        #: Of a source, or of a tag of it: ``uuid``, ``uuid:tag``.
+        #: By source, or by tag of a source: ``uuid``, ``uuid:tag``.
         self._intervals: dict[str, list[Interval]] = {}
         for part in text.split(","):
             if part.strip():
@@ -87,7 +87,7 @@ class MySQLGTIDSet:
         return gtids
 
     def encode(self) -> bytes:
-        """The binary form that COM_BINLOG_DUMP_GTID wants; without tags it is the one that all servers know."""
+        """The binary form for COM_BINLOG_DUMP_GTID; without tags in the form that all servers read."""
         tagged = any(":" in name for name in self._intervals)
         count = len(self._intervals)
         parts = [struct.pack("<Q", _TAGGED << 56 | count << 8 | _TAGGED if tagged else count)]
@@ -101,7 +101,7 @@ class MySQLGTIDSet:
         return b"".join(parts)
 
     def add(self, gtid: str) -> None:
-        """Adds one GTID as an event carries it (``uuid:7``, ``uuid:tag:7``), or a whole set's text. Raises 11093."""
+        """Adds one GTID as an event carries it (``uuid:7``, ``uuid:tag:7``), or a whole set as text. Raises 11093."""
         source, _, number = gtid.rpartition(":")
         intervals = self._intervals.get(source)
         if intervals and number.isdigit() and int(number) == intervals[-1][1]:
@@ -125,7 +125,7 @@ class MySQLGTIDSet:
         return both
 
     def subtract(self, other: MySQLGTIDSet) -> MySQLGTIDSet:
-        """What is in this set and not in ``other``."""
+        """The GTIDs of this set that are not in ``other``."""
         left = MySQLGTIDSet()
         for source, intervals in self._intervals.items():
             rest = list(_difference(intervals, other._intervals.get(source, [])))
@@ -134,7 +134,7 @@ class MySQLGTIDSet:
         return left
 
     def of_sources(self, other: MySQLGTIDSet) -> MySQLGTIDSet:
-        """What is in this set of the sources, and tags of sources, that ``other`` has."""
+        """The part of this set with the sources, and tags of sources, that ``other`` has."""
         found = MySQLGTIDSet()
         found._intervals = {name: list(spans) for name, spans in self._intervals.items() if name in other._intervals}
         return found
@@ -180,7 +180,7 @@ class MySQLGTIDSet:
 
 
 def take_tag(cursor: Cursor) -> bytes:
-    """A tag behind its length; empty for a source without one. Raises ``ValueError`` for bytes that are no tag."""
+    """A tag after its length; empty for a source without one. Raises ``ValueError`` for an invalid tag."""
     tag = cursor.take(variable_length(cursor))
     if tag and not _TAG.fullmatch(tag.decode("ascii")):
         raise ValueError(f"{tag!r} is not a tag")
@@ -247,7 +247,7 @@ class MariaDBGTIDSet:
     __slots__ = ("_domains",)
 
     def __init__(self, text: str = "") -> None:
-        """Raises 11095 for text that is no GTID list. Of several GTIDs of one domain the highest sequence counts."""
+        """Raises 11095 for text that is no GTID list. Keeps the highest sequence of each domain."""
         self._domains: dict[int, tuple[int, int]] = {}
         for part in text.split(","):
             if part.strip():
@@ -256,7 +256,7 @@ class MariaDBGTIDSet:
     def add(self, gtid: str) -> None:
         """The domain now ends with ``gtid`` (``0-1-7``), the next one of the stream. Raises 11095.
 
-        It replaces the domain's last one, with any number: without ``gtid_strict_mode`` numbers may go back, and
+        It replaces the domain's last GTID, whatever its number: without ``gtid_strict_mode`` numbers may go back, and
         the server resumes from the exact GTID.
         """
         domain, server, sequence = _parse_mariadb(gtid)

@@ -1,4 +1,4 @@
-"""GTID events, as far as the planner looks at them: whose transaction begins, and of what kind it is. Pure."""
+"""The parts of GTID events that the planner reads: which transaction begins, and of what kind it is. Pure."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from pkg.binlog import events as ev
 from pkg.binlog.events import Event, parsing
 
 GTID_EVENTS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
-#: MariaDB's GTID event: where its flags are (after sequence number and domain), and the one for "no COMMIT follows".
+#: MariaDB's GTID event: the offset of its flags (after sequence and domain), and the flag for "no COMMIT follows".
 MARIADB_FLAGS = c.HEADER_SIZE + 12
 _FL_STANDALONE = 1
 #: A commit id of 8 bytes follows the flags.
 _FL_GROUP_COMMIT_ID = 2
-#: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
+#: With binlog_alter_two_phase an ALTER is logged at its begin and at its end; only its COMMIT has an effect.
 _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 8
-#: MariaDB marks a transaction that XA PREPARE ends, and the statement that ends it later.
+#: MariaDB's flags for a transaction that XA PREPARE ends, and for the statement that completes it later.
 _FL_PREPARED_XA, _FL_COMPLETED_XA = 64, 128
 
 
 def is_standalone(event: Event) -> bool:
-    """Whether no BEGIN is implied: MariaDB writes none, and marks single statements. MySQL's is an event of its own."""
+    """Whether the event implies no BEGIN: MariaDB flags single statements and logs no BEGIN. MySQL logs BEGIN
+    itself."""
     return event.type != c.MARIADB_GTID_EVENT or bool(event.data[MARIADB_FLAGS] & _FL_STANDALONE)
 
 
@@ -29,16 +30,16 @@ def is_prepared_xa(gtid: bytes) -> bool:
 
 
 def is_void_alter(gtid: bytes) -> bool:
-    """Whether the statement behind MariaDB's GTID event is an ALTER that only begins, or was given up."""
+    """Whether the statement after MariaDB's GTID event is an ALTER that only begins, or was rolled back."""
     if gtid[MARIADB_FLAGS] & (_FL_PREPARED_XA | _FL_COMPLETED_XA):
-        # An XA transaction's id is where other events have the flags of an ALTER.
+        # In an XA transaction, the id is at the offset of an ALTER's flags.
         return False
     at = behind_commit_id(gtid)
     return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
 
 
 def behind_commit_id(gtid: bytes) -> int:
-    """The offset of what follows the flags, and the commit id if there is one, in MariaDB's GTID event."""
+    """The offset after the flags, and the commit id if there is one, in MariaDB's GTID event."""
     return MARIADB_FLAGS + (9 if gtid[MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
 
 

@@ -1,8 +1,7 @@
-"""MySQL's partial updates of JSON: a document and the list of its differences give the one after the update. Pure.
+"""MySQL's partial updates of JSON: applies a list of differences to a document. Pure.
 
-Documents are MySQL's binary JSON. Only the containers on a difference's way are taken apart; everything else is copied
-as the bytes it is, whatever its type. A container that was taken apart is written in the format's large form, with
-its keys in MySQL's own order.
+Documents are MySQL's binary JSON. Only the containers on a difference's path are decoded; everything else is copied as
+bytes, whatever its type. A decoded container is written in the format's large form, with its keys in MySQL's order.
 
 Malformed bytes, and differences that do not fit the document, raise ``ValueError`` or ``IndexError``.
 """
@@ -37,7 +36,7 @@ from pkg.binlog.jsonb import (
 
 _REPLACE, _INSERT, _REMOVE = 0, 1, 2
 _FIXED = {LITERAL: 1, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4, INT64: 8, UINT64: 8, DOUBLE: 8}
-#: Values that the large form keeps in a container's entry, in four bytes.
+#: Types that the large form stores inside a container's entry, in four bytes.
 _INLINED = frozenset({LITERAL, INT16, UINT16, INT32, UINT32})
 _OBJECTS, _LARGE = (SMALL_OBJECT, LARGE_OBJECT), (LARGE_OBJECT, LARGE_ARRAY)
 _LEG = re.compile(r'\s*(?:\.\s*(?:"((?:[^"\\]|\\.)*)"|([^\s."\[\]]+))|\[\s*(?:(\d+)|last\s*(?:-\s*(\d+))?)\s*\])')
@@ -66,12 +65,12 @@ class _Array:
 
 
 _Node = _Raw | _Object | _Array
-#: A key, or a cell: its number, counted from the end when ``from_end``.
+#: A key, or a cell: its number, from the end when ``from_end``.
 _Leg = bytes | tuple[int, bool]
 
 
 def apply_diffs(document: bytes, diffs: bytes) -> bytes:
-    """The document after the differences, which are in the form of a partial update's value."""
+    """The document after the differences, which have the form of a partial update's value."""
     if not diffs:
         return document
     root = _Array([_raw(document[0], document, 1)])
@@ -132,7 +131,7 @@ def _apply(root: _Array, operation: int, legs: list[_Leg], value: _Raw) -> None:
 
 
 def _opened(parent: _Node, leg: _Leg) -> _Node:
-    """The container behind a leg, taken apart in place."""
+    """The container that a leg leads to, decoded in its parent."""
     at = _place(parent, leg)
     if at is None or isinstance(parent, _Raw):
         raise _misfit(leg)
@@ -143,7 +142,7 @@ def _opened(parent: _Node, leg: _Leg) -> _Node:
 
 
 def _place(parent: _Node, leg: _Leg) -> int | None:
-    """Where a leg leads to; None when there is nothing."""
+    """The target of a leg; None when there is none."""
     if isinstance(parent, _Object) and isinstance(leg, bytes):
         at = bisect_left(parent.keys, (len(leg), leg))
         return at if at < len(parent.keys) and parent.keys[at][1] == leg else None
@@ -171,7 +170,7 @@ def _change_member(parent: _Object, operation: int, leg: _Leg, value: _Raw) -> N
 def _change_cell(parent: _Array, operation: int, leg: _Leg, value: _Raw) -> None:
     if operation == _INSERT and not isinstance(leg, bytes):
         number, from_end = leg
-        # Behind the last cell there is none to be shifted.
+        # After the last cell there is none to shift.
         parent.values.insert(max(0, len(parent.values) - 1 - number) if from_end else number, value)
         return
     at = _place(parent, leg)
@@ -191,7 +190,7 @@ def _misfit(leg: _Leg) -> ValueError:
 
 
 def _raw(kind: int, data: bytes, at: int) -> _Raw:
-    """The value at an offset, with just its own bytes."""
+    """The value at an offset, with only its own bytes."""
     if kind <= LARGE_ARRAY:
         width = 4 if kind in _LARGE else 2
         size = int.from_bytes(_slice(data, at + width, width), "little")
@@ -269,7 +268,7 @@ def _packed(node: _Node) -> tuple[int, bytes]:
         offset += len(key)
     for kind, data in children:
         if kind in _INLINED:
-            # Small numbers are extended by their sign.
+            # Small numbers are sign-extended.
             fill = b"\xff" if kind == INT16 and data[1] & 0x80 else b"\0"
             heads.append(bytes([kind]) + data.ljust(4, fill))
             continue

@@ -1,7 +1,7 @@
 """MySQL's binary JSON as JSON text and as an SQL literal, with the numbers exact. Pure.
 
-In text, types that JSON lacks are written the way the server prints them: decimals as numbers, dates and times as
-strings, other values as ``"base64:type<n>:…"``.
+As text, types that JSON lacks are written as the server prints them: decimals as numbers, dates and times as strings,
+other values as ``"base64:type<n>:…"``.
 
 Malformed bytes raise ``ValueError``, ``IndexError`` or ``struct.error``.
 """
@@ -30,21 +30,21 @@ INT64, UINT64, DOUBLE, STRING, OPAQUE = 0x09, 0x0A, 0x0B, 0x0C, 0x0F
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _UNSIGNED = (UINT16, UINT32, UINT64)
 _NUMBERS = {INT16: "<h", UINT16: "<H", INT32: "<i", UINT32: "<I", INT64: "<q", UINT64: "<Q"}
-#: Deeper documents than the server accepts (it stops at 100).
+#: Maximum depth, a little more than the server accepts (100).
 _MAX_DEPTH = 128
 
 
 def to_text(data: bytes) -> str:
-    """The document as text. No bytes at all (what INSERT IGNORE may store) are ``null``."""
+    """The document as text. Empty bytes (INSERT IGNORE may store them) are ``null``."""
     return _Text(data).document()
 
 
 def to_sql(data: bytes) -> bytes:
     """An SQL expression for the document, for a session with charset utf8mb4.
 
-    It is the quoted text, unless that would lose types: decimals, dates, times and unsigned numbers, which MySQL keeps
-    as such inside documents, come only out of JSON_OBJECT and JSON_ARRAY. MariaDB, where JSON is text, makes the same
-    text of both.
+    It is the quoted text, unless that would lose types: inside documents MySQL keeps decimals, dates, times and
+    unsigned numbers as such, and only JSON_OBJECT and JSON_ARRAY create them. MariaDB, where JSON is text, makes the
+    same text of both.
     """
     plain = _Text(data)
     text = plain.document()
@@ -56,9 +56,9 @@ class _Text:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        #: Bytes that values may still take. Damaged offsets can make a small document endless, or nearly so.
+        #: Bytes that values may still take. Damaged offsets can make a small document endless, or almost.
         self._left = len(data)
-        #: Whether there was a value of a type that text can't express.
+        #: Whether a value has a type that text can't express.
         self.typed = False
 
     def document(self) -> str:
@@ -106,7 +106,7 @@ class _Text:
         return self._object(keys, values) if is_object else self._array(values)
 
     def _entry(self, base: int, entry: int, width: int, depth: int) -> str:
-        """A value of a container: in the entry itself when it is small enough, otherwise at the offset it gives."""
+        """A value of a container: inside the entry when small enough, otherwise at the entry's offset."""
         kind = self._data[entry]
         inlined = kind in (LITERAL, INT16, UINT16) or (width == 4 and kind in (INT32, UINT32))
         at = entry + 1 if inlined else base + _uint(self._data, entry + 1, width)
@@ -143,7 +143,7 @@ class _Text:
         return "[" + ", ".join(values) + "]"
 
     def _integer(self, value: int, kind: int) -> str:
-        # A larger number is unsigned by its text.
+        # A larger number is unsigned even as text.
         self.typed = self.typed or (kind in _UNSIGNED and value < 1 << 63)
         return str(value)
 
@@ -166,7 +166,7 @@ class _Sql(_Text):
     def document(self) -> str:
         if self._data[0] <= LARGE_ARRAY:
             return super().document()
-        # The same for a single value; CAST(… AS JSON) is not everywhere.
+        # As for a single value; not all servers have CAST(… AS JSON).
         return f"JSON_EXTRACT(JSON_ARRAY({super().document()}), '$[0]')"
 
     def _object(self, keys: list[str], values: list[str]) -> str:
@@ -214,7 +214,7 @@ def _slice(data: bytes, at: int, size: int) -> bytes:
 
 
 def length_at(data: bytes, at: int) -> tuple[int, int]:
-    """A length of seven bits a byte, and where the bytes after it begin."""
+    """A length with seven bits a byte, and the offset after it."""
     length = shift = 0
     while True:
         byte = data[at]
@@ -246,7 +246,7 @@ def _datetime(packed: int) -> str:
     return f"{_date(packed)} {_clock(packed & ((1 << 41) - 1))}"
 
 
-#: How a packed moment is printed, and its type in SQL.
+#: How a packed time value is printed, and its SQL type.
 _TEMPORAL: dict[int, tuple[Callable[[int], str], str]] = {
     TYPE_TIME: (_time, "TIME(6)"),
     TYPE_DATE: (_date, "DATE"),

@@ -1,4 +1,4 @@
-"""How each column type stands in a row image, and the SQL literal that reproduces its value bit for bit.
+"""The form of each column type in a row image, and the SQL literal that reproduces its value bit for bit.
 
 The literals are made for a session with charset utf8mb4, ``time_zone='+00:00'`` and backslash escapes. The session of
 the upstream does not matter. Bytes that are not UTF-8 text are written in hex, so that the statement is valid UTF-8.
@@ -26,7 +26,7 @@ from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import Column
 
-#: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
+#: Converts a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
 Render = Callable[[Any], Any]
 _MarkedColumn = TypeVar("_MarkedColumn", bound=Column)
 
@@ -40,10 +40,10 @@ _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 class Codec:
     """How one column is read and written.
 
-    ``fixed``: the value's struct format; '' when a length of ``prefix`` bytes precedes it.
-    ``form``: the literal as a bytes format with one placeholder. ``render``: from the raw value to what fills the
-    placeholder; None when the raw value does. ``escape``: the raw bytes are text that may need escapes.
-    ``native`` names what the compiled kernel does instead of calling ``render``: op, two parameters, a text.
+    ``fixed``: the value's struct format; '' when its length in ``prefix`` bytes precedes it.
+    ``form``: the literal as a bytes format with one placeholder. ``render`` converts the raw value for the placeholder;
+    None when the raw value fits. ``escape``: the raw bytes are text that may need escapes. ``native`` names the
+    compiled kernel's replacement for ``render``: op, two parameters, a text.
     """
 
     fixed: str = ""
@@ -69,13 +69,13 @@ class Codec:
 
 
 class MembersByName(Column):
-    """An ENUM or SET column whose values are written by their members' names: the target numbers them otherwise."""
+    """An ENUM or SET column whose values are written as their members' names: the target numbers them differently."""
 
     __slots__ = ()
 
 
 class TextInUtf8(Column):
-    """A column whose text is written in UTF-8, whatever its charset: the target reads no literals in others."""
+    """A column whose text is written in UTF-8, whatever its charset: the target reads no literals in other charsets."""
 
     __slots__ = ()
 
@@ -86,19 +86,19 @@ def marked(kind: type[_MarkedColumn], column: Column) -> _MarkedColumn:
 
 
 def literal_charset(column: Column) -> str:
-    """The charset that the literals of a text column are in."""
+    """The charset of a text column's literals."""
     return "utf8mb4" if isinstance(column, TextInUtf8) else column.charset
 
 
 def escape(text: bytes) -> bytes:
-    """Text for between single quotes. Other characters, NUL among them, may stand there as they are."""
+    """Text for use between single quotes. Other characters, NUL included, need no escape."""
     return text.replace(b"\\", b"\\\\").replace(b"'", b"\\'")
 
 
 def codec_for(kind: int, meta: int, column: Column, collation: int = 0) -> Codec:
-    """The codec of a column by its TABLE_MAP type and metadata and its tracked definition.
+    """The codec of a column by its type and metadata in TABLE_MAP and its tracked definition.
 
-    ``collation`` is the one in TABLE_MAP, 0 when that has none. Raises 11076 for a type that can't be replicated.
+    ``collation`` is that of TABLE_MAP, 0 if there is none. Raises 11076 for a type that can't be replicated.
     """
     if kind in _INTEGERS:
         code = _INTEGERS[kind]
@@ -120,7 +120,7 @@ def _unsupported(column: Column, what: str) -> errors.DMError:
 def float_literal(value: float) -> bytes:
     """The shortest decimal that gives exactly this double, written as an approximate number.
 
-    Without an exponent it would be an exact one, which has no negative zero.
+    Without an exponent it would be an exact number, which has no negative zero.
     """
     if not math.isfinite(value):
         raise ValueError(f"{value} is not a value of a FLOAT or DOUBLE column")
@@ -155,7 +155,7 @@ def _enum(meta: int, column: Column, _: int) -> Codec:
     fixed = _UNSIGNED[meta & 0xFF]
     if not isinstance(column, MembersByName):
         return Codec(fixed=fixed, form=b"%d")
-    # Number 0 is the error value, which reads as an empty string.
+    # Number 0 is the error value; it reads as an empty string.
     names = [b"'%b'" % escape(name.encode()) for name in ("", *column.elements)]
     return Codec(fixed=fixed, render=lambda number: _member(names, number))
 
@@ -167,7 +167,7 @@ def _member(names: list[bytes], number: int) -> bytes:
 
 
 def _set(meta: int, column: Column, __: int) -> Codec:
-    """SET by its bits."""
+    """SET by its bit mask."""
     size = meta & 0xFF
     if isinstance(column, MembersByName):
         by_name = _set_by_name(column.elements)
@@ -182,7 +182,7 @@ def _set(meta: int, column: Column, __: int) -> Codec:
 
 def _wide_set(members: tuple[str, ...]) -> Render:
     by_name = _set_by_name(members)
-    # Servers compare a SET as a signed number: with its 64th member it equals no literal but its names.
+    # Servers compare a SET as a signed number: with its 64th member it is equal only to its names.
     return lambda bits: b"%d" % bits if bits < 1 << 63 else by_name(bits)
 
 
@@ -212,7 +212,7 @@ _TEMPORAL_OPS = {
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
     def make(meta: int, column: Column, _: int) -> Codec:
         if kind in _OLD_TIMES:
-            # The binlog does not say how many digits the old forms have.
+            # The old forms' number of digits is not in the binlog.
             digits = _DIGITS.search(column.column_type)
             meta = int(digits[1]) if digits else 0
         if meta > 6:
@@ -225,7 +225,7 @@ def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
 
 
 def string_length(meta: int) -> int:
-    """The length in bytes of a CHAR or BINARY column; its two highest bits hide in the type."""
+    """The length in bytes of a CHAR or BINARY column; the type holds its two highest bits."""
     high, low = meta >> 8, meta & 0xFF
     return low if high & 0x30 == 0x30 else low | ((high & 0x30) ^ 0x30) << 4
 
@@ -296,7 +296,7 @@ def _charset(column: Column, collation: int) -> str:
 
 
 def _foreign(charset: str) -> Render:
-    """Text in another charset: as it is while it is ASCII, otherwise in hex with an introducer."""
+    """Text in another charset: unchanged if it is ASCII, otherwise in hex with an introducer."""
     introducer = f"_{charset} x'".encode()
     plain = charset in ASCII_COMPATIBLE
 
@@ -332,7 +332,7 @@ def _untranslatable(column: Column, charset: str, raw: bytes) -> errors.DMError:
 
 
 def _compressed(make: Callable[[int, Column, int], Codec]) -> Callable[[int, Column, int], Codec]:
-    """MariaDB's COMPRESSED columns: the plain column's codec behind a decompression."""
+    """MariaDB's COMPRESSED columns: decompresses, then uses the plain column's codec."""
 
     def compressed(meta: int, column: Column, collation: int) -> Codec:
         plain = make(meta, column, collation)
@@ -343,7 +343,7 @@ def _compressed(make: Callable[[int, Column, int], Codec]) -> Callable[[int, Col
 
 
 def inflate_column(raw: bytes) -> bytes:
-    """A COMPRESSED column's value. Raises ``ValueError`` for bytes that are none."""
+    """A COMPRESSED column's value. Raises ``ValueError`` for invalid bytes."""
     if not raw:
         return b""
     head = raw[0]
@@ -358,8 +358,8 @@ def inflate_column(raw: bytes) -> bytes:
 def _uuid(raw: bytes) -> bytes:
     if len(raw) != 16:
         raise ValueError(f"a UUID of {len(raw)} bytes")
-    # Tables made before MariaDB 10.11.5 keep UUIDs with their parts reversed, so that they sort by time. Values whose
-    # plain form looks like that are refused by the server, so the two can't be mistaken for each other.
+    # Tables from before MariaDB 10.11.5 store UUIDs with their parts reversed, so that they sort by time. The server
+    # refuses values whose plain form looks reversed, so the two forms can't be confused.
     if raw[6] & 0x80 and 0 < raw[8] <= 0x80:
         raw = raw[12:16] + raw[10:12] + raw[8:10] + raw[6:8] + raw[0:6]
     text = hexlify(raw)
@@ -367,8 +367,8 @@ def _uuid(raw: bytes) -> bytes:
 
 
 def inet6_text(raw: bytes) -> str:
-    """The 16 bytes of an INET6 as MariaDB spells them: the first of the longest runs of zeros is left out, also a
-    single one, and what is an IPv4 address at its end is written as one. Raises ``ValueError`` for other lengths."""
+    """The 16 bytes of an INET6 as MariaDB prints them: it leaves out the first of the longest runs of zeros, even a
+    single one, and writes an IPv4 address at the end as one. Raises ``ValueError`` for other lengths."""
     if len(raw) != 16:
         raise ValueError(f"an INET6 of {len(raw)} bytes")
     words = struct.unpack(">8H", raw)

@@ -1,4 +1,4 @@
-"""Multi-byte character sets as the servers convert them, where Python's codecs differ. Pure."""
+"""Multi-byte charsets as the servers convert them, where Python's codecs differ. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import codecs
 from collections.abc import Callable, Mapping
 from typing import Final
 
-#: Rows of 94 codes that Japanese charsets leave to users: the first one, and its first character in Unicode.
+#: User-defined rows of 94 codes in Japanese charsets: the first row, and its first character in Unicode.
 _USERS_ROW: Final = 0xF5
 _USERS_FIRST: Final = 0xE000
 _CODES: Final = 94
 _USERS_ROWS: Final = 10
-#: The bytes that a code consists of.
+#: The bytes of one code.
 _FIRST: Final = 0xA1
 _LAST: Final = 0xFE
-#: The lead byte of a code of three bytes in ujis and eucjpms.
+#: The lead byte of a three-byte code in ujis and eucjpms.
 _THREE: Final = 0x8F
 #: The codes of eucjpms from 8FF3F3 on.
 _IBM: Final = (
@@ -27,23 +27,23 @@ _IBM: Final = (
 )
 _IBM_FIRST: Final = 0x52 + _CODES * 0xF3
 _NEC_ROW: Final = 0xAD
-#: What eucjpms has in the place of ujis' characters: those of cp932.
+#: Characters of eucjpms that differ from ujis: those of cp932.
 _OF_CP932: Final = str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤")
 _FULLWIDTH_BACKSLASH: Final = "＼"
 #: big5's codes from F9D6 on.
 _ETEN: Final = "碁銹裏墻恒粧嫺"
 _ETEN_FIRST: Final = 0xF9D6
-#: Codes of big5 that are none to the servers, and the characters that they are to Python.
+#: Codes of big5 that the servers do not know, and their characters in Python.
 _NOT_BIG5: Final = frozenset(
     (b"\xa1\x5a", b"\xa1\xc3", b"\xa1\xc5", b"\xa1\xfe", b"\xa2\x40", b"\xa2\xcc", b"\xa2\xce")
 )
 _IN_DOUBT: Final = frozenset("╴￣ˍ／＼十卅")
-#: GB 18030 of 2005 against that of 2000.
+#: GB 18030-2005 compared with GB 18030-2000.
 _OF_2005: Final = str.maketrans("\ue7c7ḿ", "ḿ\ue7c7")
 
 
 def _users_character(data: bytes, start: int) -> tuple[str, int] | None:
-    """The character of a user's code of ujis or eucjpms, and where it ends."""
+    """The character of a user-defined code of ujis or eucjpms, and the offset after it."""
     long = data[start] == _THREE
     code = data[start + long : start + long + 2]
     if len(code) < 2 or not _USERS_ROW <= code[0] <= _LAST or not _FIRST <= code[1] <= _LAST:
@@ -98,7 +98,7 @@ def _ujis(data: bytes) -> str:
 
 
 def _eucjpms(data: bytes) -> str:
-    # Python has two codes for the tilde, one of them in ASCII's place.
+    # Python has two codes for the tilde, one of them at ASCII's code.
     return data.replace(b"\x8f\xa2\xb7", b"\xa1\xc1").decode("euc_jp", "dm-eucjpms").translate(_OF_CP932)
 
 
@@ -118,7 +118,7 @@ def _gb18030(data: bytes) -> str:
     return data.decode("gb18030").translate(_OF_2005)
 
 
-#: Charset → how its bytes are read; raises ``UnicodeDecodeError``.
+#: Charset → a function that decodes its bytes; raises ``UnicodeDecodeError``.
 DECODE: Final[Mapping[str, Callable[[bytes], str]]] = {
     "sjis": _sjis,
     "ujis": _ujis,

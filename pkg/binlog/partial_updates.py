@@ -1,9 +1,9 @@
-"""Row images that hold a part, as images of all columns: everything behind reads those. Pure.
+"""Completes partial row images, because later stages read images of all columns. Pure.
 
 - After an update in MySQL's PARTIAL_UPDATE_ROWS events (``binlog_row_value_options=PARTIAL_JSON``) JSON columns hold
   the differences to the image before.
 - An image after an update may hold what changed alone (MariaDB's ``FULL_NODUP``): the rest is in the image before.
-- MariaDB 11.8 leaves generated columns out of updates and deletes. They become NULL here, where nothing reads them: the
+- MariaDB 11.8 leaves generated columns out of updates and deletes. They become NULL here, as nothing reads them: the
   target computes its own.
 """
 
@@ -22,7 +22,7 @@ _PARTIAL_JSON = 1
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How a column stands in an image."""
+    """How an image holds a column."""
 
     prefix: int
     size: int
@@ -42,7 +42,7 @@ class PartialUpdates:
         self._json_columns = sum(place.json for place in self._places)
 
     def completed(self, data: bytes, start: int) -> bytes:
-        """The event with whole images from ``start`` on, as UPDATE_ROWS has them.
+        """The event with complete images from ``start`` on, as UPDATE_ROWS has them.
 
         Raises ``ValueError`` or ``IndexError`` for images that are torn or do not fit each other.
         """
@@ -99,16 +99,16 @@ _Image = list[bytes | None]
 
 
 def completable(before: Sequence[bool], after: Sequence[bool] | None, spared: Sequence[bool]) -> bool:
-    """Whether the images of a rows event hold enough: those ``before`` and ``after`` an update, or its only ones.
+    """Whether the images of a rows event hold enough: those ``before`` and ``after`` an update, or its only images.
 
-    ``spared``: the columns that nothing reads.
+    ``spared``: the columns that are not read.
     """
     held = all(there or spare for there, spare in zip(before, spared, strict=True))
     return held and (after is None or all(map(any, zip(after, before, spared, strict=True))))
 
 
 class PartialImages:
-    """Completes the images of one table shape, of which the events have the columns ``before`` and ``after``."""
+    """Completes the images of one table shape whose events have the columns ``before`` and ``after``."""
 
     def __init__(
         self, codecs: Sequence[Codec], nullable: Sequence[bool], before: Sequence[bool], after: Sequence[bool] | None
@@ -121,7 +121,7 @@ class PartialImages:
         self._head = ((1 << len(codecs)) - 1).to_bytes(self._bitmap, "little") * (1 if after is None else 2)
 
     def completed(self, data: bytes, start: int) -> bytes:
-        """The event, which is not compressed, with whole images from ``start`` on.
+        """The event, which is not compressed, with complete images from ``start`` on.
 
         Raises ``ValueError`` or ``IndexError`` for images that are torn.
         """

@@ -1,4 +1,4 @@
-"""Where a stream of binlog events stands: positions and locations. Pure, no I/O."""
+"""Binlog positions and locations in the event stream. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Position:
         return (file_number(self.name), self.pos)
 
     def __lt__(self, other: Position) -> bool:
-        """Of two places in a relay log the one in the earlier sub-folder comes first; else as :meth:`sort_key` says."""
+        """Of two positions in a relay log, that in the earlier sub-folder comes first; otherwise as
+        :meth:`sort_key`."""
         ours, theirs = relay_suffix(self.name), relay_suffix(other.name)
         if ours and theirs and ours != theirs:
             return ours < theirs
@@ -38,7 +39,7 @@ class Position:
         return not other < self
 
     def of_upstream(self) -> Position:
-        """The same place under the upstream's own name of the file; see :func:`upstream_name`."""
+        """The same position under the upstream's own name of the file; see :func:`upstream_name`."""
         name = upstream_name(self.name)
         return self if name == self.name else Position(name, self.pos)
 
@@ -58,7 +59,7 @@ def relay_suffix(name: str) -> int:
 
 
 def upstream_name(name: str) -> str:
-    """A relay file's name without the number of its sub-folder: what the upstream calls it. Others stay as they are."""
+    """A relay file's name without the number of its sub-folder: the upstream's name. Other names stay unchanged."""
     match = _RELAYED.match(name)
     return match[1] + match[3] if match else name
 
@@ -79,9 +80,9 @@ def parse_position(text: str) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """A binlog file as its FORMAT_DESCRIPTION names it, which stays the same however often the file is sent.
+    """The identity of a binlog file from its FORMAT_DESCRIPTION; the same however often the file is sent.
 
-    ``server_id``: of the server that wrote it. ``created``: when it began (unix seconds).
+    ``server_id``: the server that wrote it. ``created``: when it began (unix seconds).
     """
 
     name: str
@@ -92,14 +93,14 @@ class FileIdentity:
         return f"{self.name}, created at {self.created} (unix time) by server_id {self.server_id}"
 
     def stored(self) -> str:
-        """The text of which :func:`stored_identity` makes it again."""
+        """The text form; :func:`stored_identity` reads it."""
         return f"{self.server_id} {self.created} {self.name}"
 
 
 def stored_identity(text: str, name: str) -> FileIdentity | None:
-    """The identity of the file ``name``; None where none is stored, or that of another file.
+    """The identity of the file ``name``; None where none is stored, or it belongs to another file.
 
-    A version that knows no identities moves a position and leaves the text behind.
+    A version without identities moves the position and leaves the old identity.
     """
     server_id, _, rest = text.partition(" ")
     created, _, file = rest.partition(" ")
@@ -110,13 +111,13 @@ def stored_identity(text: str, name: str) -> FileIdentity | None:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where replication stands: always at a transaction's start, plus how much of that transaction is done.
+    """Where replication is: always at a transaction's start, plus how much of that transaction is done.
 
-    ``gtid_set`` is the executed set as the server's text ('' when unknown). ``rows_events`` counts the rows events
-    of the transaction starting here that are already applied: a cut inside a large transaction is part of the
-    location, and reading again from ``position`` skips that many. ``cut`` says whose they are: the server that wrote
-    them and the transaction's GTID; '' where it was not recorded. ``file`` is the identity of the position's file, None
-    where it is not known; it does not make two locations different.
+    ``gtid_set`` is the executed set as the server's text ('' when unknown). ``rows_events`` counts the rows events of
+    the transaction starting here that are already applied: a cut inside a large transaction is part of the location,
+    and a new read from ``position`` skips that many. ``cut`` identifies their owner: the server that wrote them and the
+    transaction's GTID; '' where it was not recorded. ``file`` is the identity of the position's file, None if unknown;
+    it does not make two locations different.
     """
 
     position: Position
@@ -129,7 +130,7 @@ class Location:
         return f"[position: {self.position}, gtid-set: {self.gtid_set}]"
 
     def of_upstream(self) -> Location:
-        """The same place under the upstream's own name of the file; see :func:`upstream_name`."""
+        """The same location under the upstream's own name of the file; see :func:`upstream_name`."""
         position = self.position.of_upstream()
         return self if position is self.position else replace(self, position=position)
 
@@ -138,5 +139,5 @@ class Location:
 
 
 def location_range(start: Location, end: Location) -> str:
-    """DM's form of a range, as operators' scripts know it."""
+    """DM's form of a range, which operators' scripts parse."""
     return f"startLocation: {start}, endLocation: {end}"

@@ -1,7 +1,7 @@
 """Row images as SQL: decoders per table shape. Pure; runs inside Spark tasks.
 
-A decoder belongs to one TABLE_MAP and one tracked structure. Making one is cheap when the shape was seen before in the
-process: its readers are kept, those of the compiled kernel and those in Python alike.
+A decoder belongs to one TABLE_MAP and one tracked structure. Creating one is cheap when the process knows the shape: it
+caches the readers of the compiled kernel and those in Python.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ RowChange = tuple[int, bytes, bytes, bytes]
 #: op, literals before, literals after.
 RowImages = tuple[int, list[bytes] | None, list[bytes] | None]
 
-#: The compiled row kernel, None when the Python code does its work.
+#: The compiled row kernel, None to use the Python code.
 KERNEL: ModuleType | None = native.load("rows")
-#: (data, start, end, append) → where it stopped.
+#: (data, start, end, append) → the offset where it stopped.
 _Read = Callable[[bytes, int, int, Callable[[Any], None]], int]
 _HEADERS_KEPT = 64
 
@@ -76,10 +76,10 @@ def _codecs(
 class RowDecoder:
     """Turns the rows events of one table map into SQL literals.
 
-    ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it, or of
-    ``derived`` literals, which are counted on behind the columns and stand there in images. ``needed`` are other
-    columns whose values are read: generated ones that are not may be missing in the images.
-    ``kernel``: the compiled row kernel, or None for the Python code. ``readers`` are theirs.
+    ``columns`` is the upstream's structure at this position; ``key`` and ``write`` are numbers of columns in it, or of
+    ``derived`` literals, which follow the columns in numbers and in images. ``needed`` are other columns whose values
+    are read: other generated columns may be missing in the images. ``kernel``: the compiled row kernel, or None for the
+    Python code. ``readers`` belong to it.
     Raises 36027 when it does not fit the table map (see :func:`check_table_map`), 11076 for types without literals.
     """
 
@@ -104,16 +104,16 @@ class RowDecoder:
         self._sizes = (count + bitmap, count + 2 * bitmap)
         read = {*key, *write, *needed, *(one.source for one in derived)}
         self._spared = tuple(bool(column.generated) and n not in read for n, column in enumerate(columns))
-        #: Heads of events that are right, and how their images become whole.
+        #: Event headers that passed the checks, and how their images become complete.
         self._known: dict[bytes, PartialImages | None] = {}
 
     def changes(self, data: bytes, file: str = "") -> list[RowChange]:
         """Every row change of a rows event, in order.
 
-        ``data`` is the event as the stream gives it. A change's ``key`` are the key columns' literals joined by
-        commas; ``values`` the ``(literal,…)`` of the columns to write, b'' for a delete; ``old key`` the key before
-        an update (equal when it did not change), b'' for the others. Raises 11126 for an image without all columns,
-        36027 for one with another number of columns, 11071 for bytes that are torn or invalid.
+        ``data`` is the event as the stream gives it. A change's ``key`` is the key columns' literals joined by commas;
+        ``values`` the ``(literal,…)`` of the columns to write, b'' for a delete; ``old key`` the key before an update
+        (equal when it did not change), b'' for the others. Raises 11126 for an image that lacks columns, 36027 for one
+        with another number of columns, 11071 for torn or invalid bytes.
         """
         readers = self.readers
         out: list[RowChange] = []
@@ -121,7 +121,7 @@ class RowDecoder:
         return out
 
     def images(self, data: bytes, file: str = "") -> list[RowImages]:
-        """Every row with all literals before and after, derived ones too; slower than :meth:`changes`."""
+        """Every row with all literals before and after, derived ones included; slower than :meth:`changes`."""
         readers = self.readers
         rows: list[Any] = []
         op = self._run((readers.image, readers.image_pair, readers.image), data, file, rows.append)
@@ -132,7 +132,7 @@ class RowDecoder:
         return [(op, before, after) for before, after in rows]
 
     def prepare(self, data: bytes, file: str = "") -> tuple[bytes, int, int]:
-        """The event with its images inflated and whole, its operation, and where the images begin.
+        """The event with its images inflated and complete, its operation, and the images' offset.
 
         Raises as :meth:`changes`.
         """
@@ -140,7 +140,7 @@ class RowDecoder:
             event_from_bytes(data)
         kind = data[4]
         op = c.ROWS_EVENTS.get(kind, -1)
-        # v1 has the columns after table id and flags, v2 after two more bytes when it carries no extra data.
+        # v1 has the columns after table id and flags; v2 after two more bytes if it has no extra data.
         start = 29 if kind in c.ROWS_EVENTS_V2 else 27
         body = start + self._sizes[op == c.OP_UPDATE]
         head = data[27:body] + data[4:5]
@@ -157,7 +157,7 @@ class RowDecoder:
         return data, op, body
 
     def _with_images(self, data: bytes, body: int) -> bytes:
-        """The event with its images as an ordinary one has them."""
+        """The event with its images in the ordinary form."""
         if data[4] == c.PARTIAL_UPDATE_ROWS_EVENT:
             return _partial_updates(*self._shape).completed(data, body)
         return data[:body] + inflate(data[body:]) if data[4] in c.ROWS_EVENTS_COMPRESSED else data
@@ -174,8 +174,8 @@ class RowDecoder:
         return op
 
     def _checked(self, data: bytes, usual_body: int, file: str) -> tuple[int, PartialImages | None]:
-        """Where the images begin, and how they become whole. Checks what a rows event says of its columns; remembers
-        headers that were right."""
+        """The images' offset, and how they become complete. Checks the columns of a rows event; caches valid
+        headers."""
         event = event_from_bytes(data)
         if event.type not in c.ROWS_EVENTS:
             raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} does not contain rows ({file})")
@@ -200,7 +200,7 @@ class RowDecoder:
         return header.body, partial
 
     def _incomplete(self, header: RowsHeader, place: str) -> errors.DMError:
-        """11126 for an image without a column that is read."""
+        """11126 for an image that lacks a column that is read."""
         logged = min(sum(header.present), sum(header.present_after))
         return errors.new(
             Code.BinlogNotLogColumn,
@@ -212,7 +212,7 @@ class RowDecoder:
         )
 
     def malformed(self, data: bytes, file: str, cause: BaseException | str) -> errors.DMError:
-        """11071 for an event of this table whose images make no sense."""
+        """11071 for an event of this table with malformed images."""
         event = event_from_bytes(data)
         error = malformed(event.type, event.log_pos, event.size, file, cause)
         error.message += f" (rows of {self.table_map})"

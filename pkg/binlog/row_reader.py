@@ -1,7 +1,7 @@
 """Row images to SQL literals, value by value. Pure.
 
-This is the reference that the compiled kernel is compared with, and what runs where that was not built. It is plain
-on purpose: an image is a bitmap of NULLs and then the values, one after another; each value becomes a literal by its
+This is the reference for tests of the compiled kernel, and it runs where the kernel was not built. It is plain on
+purpose: an image is a bitmap of NULLs and then the values, one after another; each value becomes a literal by its
 column's :class:`~pkg.binlog.literals.Codec`.
 """
 
@@ -22,8 +22,8 @@ Append = Callable[[Any], None]
 class RowReaders(Protocol):
     """Reads the row images of one table shape: those in ``data`` from ``start`` to ``end``.
 
-    Each method gives every row to ``append`` and returns where it stopped. Raises ``ValueError`` or the like for images
-    that make no sense.
+    Each method gives every row to ``append`` and returns the offset where it stopped. Raises ``ValueError`` or the like
+    for malformed images.
     """
 
     def insert(self, data: bytes, start: int, end: int, append: Append, /) -> int:
@@ -43,7 +43,7 @@ class RowReaders(Protocol):
 
 
 class PythonReaders:
-    """See :class:`RowReaders`. ``key`` and ``write`` are numbers of columns, or beyond them of ``derived`` literals."""
+    """See :class:`RowReaders`. ``key`` and ``write`` are numbers of columns, then of ``derived`` literals."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class PythonReaders:
         return start
 
     def _values(self, data: bytes, start: int, end: int) -> tuple[Values, int]:
-        """The values of the image at ``start``, and where it ends."""
+        """The values of the image at ``start``, and the offset after it."""
         bitmap_size = (len(self._codecs) + 7) // 8
         nulls = int.from_bytes(_take(data, start, bitmap_size, end), "little")
         position = start + bitmap_size
@@ -115,7 +115,7 @@ class PythonReaders:
         return values, position
 
     def _literal(self, number: int, values: Values) -> bytes:
-        """The literal of a column, or beyond the columns a derived one."""
+        """The literal of a column or, after the columns, a derived one."""
         if number < len(self._codecs):
             value = values[number]
             return b"NULL" if value is None else self._codecs[number].literal(value)

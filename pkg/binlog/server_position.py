@@ -13,11 +13,11 @@ from pkg.mysql.introspect import query, variable
 
 
 def master_status(conn: Connection[Any], flavor: str) -> Location | None:
-    """Where the server's binlog ends, with its executed GTID set; None when it writes none."""
+    """Where the server's binlog ends, with its executed GTID set; None when the server writes no binlog."""
     try:
         rows = query(conn, "SHOW MASTER STATUS")
     except pymysql.Error as exc:
-        if error_number(exc) != 1064:  # MySQL 8.4 knows only the new words
+        if error_number(exc) != 1064:  # MySQL 8.4 knows only the new syntax
             raise
         rows = query(conn, "SHOW BINARY LOG STATUS")
     if not rows:

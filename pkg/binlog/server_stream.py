@@ -31,19 +31,19 @@ from pkg.settings.connections import DBConfig
 
 _REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _THROUGH_GTID = 0x04
-#: MariaDB sends its ANNOTATE_ROWS events only on demand. Where events do not name their ends, these follow from the
-#: sizes of all that are in the file.
+#: MariaDB sends its ANNOTATE_ROWS events only on demand. Events without an end position need the sizes of all events in
+#: the file.
 _SEND_ANNOTATE = 0x02
 _PIECE = 1 << 20
 _UNKNOWN_VARIABLE = 1193
-#: Silence for this many heartbeats means that the connection is dead.
+#: After this many missing heartbeats the connection is dead.
 _MISSED_HEARTBEATS = 4
 _GRANT_HINT = "Grant REPLICATION SLAVE and REPLICATION CLIENT on *.* to the upstream's user."
 _RECONNECT_HINT = "The stream is opened again automatically. If it keeps failing, check the upstream and the network."
 
 
 def replica_id(*identity: str) -> int:
-    """The server id of the replica with this identity: the same each time, and hardly that of another."""
+    """The replica server id for this identity: always the same, and unlikely to equal that of another."""
     return 1 + zlib.crc32("\0".join(identity).encode()) % 0xFFFFFFFE
 
 
@@ -60,8 +60,8 @@ def open_upstream(
     """Connects as replica ``server_id`` and asks for the binlog from ``location`` on.
 
     ``use_gtid``: from ``location.gtid_set`` ('' is the very beginning), otherwise from ``location.position``.
-    ``heartbeat`` in seconds: the idle server sends an event this often; four missed ones end the stream.
-    ``received`` gets the bytes of each piece that comes over the network.
+    ``heartbeat`` in seconds: the idle server sends an event at this interval; four missing ones end the stream.
+    ``received`` is called with each piece of bytes from the network.
     Raises 10001 when the server can't be reached, 36053 when it refuses to replicate, 11093/11095 for a bad GTID set.
     """
     conn, checksummed = _start_dump(
@@ -69,15 +69,16 @@ def open_upstream(
     )
     framer = PacketFramer(checksummed=checksummed, file=location.position.name)
     stream = ServerStream(conn, framer, heartbeat=heartbeat, received=received)
-    # Only MySQL compresses whole transactions; MariaDB compresses single events.
+    # MySQL alone compresses whole transactions; MariaDB compresses single events.
     return ExpandingStream(stream) if flavor == "mysql" else stream
 
 
 def identity_of(cfg: DBConfig, file: str, *, flavor: str, server_id: int) -> FileIdentity:
-    """Which file of that name the server has; asked as replica ``server_id``. Raises DMError as a stream does."""
+    """The identity of the server's file of that name, read as replica ``server_id``. Raises DMError as a stream
+    does."""
     place = Location(Position(file, 4))
     with closing(open_upstream(cfg, place, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:
-        # A server that sends nothing is noticed by its missing heartbeats.
+        # Missing heartbeats reveal a server that sends nothing.
         while True:
             for event in stream.read(1, 1.0):
                 if event.type == c.FORMAT_DESCRIPTION_EVENT:
@@ -110,9 +111,9 @@ def _start_dump(
     heartbeat: float,
     annotate: bool = False,
 ) -> tuple[Connection[Any], bool]:
-    """A connection that the server dumps its binlog into, and whether the dump's first events have checksums.
+    """Starts the server's binlog dump; returns the connection, and whether the dump's first events have checksums.
 
-    ``annotate``: with MariaDB's ANNOTATE_ROWS events, which are in its files. The rest as :func:`open_upstream`.
+    ``annotate``: with MariaDB's ANNOTATE_ROWS events, which are in its files. The rest is as in :func:`open_upstream`.
     """
     _ensure_askable(location, use_gtid)
     conn = connect(cfg, scope="upstream", read_timeout=30.0)
@@ -146,7 +147,7 @@ def _ensure_askable(location: Location, use_gtid: bool) -> None:
 
 
 def _names_ends(conn: Connection[Any]) -> bool:
-    """Whether all events of a MariaDB's binlog say where they end; from 11.4 on that is a setting, off by default."""
+    """Whether all events of a MariaDB's binlog have an end position; since 11.4 a setting decides, off by default."""
     return variable(conn, "binlog_legacy_event_pos") in (None, "1")
 
 
@@ -176,7 +177,7 @@ def _prepare(conn: Connection[Any], location: Location, flavor: str, use_gtid: b
                 cursor.execute(f"SET @slave_connect_state='{state}'")
                 cursor.execute("SET @slave_gtid_strict_mode=1, @slave_gtid_ignore_duplicates=0")
         else:
-            # A server cuts an older connection of the same replica by this name; ours must not cut each other.
+            # A server cancels an older connection of the same replica by this name; ours must not cancel each other.
             name = uuid.uuid4()
             cursor.execute(f"SET @slave_uuid='{name}', @replica_uuid='{name}'")
     return checksummed
@@ -197,19 +198,19 @@ def _ask_for_checksums(cursor: Any) -> bool:
 
 
 def _register(conn: Any, server_id: int) -> None:
-    """Makes SHOW SLAVE HOSTS list us; some servers only dump to replicas that registered."""
+    """Registers as a replica for SHOW SLAVE HOSTS; some servers only dump to registered replicas."""
     _send(conn, struct.pack("<BI3sHII", _REGISTER_REPLICA, server_id, b"\0\0\0", 0, 0, 0))
     driver.read_packet(conn)
 
 
 def _send(conn: Any, payload: bytes) -> None:
-    # The driver's own command sender waits for results of earlier statements; there are none here.
+    # The driver's own command sender waits for results of earlier statements; here are none.
     driver.number_next(conn, 0)
     driver.write_packet(conn, payload)
 
 
 class ServerStream:
-    """A dump in progress over one connection, of :func:`_start_dump`; made by :func:`open_upstream`."""
+    """A running dump over one connection of :func:`_start_dump`; :func:`open_upstream` creates it."""
 
     def __init__(
         self, conn: Any, framer: PacketFramer, *, heartbeat: float, received: Callable[[int], None] = lambda _: None
@@ -227,7 +228,8 @@ class ServerStream:
         return self._framer.file
 
     def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
-        """See :meth:`BinlogStream.read`. A lost connection is retryable (36069); 1236 and the like say what to do."""
+        """See :meth:`BinlogStream.read`. A lost connection is retryable (36069); server errors name the operator
+        action."""
         deadline = time.monotonic() + timeout
         while True:
             if not self._open:
@@ -235,7 +237,7 @@ class ServerStream:
             if scan is not None and self._framer.scan(scan):
                 return []
             try:
-                # Behind an event that the scan left, it may go on.
+                # After an event that the scan left, the scan may continue.
                 events = self._framer.split(max_bytes if scan is None else 1)
             except DumpEnded:
                 raise self._lost("the upstream ended the stream (it may be shutting down)") from None
@@ -245,12 +247,12 @@ class ServerStream:
                 return events
 
     def _receive(self, deadline: float) -> bool:
-        """Feeds one piece of bytes; False when ``deadline`` passes without any."""
+        """Feeds one piece of bytes; False if none arrives before ``deadline``."""
         try:
             self._socket.settimeout(max(deadline - time.monotonic(), 0.0005))
             piece = self._socket.recv(_PIECE)
         except TimeoutError:
-            # Only here: after a pause of the reader, heartbeats wait in the socket and nothing is wrong.
+            # Checked only here: after a pause of the reader, heartbeats wait in the socket and nothing is wrong.
             silent = time.monotonic() - self._heard
             if silent > self._silence_limit:
                 raise self._lost(f"no heartbeat for {silent:.0f} s") from None
@@ -278,7 +280,7 @@ class ServerStream:
 
     def close(self) -> None:
         self._open = False
-        # Orderly goodbyes are not read by a server that is dumping; the socket is what frees it.
+        # A server in a dump reads no COM_QUIT; only the socket's end stops it.
         driver.drop(self._conn)
 
     def abort(self) -> None:
@@ -291,7 +293,7 @@ _FULL_COPY = (
     f"The upstream no longer has the binlog that is needed, so the tables must be copied again: {Advice.COPY_AGAIN}. "
     "First let the upstream keep its binlogs for longer (expire_logs_days, binlog_expire_logs_seconds)."
 )
-#: What a server's dump error means: a part of its text, whether trying again may help, and what the operator can do.
+#: A server's dump errors: a part of the message, whether a retry may help, and the operator action.
 _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
     ("purged", False, _FULL_COPY),
     ("Could not find first log file", False, _FULL_COPY),
@@ -332,7 +334,7 @@ _SERVER_GOES_AWAY = frozenset({1053, 1077, 1079, 1317, 1927})
 
 
 def server_refusal(exc: ServerErrorPacket) -> errors.DMError:
-    """What the error packet of a dump means (36069): whether to try again and what the operator can do."""
+    """The error for a dump's error packet (36069): whether to retry, and the operator action."""
     retryable = exc.code in _SERVER_GOES_AWAY
     workaround = _RECONNECT_HINT if retryable else "See the upstream's error log."
     if exc.code in _ACCESS_DENIED:

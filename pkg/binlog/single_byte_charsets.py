@@ -1,11 +1,11 @@
-"""Single-byte character sets for which Python has no codec, or one that differs from the servers'. Pure data."""
+"""Single-byte charsets without a Python codec, or with one that differs from the servers'. Pure data."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _CONTROLS: Final = "".join(map(chr, range(0x80, 0xA0)))
-#: Charset → what its bytes from 0x80 on are; ? for those that are no character.
+#: Charset → the characters of its bytes from 0x80 on; ? for bytes without a character.
 HIGH: Final = {
     "armscii8": _CONTROLS
     + ("\xa0❁§։)(»«—.՝,-՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’'"),
@@ -22,7 +22,7 @@ HIGH: Final = {
         "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
     ),
 }
-#: What the servers convert otherwise than Python's codecs do; ? for what is no character to them.
+#: Conversions in which the servers differ from Python's codecs; ? for bytes that have no character for the servers.
 OTHERWISE: Final = {
     "cp1256": dict.fromkeys((0x8A, 0x8F, 0x98, 0x9A, 0x9F, 0xAA, 0xC0, 0xFF), "?"),
     "cp866": {0xFC: "ⁿ", 0xFD: "²"},
@@ -30,7 +30,7 @@ OTHERWISE: Final = {
     "hebrew": {0xAF: "‾"},
     "koi8u": {0x95: "•"},
 }
-#: swe7 has letters in the place of ten of ASCII's signs.
+#: swe7 has letters at the codes of ten of ASCII's symbols.
 SWE7: Final = {
     **dict(zip(map(ord, "@[\\]^`{|}~"), "ÉÄÖÅÜéäöåü", strict=True)),
     **dict.fromkeys(range(0x7F, 0x100), "?"),

@@ -1,8 +1,8 @@
 """A statement's text from the bytes that a client sent. Pure.
 
-The server finds tokens among the bytes, by the rules of the session's charset, before it converts what they hold. What
-reads the text later, and the target, know Unicode's rules alone: so blanks that only this charset has become spaces,
-and signs that are letters in this charset are letters where the server takes them so.
+The server finds tokens in the bytes by the rules of the session's charset, and then converts their content. Later
+readers and the target know only Unicode's rules: so blanks that only this charset has become spaces, and symbols that
+are letters in this charset become letters where the server treats them as letters.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 from pkg.binlog.charsets import decode_text
 
-#: Bits of sql_mode that decide where a quote ends.
+#: Bits of sql_mode that determine where a quote ends.
 _ANSI_QUOTES: Final = 1 << 2
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
-#: Charsets with a no-break space that their servers' lexers take for a blank. In others it is part of a name.
+#: Charsets with a no-break space that their servers' lexers treat as a blank. In others it is part of a name.
 BLANK_NBSP: Final = frozenset(
     {"armscii8", "cp1250", "cp852", "cp866", "dec8", "geostd8", "greek", "hebrew", "keybcs2"}
     | {"latin1", "latin2", "latin5", "latin7"}
@@ -24,13 +24,13 @@ BLANK_NBSP: Final = frozenset(
 _ESCAPED = r"{q}[^{q}\\]*(?:(?:\\.|{q}{q})[^{q}\\]*)*{q}"
 _PLAIN = r"{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}"
 _COMMENT = r"--(?=[\s\x00-\x1f\x7f\xa0]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/"
-#: Signs in an unquoted name that are letters to swe7; the server leaves the name as it is.
+#: Symbols in an unquoted name that are letters in swe7; the server leaves the name unchanged.
 _SWE7_NAME = r"[\w$]*[\[\]^{}~][\w$\[\]^{}~]*"
 _ESCAPES = re.compile(r"\\(.)|[^\\]+", re.DOTALL)
 
 
 def statement_text(data: bytes, charset: str, sql_mode: int) -> str:
-    """The statement in Unicode, as the server understood it. Raises 11054 for bytes that are no text in ``charset``."""
+    """The statement in Unicode, as the server understood it. Raises 11054 for bytes that are invalid in ``charset``."""
     modes = sql_mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
     if charset == "swe7":
         return _swe7_tokens(modes).sub(lambda found: _from_swe7(found, modes), decode_text(data, "ascii"))
@@ -40,13 +40,13 @@ def statement_text(data: bytes, charset: str, sql_mode: int) -> str:
     return _blanks(modes).sub(lambda found: found["kept"] or " ", text)
 
 
-#: Charsets in which a byte that is a quote or a backslash to ASCII may be the end of another character.
+#: Charsets in which the byte of an ASCII quote or backslash may be the end of another character.
 _ASCII_AS_TRAIL: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 
 
 def outline(data: bytes, charset: str) -> str:
-    """What can be told of a statement that is no text in its charset: ASCII, and U+FFFD for each other byte; '' where
-    these bytes may mean something else."""
+    """The certain part of a statement that is invalid in its charset: ASCII, and U+FFFD for each other byte; '' where
+    ASCII bytes may have another meaning."""
     return "" if charset in _ASCII_AS_TRAIL else data.decode("ascii", "replace")
 
 
@@ -86,7 +86,7 @@ def _from_swe7(found: re.Match[str], modes: int) -> str:
     if found["literal"] and not modes & _NO_BACKSLASH_ESCAPES:
         return f"{quote}{_ESCAPES.sub(_unescaped_swe7, body)}{quote}"
     inner = body.replace(quote * 2, quote)
-    # A backtick is a letter itself, and no quote any more.
+    # A backtick is a letter here, and no quote.
     return f"{quote}{_letters(inner) if quote == '`' else _letters(inner).replace(quote, quote * 2)}{quote}"
 
 

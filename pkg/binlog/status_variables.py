@@ -1,10 +1,10 @@
-"""What a QUERY event says about its session: the status variables of MySQL (to 9) and MariaDB (to 11.8).
+"""The session variables of a QUERY event: the status variables of MySQL (to 9) and MariaDB (to 11.8).
 
-Every code that their replicas know is here, with what becomes of it (docs/ddl-sessions.md has it for operators):
+Every code that their replicas know is here, with its treatment (docs/ddl-sessions.md describes it for operators):
 
-- ``statement``: a statement's meaning depends on it; it is set at the target, or followed, or refused by name.
-- ``nothing``: no DDL means anything else by it.
-- ``target``: it is about how a server keeps its files or what it demands of tables; the target has settings for that.
+- ``statement``: the meaning of a statement depends on it; it is set at the target, or followed, or refused by name.
+- ``nothing``: it does not change the meaning of any DDL.
+- ``target``: it controls how a server stores its files or what it requires of tables; the target has its own settings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VariableBearing = Literal["statement", "nothing", "target"]
 
 
 class StatusVariable(NamedTuple):
-    """One code: its name in the servers' sources, how its value is read, and the field of Query that keeps it."""
+    """One code: its name in the servers' sources, how its value is read, and the field of Query that stores it."""
 
     name: str
     bearing: VariableBearing
@@ -57,7 +57,7 @@ def _user_and_host(cursor: Cursor) -> tuple[bytes, bytes]:
 
 def _schemas(cursor: Cursor) -> None:
     count = cursor.uint(1)
-    # 254 stands for "too many databases to list".
+    # 254 means "too many databases to list".
     for _ in range(0 if count == 254 else count):
         cursor.zero_terminated()
 
@@ -82,7 +82,7 @@ VARIABLES: Mapping[int, StatusVariable] = MappingProxyType(
         5: StatusVariable("TIME_ZONE", "statement", _text, "time_zone"),
         6: StatusVariable("CATALOG_NZ", "nothing", _bytes),
         7: StatusVariable("LC_TIME_NAMES", "statement", _uint(2), "lc_time_names"),
-        # character_set_database decides for LOAD DATA alone.
+        # character_set_database affects only LOAD DATA.
         8: StatusVariable("CHARSET_DATABASE", "nothing", _uint(2)),
         # For UPDATE of several tables.
         9: StatusVariable("TABLE_MAP_FOR_UPDATE", "nothing", _uint(8)),
@@ -94,23 +94,23 @@ VARIABLES: Mapping[int, StatusVariable] = MappingProxyType(
         16: StatusVariable("EXPLICIT_DEFAULTS_FOR_TIMESTAMP", "statement", _flag, "explicit_defaults_for_timestamp"),
         17: StatusVariable("DDL_LOGGED_WITH_XID", "nothing", _uint(8)),
         18: StatusVariable("DEFAULT_COLLATION_FOR_UTF8MB4", "statement", _uint(2), "utf8mb4_collation"),
-        # It refuses tables; one that it let through is there.
+        # It rejects tables; a table that it accepted exists.
         19: StatusVariable("SQL_REQUIRE_PRIMARY_KEY", "target", _uint(1)),
         20: StatusVariable("DEFAULT_TABLE_ENCRYPTION", "target", _uint(1)),
         128: StatusVariable("HRNOW", "statement", _uint(3), "microseconds"),
         129: StatusVariable("XID", "nothing", _uint(8)),
         130: StatusVariable("GTID_FLAGS3", "nothing", _gtid_flags),
-        # What charsets without a collation get, where that is not their built-in one: (charset's, collation's id).
+        # The collation of charsets without a given one, where it is not the default: (charset's, collation's id).
         131: StatusVariable("CHARACTER_SET_COLLATIONS", "statement", _pairs, "charset_collations"),
     }
 )
 
 
 def read_status_variables(data: bytes) -> dict[str, Any]:
-    """The fields of Query that the block tells.
+    """The fields of Query in the block.
 
-    ``unknown_variable`` is the first code that is not known: what stands behind it can't be read, as its length is not
-    known either. Servers write the codes in growing order, so what they had before is known.
+    ``unknown_variable`` is the first unknown code: the bytes after it can't be read, as its length is unknown. Servers
+    write the codes in ascending order, so all older codes are known.
     """
     cursor = Cursor(data)
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a stream of binlog events is: of a live server, of files, or of the relay log."""
+"""The interface of a stream of binlog events: from a live server, from files, or from the relay log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.errors import Code
 
 
 class RawScan(Protocol):
-    """Takes whole events out of ``raw`` from ``pos`` on and returns the position behind those that it took.
+    """Takes complete events from ``raw`` at ``pos`` on and returns the offset after them.
 
     With ``packets`` each event follows a packet's header and status byte; with ``checksummed`` a CRC32 ends it, which
     the scan verifies. It takes no event that spans packets, no ROTATE and no FORMAT_DESCRIPTION.
@@ -27,29 +27,29 @@ class BinlogStream(Protocol):
         """The binlog file of the last event that :meth:`read` returned; before the first, where it was opened."""
 
     def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
-        """At least one event and about ``max_bytes`` at most, or none when ``timeout`` seconds pass first.
+        """At least one event and about ``max_bytes`` at most, or none if ``timeout`` seconds pass first.
 
-        ``scan`` may be given the raw bytes instead: when it takes any, the call returns no event. What it leaves comes
-        as an event of the next call. A stream that has no raw bytes does not use it.
+        ``scan`` may read the raw bytes instead: if it takes any, the call returns no event. The next call returns what
+        it leaves as an event. A stream without raw bytes does not use it.
 
-        Raises a :class:`pkg.errors.DMError` at the end of the stream and for every failure; ``retryable`` says
+        Raises a :class:`pkg.errors.DMError` at the end of the stream and for each failure; ``retryable`` says
         whether opening a new stream at the last location may help.
         """
 
     def close(self) -> None:
-        """Gives everything back. May be called twice."""
+        """Releases all resources. May be called twice."""
 
     def abort(self) -> None:
-        """Makes a :meth:`read` in another thread, and every later one, raise 11041 at once."""
+        """Makes a :meth:`read` in another thread, and all later ones, raise 11041 at once."""
 
 
 def aborted() -> errors.DMError:
-    """What a read raises once its stream is aborted or closed."""
+    """The error of a read from an aborted or closed stream."""
     return errors.new(Code.SyncClosed, "the binlog stream was closed")
 
 
 def encrypted(file: str) -> errors.DMError:
-    """What reading an encrypted file raises. Servers decrypt what they send."""
+    """The error of a read from an encrypted file. Servers decrypt before they send."""
     return errors.new(
         Code.BinlogFileNotValid, f"{file} is encrypted", workaround="Read it through its server, which decrypts it."
     )

@@ -1,4 +1,4 @@
-"""Does the tracked structure of a table fit the TABLE_MAP that the upstream logged? Wrong structures must be errors."""
+"""Compares a table's tracked structure with the TABLE_MAP of the upstream. A wrong structure must be an error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PRECISION = re.compile(r"\((\d+)(?:\s*,\s*(\d+))?\)")
 
 
 def check_table_map(table_map: TableMap, columns: Sequence[Column]) -> None:
-    """Raises 36027, naming table and column, when ``columns`` can't be what the upstream logged with."""
+    """Raises 36027 with table and column when the upstream can't have logged with ``columns``."""
     if len(columns) != table_map.column_count:
         raise _mismatch(
             table_map,
@@ -68,7 +68,7 @@ def check_table_map(table_map: TableMap, columns: Sequence[Column]) -> None:
 
 
 def fits(table_map: TableMap, columns: Sequence[Column]) -> bool:
-    """Whether :func:`check_table_map` would pass."""
+    """Whether :func:`check_table_map` passes."""
     return len(columns) == table_map.column_count and not any(
         _column_problem(table_map, i, column) for i, column in enumerate(columns)
     )
@@ -122,7 +122,7 @@ def _shape_problem(kind: int, meta: int, column: Column) -> str:
 
 
 def _detail_problem(table_map: TableMap, i: int, column: Column) -> str:
-    """Differences in what newer servers add to TABLE_MAP."""
+    """Differences in the fields that newer servers add to TABLE_MAP."""
     if table_map.unsigned is not None and table_map.types[i] in _SIGNED_TYPES:
         unsigned = table_map.unsigned[i]
         if unsigned is not None and unsigned != column.unsigned:

@@ -10,7 +10,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.cursor import Cursor, TornBytes
 from pkg.binlog.events import Event, parsing
 
-#: Bytes of metadata that a column type has in TABLE_MAP; types that are not here have none.
+#: Bytes of metadata that a column type has in TABLE_MAP; other types have none.
 _META_SIZES = {
     c.TYPE_FLOAT: 1,
     c.TYPE_DOUBLE: 1,
@@ -34,7 +34,7 @@ _META_SIZES = {
     c.TYPE_STRING: 2,
     c.TYPE_GEOMETRY: 1,
 }
-#: Types whose two bytes of metadata are to be read one by one, first byte high.
+#: Types whose two bytes of metadata are separate values, high byte first.
 _BIG_ENDIAN_META = frozenset({c.TYPE_NEWDECIMAL, c.TYPE_STRING, c.TYPE_VAR_STRING, c.TYPE_ENUM, c.TYPE_SET})
 #: Types whose metadata is the number of bytes of a value's length.
 _LENGTH_FIRST = frozenset(
@@ -53,11 +53,11 @@ _TEXTUAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """What TABLE_MAP says; picklable and hashable.
+    """The content of TABLE_MAP; picklable and hashable.
 
-    ``types`` and ``metas`` have one entry a column. ENUM and SET are given as such, not as the STRING that carries
-    them. The optional parts are None when the server does not log them (``binlog_row_metadata``): ``unsigned`` (a
-    flag a column, False for types without a sign, None where it is not certain), ``collations`` (an id a column, 0 for
+    ``types`` and ``metas`` have one entry a column. ENUM and SET have their own types, not the STRING that carries
+    them. The optional parts are None when the server does not log them (``binlog_row_metadata``): ``unsigned`` (a flag
+    a column, False for types without signedness, None where it is not certain), ``collations`` (an id a column, 0 for
     types without one), ``names``, ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in column
     order), ``primary_key``.
     """
@@ -83,7 +83,7 @@ class TableMap:
 
 
 def table_map_name(event: Event, file: str = "") -> tuple[str, str]:
-    """Schema and table alone. Raises 11071."""
+    """Only schema and table. Raises 11071."""
 
     def parse() -> tuple[str, str]:
         cursor = Cursor(event.data, c.HEADER_SIZE + 8)
@@ -130,7 +130,7 @@ def _metas(types: bytes, data: bytes) -> tuple[int, ...]:
 
 
 def _plausible(kind: int, meta: int) -> bool:
-    """Whether a column of this type may have this metadata, where a wrong one would misread values."""
+    """Whether a column of this type may have this metadata, for types whose values wrong metadata would misread."""
     high, low = meta >> 8, meta & 0xFF
     if kind in _LENGTH_FIRST:
         return 1 <= meta <= 4
@@ -180,9 +180,10 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
 
 
 def _unsigned(flags: bytes, types: bytes) -> tuple[bool | None, ...]:
-    """The signs of numbers; MySQL 8.0.12 does not count YEAR among them, later ones and MariaDB do.
+    """The signedness of numbers; MySQL 8.0.12 does not count YEAR among them, later versions and MariaDB do.
 
-    Who wrote the event is not in it, so what the possible readings give differently is left out. YEAR is unsigned.
+    The event does not name its server, so flags that differ between the possible readings are left out. YEAR is
+    unsigned.
     """
     readings = []
     for counted in (_NUMERIC, _NUMERIC - {c.TYPE_YEAR}):
@@ -201,7 +202,7 @@ def _unsigned(flags: bytes, types: bytes) -> tuple[bool | None, ...]:
 def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:
     """The collations of text columns; MariaDB counts GEOMETRY among them and MySQL does not.
 
-    Who wrote the event is not in it, so what the possible readings give differently is left out.
+    The event does not name its server, so collations that differ between the possible readings are left out.
     """
     numbers = _packed_ints(part)
     counted = {
@@ -231,7 +232,7 @@ def _numbered(part: Cursor, columns: Sequence[int], *, each: bool) -> dict[int, 
 
 
 def _exceptions(numbers: list[int], columns: Sequence[int]) -> dict[int, int]:
-    """A default, then pairs of a column's place among ``columns`` and its collation."""
+    """A default, then pairs of a column's index in ``columns`` and its collation."""
     if len(numbers) % 2 == 0:
         raise TornBytes("a default collation or that of an exception is missing")
     others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
@@ -249,7 +250,7 @@ def _members(part: Cursor) -> list[tuple[bytes, ...]]:
 def _in_order(
     members: dict[int, list[tuple[bytes, ...]]], types: bytes, columns: list[int]
 ) -> tuple[tuple[bytes, ...], ...]:
-    """SET's lists (5) and ENUM's (6) come apart; together they follow the columns."""
+    """SET's lists (5) and ENUM's (6) are separate; together they follow the columns."""
     sets, enums = iter(members.get(5, [])), iter(members.get(6, []))
     return tuple(next(sets if types[i] == c.TYPE_SET else enums, ()) for i in columns)
 
@@ -265,7 +266,7 @@ def _primary_key(part: Cursor, *, with_prefix: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RowsHeader:
-    """What precedes the row images. ``body`` is where they begin in the event's data, ``op`` one of constants.OP_*.
+    """The part before the row images. ``body`` is their offset in the event's data, ``op`` one of constants.OP_*.
 
     ``present`` are the columns in the (before) image, ``present_after`` those in an UPDATE's after image.
     """

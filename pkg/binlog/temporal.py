@@ -1,7 +1,7 @@
 """Dates and times of row images as quoted literals. Pure.
 
-There are three forms of times, datetimes and timestamps: today's (since MySQL 5.6), the one before it, which knows no
-fractions, and MariaDB's own for fractions in tables that were made with ``mysql56_temporal_format=OFF``.
+Times, datetimes and timestamps have three forms: today's (since MySQL 5.6), the older one without fractions, and
+MariaDB's own for fractions in tables created with ``mysql56_temporal_format=OFF``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
-    """The value's size in bytes and a function from them to the literal; ``meta`` is the number of fraction digits."""
+    """The value's size in bytes and a function from bytes to the literal; ``meta`` is the number of fraction digits."""
     if kind in _FRACTIONAL and meta:
         sizes, of_ticks = _FRACTIONAL[kind]
         return sizes[meta], _quoted(lambda raw: of_ticks(int.from_bytes(raw, "big"), meta))
@@ -44,7 +44,7 @@ def _quoted(convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    # An odd number of digits is stored with one more.
+    # An odd number of digits is stored with one digit more.
     divisor = 10 if digits & 1 else 1
     form = b"'%%b.%%0%dd'" % digits
 
@@ -55,13 +55,13 @@ def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) ->
 
 
 def _day(number: int) -> bytes:
-    """A date and the blank after it, by days since 1970."""
+    """A date and a blank, by days since 1970."""
     day = date.fromordinal(_EPOCH + number)
     return b"%04d-%02d-%02d " % (day.year, day.month, day.day)
 
 
 def _packed_day(value: int) -> bytes:
-    """A date and the blank after it, by the bits of DATETIME above the clock; it may be no real date."""
+    """A date and a blank, by the bits of DATETIME above the time; the date may be invalid."""
     year_month = value >> 5
     return b"%04d-%02d-%02d " % (year_month // 13, year_month % 13, value & 31)
 
@@ -111,7 +111,7 @@ def _datetime(raw: bytes) -> bytes:
 
 def _time(raw: bytes, digits: int) -> bytes:
     bits = 8 * (len(raw) - 3)
-    # One signed number, fraction included, moved up so that bytes compare like times.
+    # One signed number with the fraction, shifted so that bytes compare like times.
     value = int.from_bytes(raw, "big") - (0x800000 << bits)
     sign, value = (b"-", -value) if value < 0 else (b"", value)
     clock, fraction = value >> bits, value & ((1 << bits) - 1)
@@ -120,7 +120,7 @@ def _time(raw: bytes, digits: int) -> bytes:
 
 
 def _split(value: int, digits: int) -> tuple[int, bytes]:
-    """Whole seconds, and the fraction with its point."""
+    """Whole seconds, and the fraction with its decimal point."""
     whole, fraction = divmod(value, 10**digits)
     return whole, b".%0*d" % (digits, fraction)
 
@@ -131,7 +131,7 @@ def _clock(seconds: int) -> bytes:
 
 
 def _fractional_time(value: int, digits: int) -> bytes:
-    # Moved up by one second more than the longest time.
+    # Shifted by one second more than the longest time.
     value -= _LONGEST_TIME * 10**digits
     seconds, fraction = _split(abs(value), digits)
     return (b"-" if value < 0 else b"") + _clock(seconds) + fraction
@@ -144,7 +144,7 @@ def _fractional_datetime(value: int, digits: int) -> bytes:
 
 
 def _fractional_timestamp(value: int, digits: int) -> bytes:
-    # The fraction has bytes of its own.
+    # The fraction has its own bytes.
     bits = 8 * ((digits + 1) // 2)
     return _seconds(value >> bits) + b".%0*d" % (digits, value & ((1 << bits) - 1))
 

@@ -1,8 +1,8 @@
-"""Compressed transactions of MySQL (TRANSACTION_PAYLOAD): read as the events that they hold.
+"""Compressed transactions of MySQL (TRANSACTION_PAYLOAD), read as the events inside.
 
 The event carries a whole transaction without its GTID, compressed with zstd or not at all. :class:`ExpandingStream`
-puts the inner events in its place; readers of the stream do not notice. They are unpacked piece by piece: a
-transaction that is small in the binlog may be huge.
+replaces it with the inner events; readers of the stream do not notice. It unpacks piece by piece, because a transaction
+that is small in the binlog may be huge.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pkg.errors.workarounds import Advice
 
 _END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
 _ZSTD, _NONE = 0, 255
-#: Bytes that are unpacked at a time.
+#: Bytes to unpack at a time.
 _PIECE = 1 << 18
-#: The largest window that MySQL's compression levels use; a frame that asks for more memory is refused.
+#: The largest window of MySQL's compression levels; a frame that needs more memory is refused.
 _WINDOW = 1 << 27
-#: What no payload holds: what begins or ends files, GTIDs, and other payloads.
+#: Events that no payload holds: those that begin or end files, GTIDs, and other payloads.
 _NEVER_INSIDE = frozenset(
     {c.ROTATE_EVENT, c.FORMAT_DESCRIPTION_EVENT, c.STOP_EVENT, c.PREVIOUS_GTIDS_EVENT, c.TRANSACTION_PAYLOAD_EVENT}
     | {c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT}
@@ -44,8 +44,8 @@ class _Source(Protocol):
 class TransactionPayload:
     """The events inside one TRANSACTION_PAYLOAD. Pure: bytes in, events out.
 
-    They get the ``log_pos`` of the payload, the only place of theirs that the file knows. Raises 11071 for bytes that
-    are torn or invalid and 11070 for an unknown compression.
+    They have the ``log_pos`` of the payload, their only position in the file. Raises 11071 for torn or invalid bytes
+    and 11070 for an unknown compression.
     """
 
     def __init__(self, event: Event, file: str = "") -> None:
@@ -56,7 +56,7 @@ class TransactionPayload:
         self._pos = 0
 
     def _open(self) -> tuple[_Source, int]:
-        """Where the plain bytes come from, and how many are announced."""
+        """The source of the plain bytes, and their announced number."""
         cursor = Cursor(self._event.data, c.HEADER_SIZE)
         fields = {_ALGORITHM: _NONE}
         while (field := cursor.packed_int()) != _END:
@@ -91,10 +91,10 @@ class TransactionPayload:
         return events
 
     def _take_whole(self, events: list[Event], max_bytes: int) -> int:
-        """Takes the events that are whole in the buffer, up to one that is odd; returns their bytes."""
+        """Takes the complete events in the buffer, up to a special one; returns their bytes."""
         buffer, first, log_pos = self._buffer, self._pos, self._event.log_pos
         pos, last, limit, never = first, len(buffer) - c.HEADER_SIZE, first + max_bytes, _NEVER_INSIDE
-        # As in the framing of packets, a name of the loop's own is cheaper than a global.
+        # As in the framing of packets, a local name is cheaper than a global.
         unpack, new, make, append = HEADER.unpack_from, tuple.__new__, Event, events.append
         while pos <= last and pos < limit:
             timestamp, kind, server_id, size, _, flags = unpack(buffer, pos)
@@ -119,7 +119,7 @@ class TransactionPayload:
         return Event(timestamp, kind, server_id, size, self._event.log_pos, flags, data)
 
     def _available(self, size: int) -> bool:
-        """Whether so many plain bytes are at hand, after reading on if need be. Raises when the end is not as told."""
+        """Whether so many plain bytes are buffered, reading more if needed. Raises at an end other than announced."""
         have = len(self._buffer) - self._pos
         if have >= size:
             return True
@@ -146,7 +146,7 @@ class TransactionPayload:
 
 
 class ExpandingStream:
-    """A stream whose compressed transactions are read as the events that they hold; see :class:`BinlogStream`."""
+    """A stream that expands compressed transactions into their events; see :class:`BinlogStream`."""
 
     def __init__(self, stream: BinlogStream) -> None:
         self._stream = stream
@@ -181,7 +181,7 @@ class ExpandingStream:
         raise aborted()
 
     def _up_to_payload(self, events: list[Event]) -> list[Event]:
-        """The events before the first payload; it and those behind it are kept for the next read."""
+        """The events before the first payload; it and the events after it are kept for the next read."""
         if c.TRANSACTION_PAYLOAD_EVENT not in map(_type, events):
             return events
         at = next(i for i, event in enumerate(events) if event.type == c.TRANSACTION_PAYLOAD_EVENT)

@@ -1,7 +1,7 @@
 """Integers of MySQL's serialization library, which events and sets with tagged GTIDs use (since 8.3). Pure.
 
-The number of ones at the low end of the first byte is that of the bytes that follow; behind them and a zero, which nine
-bytes do without, is the value, little-endian:
+The number of ones at the low end of the first byte is the number of following bytes; after them and a zero bit, which
+nine bytes do without, comes the value, little-endian:
 https://dev.mysql.com/doc/dev/mysql-server/latest/PageLibsMysqlSerialization.html
 """
 
@@ -21,11 +21,11 @@ def variable_length(cursor: Cursor) -> int:
 
 
 def signed_variable_length(cursor: Cursor) -> int:
-    """The next signed integer: its sign is the lowest bit."""
+    """The next signed integer: the lowest bit is its sign."""
     value = variable_length(cursor)
     return value >> 1 ^ -(value & 1)
 
 
 def with_variable_length(text: bytes) -> bytes:
-    """``text`` of less than 128 bytes behind its length."""
+    """``text`` of less than 128 bytes after its length."""
     return bytes([len(text) << 1]) + text

@@ -1,1 +1,1 @@
-"""Configuration: typed objects (model), strict parsing with places (yaml/toml), and the rules between keys."""
+"""Configuration: typed objects (model), strict parsing with positions (yaml/toml), and the rules between keys."""

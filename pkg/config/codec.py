@@ -1,9 +1,9 @@
-"""Configurations as text for etcd: JSON, lossless both ways, passwords encrypted when there is a secret key.
+"""Configurations as text for etcd: lossless JSON; passwords are encrypted when there is a secret key.
 
-The text is for our own programs. A field that a newer version added is filled with its default when an older text
-is read; a field that this version does not know is an error, because acting without it could do harm. For the same
-reason a field that the version before does not know (:data:`pkg.config.model.ADDED`) is written only with a value
-that is not its default: a rollback then reads the text of every task that does not use it.
+The text is for our own programs. A reader fills a field that an older text lacks with its default; it refuses a field
+that it does not know, because acting without it could do harm. For the same reason a field that the previous version
+does not know (:data:`pkg.config.model.ADDED`) is written only with a value other than its default: after a rollback
+that version reads the text of every task that does not use the field.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _decode(cls: type[_T], text: str, key: bytes | None) -> _T:
         raise errors.new(
             Code.ConfigEtcdParse,
             f"a stored {cls.__name__} cannot be read",
-            # A JSON error's text is a place, ours are field names: neither holds a value.
+            # A JSON error's text is a position, ours are field names: neither contains a value.
             raw=exc,
             workaround="Was it written by a newer version? Stop the task or source and create it again.",
         ) from None
@@ -94,7 +94,7 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 
 def _from_json(kind: Any, data: Any, place: str, key: bytes) -> Any:
-    """``data`` as a value of type ``kind``; raises ``ValueError`` that names the field's path."""
+    """``data`` as a value of type ``kind``; raises ``ValueError`` with the field's path."""
     origin = typing.get_origin(kind)
     if origin is typing.Union or origin is types.UnionType:
         options = [option for option in typing.get_args(kind) if option is not type(None)]

@@ -1,7 +1,7 @@
-"""A task file in DM's normalised form, as ``config task`` shows it. Pure.
+"""A task file in DM's normalized form, as ``config task`` shows it. Pure.
 
-DM keeps only what each upstream's subtask needs, and makes the file anew from it: every key is there, each rule and
-each unit's block has a numbered name, and equal ones are one.
+DM stores only the subtask of each upstream, and creates the file again from these: it has every key, each rule and each
+unit's block has a numbered name, and equal ones are merged.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pkg.config.effects.shared_keys import LOADERS, MYDUMPERS, SYNCERS, VALIDATO
 from pkg.config.effects.task_keys import TASK_EFFECTS
 from pkg.settings.keys import Block
 
-#: Block of rules → the instance's key that names some of them, and the numbered name.
+#: Block of rules → the instance's key with the rules' names, and the numbered name.
 _RULES = {
     "routes": ("route-rules", "route"),
     "filters": ("filter-rules", "filter"),
     "expression-filter": ("expression-filters", "expr-filter"),
     "column-mappings": ("column-mapping-rules", "cm"),
 }
-#: Unit → the keys of its block, the numbered name, and what ``UNIT-thread`` of an instance sets.
+#: Unit → the keys of its block, the numbered name, and the target of an instance's ``UNIT-thread``.
 _UNITS: Mapping[str, tuple[Block, str, str]] = {
     "mydumper": (MYDUMPERS, "dump", "threads"),
     "loader": (LOADERS, "load", "pool-size"),
     "syncer": (SYNCERS, "sync", "worker-count"),
 }
-#: Keys that get no default: what another key says, or what is not in DM's form unless it is set.
+#: Keys that get no default: another key has their value, or DM's form has them only when they are set.
 _NOT_FILLED = frozenset({"is-sharding", "target-collations"})
 _EMPTY_TARGET: Mapping[str, Any] = {"max-allowed-packet": None, "session": {}, "security": None}
-#: The defaults of these are no values.
+#: Keys whose defaults are not values.
 _LEFT_OUT = frozenset({"on-duplicate-physical", "checksum-physical"})
 _LISTS = ("black-white-list", "block-allow-list")
 
@@ -81,7 +81,7 @@ class _Numbered:
         return shown
 
     def _list(self, given: Mapping[str, Any]) -> str:
-        """DM takes the older spelling only where the newer one is missing."""
+        """As in DM, the older spelling counts only where the newer one is missing."""
         for key in reversed(_LISTS):
             if given.get(key):
                 lists = self._data.get("block-allow-list") or self._data.get("black-white-list") or {}
@@ -105,8 +105,8 @@ def _filled(value: dict[str, Any], block: Block) -> dict[str, Any]:
 
 
 def _fill(data: dict[str, Any], rows: Iterable[KeyEffect], empty: Any = None) -> dict[str, Any]:
-    """Adds what is missing (a null is, too), and returns ``data``. ``empty``: the value of a key without default; None
-    leaves it out."""
+    """Adds missing keys (a null counts as missing), and returns ``data``. ``empty``: the value of a key without
+    default; None omits it."""
     for row in rows:
         if row.default != "required" and row.name not in _LEFT_OUT and data.get(row.name) is None:
             value = yaml.safe_load(row.default) if row.default else empty

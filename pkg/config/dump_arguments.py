@@ -1,4 +1,4 @@
-"""The options of dumpling that ``extra-args`` of a mydumper may have, parsed strictly. Pure, no I/O."""
+"""The options of dumpling in a mydumper's ``extra-args``, parsed strictly. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class DumpArguments:
-    """What extra-args say. Sizes in bytes; None, 0 and '' where they say nothing, also for a table's database."""
+    """The parsed extra-args. Sizes in bytes; None, 0 and '' where not given, also for a table's database."""
 
     consistency: Consistency
     escape_backslash: bool
@@ -36,7 +36,7 @@ class DumpArguments:
 
 
 def tables_of(arguments: DumpArguments, lists: BlockAllowList) -> tuple[tuple[str, str], ...]:
-    """The tables of ``-T``. A name without a database is of the only one of ``-B``, or of the block-allow-list.
+    """The tables of ``-T``. A name without a database is in the only one of ``-B``, or of the block-allow-list.
 
     Raises DMError 32001 where several databases are possible.
     """

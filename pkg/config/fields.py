@@ -26,15 +26,15 @@ _READERS: Mapping[object, Callable[[Section, str, Any], object]] = {
 
 
 def read_block(section: Section, keys: Collection[FilePart], model: type[_T], **given: object) -> _T:
-    """The block's object; ``given`` are fields that do not come from one key alone.
+    """The block's object; ``given`` are fields that depend on more than one key.
 
-    A key without a field is checked, too. Raises the error of a key's choices, that of its own reader, or 20003.
+    Also checks a key without a field. Raises the error of a key's choices, that of its own reader, or 20003.
     """
     return model(**{**_values(section, keys, model), **given})
 
 
 def check_keys(section: Section, keys: Collection[FilePart]) -> None:
-    """Checks keys whose values nobody needs."""
+    """Checks keys whose values are not used."""
     for key in keys:
         if isinstance(key, FileKey):
             _checked(section, key)
@@ -71,7 +71,7 @@ def _by_type(section: Section, key: FileKey, kind: object, default: object) -> o
 
 
 def _checked(section: Section, key: FileKey) -> object:
-    """What the key's own reader or its choices give."""
+    """The value from the key's own reader or its choices."""
     if key.read is not None:
         return key.read(section, key.name)
     return None if key.choices is None else _choice(section, key, key.choices)
@@ -88,7 +88,7 @@ def _choice(section: Section, key: FileKey, choices: Choices) -> str | None:
 
 
 def field_defaults(model: type) -> Mapping[str, object]:
-    """Field → default, of the fields of a configuration's class that have one."""
+    """Field → default, for the fields of a configuration's class that have a default."""
     fields = dataclasses.fields(cast("type[DataclassInstance]", model))
     return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
 

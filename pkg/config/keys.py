@@ -1,6 +1,6 @@
-"""Which keys source and task files may have, in the order in which we write them. Pure data.
+"""The allowed keys of source and task files, in the order in which files are written. Pure data.
 
-One tree serves both directions: reading refuses what is not in it, writing follows its order.
+One tree serves both directions: reading refuses keys that are not in it, writing follows its order.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ from pkg.settings.shape import Shape
 
 SOURCE: Mapping[str, Shape] = shape_of(SOURCE_KEYS)
 TASK: Mapping[str, Shape] = shape_of(TASK_KEYS)
-#: The fields of a subtask that may change without making its replication state invalid.
+#: The fields of a subtask that may change without invalidating its replication state.
 UPDATABLE = frozenset(updatable_fields((*SOURCE_KEYS, *TASK_KEYS)))

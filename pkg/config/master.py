@@ -29,7 +29,7 @@ from pkg.settings.units import format_duration, is_unspecified, join_address, sp
 
 _MIB = 1024 * 1024
 _LEAST_QUOTA = 500 * _MIB
-#: Where the embedded etcd listens for the cluster's programs, counted from the master's own port.
+#: The embedded etcd's ports for the cluster's programs, relative to the master's own port.
 CLIENT_PORT_OFFSET = 1000
 #: etcd's administrator; masters add and remove members of the embedded one.
 EMBEDDED_USER = "root"
@@ -77,7 +77,7 @@ OPTIONS = (
 class MasterConfig:
     """Checked settings of a dm-master. Durations are seconds, sizes bytes.
 
-    ``version``, ``print_sample_config`` and ``help`` ask for a text instead of a run; the rest is unchecked then.
+    ``version``, ``print_sample_config`` and ``help`` request text instead of a run; the rest is unchecked then.
     ``etcd_endpoints`` non-empty means an external etcd: no embedded one is started.
     """
 
@@ -125,13 +125,13 @@ class MasterConfig:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names that this master's port is called by, beside IP addresses and ``localhost``."""
+        """The names of this master's port, besides IP addresses and ``localhost``."""
         own = (split_address(address)[0] for address in (self.master_addr, self.advertise_addr))
         return (*(host for host in own if not is_unspecified(host)), socket.gethostname(), *self.allowed_hosts)
 
     @property
     def etcd_user(self) -> EtcdUser | None:
-        """How this master logs in to etcd; None where etcd asks for no password."""
+        """This master's login to etcd; None if etcd requires no password."""
         return EtcdUser(self.etcd_username, self.etcd_password_path) if self.etcd_username else None
 
     @property
@@ -139,7 +139,7 @@ class MasterConfig:
         return tuple(part.strip() for part in self.join.split(",") if part.strip())
 
     def warnings(self) -> list[str]:
-        """Sentences about settings that were given and have no effect."""
+        """Sentences about given settings without effect."""
         default = type(self)()
         changed = [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
         return settings_warnings(MASTER_EFFECTS, changed, self.log_rotate)
@@ -155,7 +155,7 @@ class MasterConfig:
 
 
 def security_settings(security: SecurityConfig | None) -> dict[str, Any]:
-    """The TLS settings that may be shown: paths and names, never key material."""
+    """The TLS settings that can be shown: paths and names, never key material."""
     chosen = security or SecurityConfig()
     return {
         "ssl-ca": chosen.ssl_ca,
@@ -269,7 +269,7 @@ def _bad_advertise(address: str, raw: ValueError | None) -> errors.DMError:
 
 
 def _with_scheme(urls: str, security: SecurityConfig | None) -> str:
-    """``host:port`` is an URL with http://, or https:// with TLS, as in DM."""
+    """``host:port`` as a URL with http://, or https:// with TLS, as in DM."""
     scheme = "https" if security else "http"
     parts = [url.strip() for url in urls.split(",")]
     return ",".join(url if not url or "://" in url else f"{scheme}://{url}" for url in parts)
@@ -337,10 +337,10 @@ def _client_url(advertise: str, security: SecurityConfig | None) -> str:
 
 
 def sample_master_config() -> str:
-    """What ``-print-sample-config`` prints: the commented sample file."""
+    """The output of ``-print-sample-config``: the commented sample file."""
     return resources.files("pkg.config.samples").joinpath("dm-master.toml").read_text(encoding="utf-8")
 
 
 def master_usage() -> str:
-    """What ``-h`` prints."""
+    """The output of ``-h``."""
     return usage("dm-master", OPTIONS)

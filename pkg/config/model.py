@@ -1,7 +1,7 @@
-"""The typed objects that task and source files become. Pure data; the readers are beside this module.
+"""The typed objects of task and source files. Pure data; the readers are in the same package.
 
 Field names are the keys of DM's files with ``-`` as ``_``; defaults are DM's (reference: §3.3–3.6).
-Sizes are bytes and durations seconds once parsed, in every unit that a file may use.
+After parsing, sizes are bytes and durations seconds, for every unit that a file may use.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pkg.rules.model import (
 )
 from pkg.settings.connections import DBConfig
 
-#: Metadata of a field that the version before does not know. At its default such a field is not stored, so that a
-#: rollback reads what this version wrote; with another value that version refuses the text, because it cannot obey it.
+#: Metadata of a field that the previous version does not know. At its default such a field is not stored, so that after
+#: a rollback that version can read the text; with another value it refuses the text, because it can't apply it.
 ADDED = {"added": True}
 
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
@@ -68,7 +68,7 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class MydumperConfig:
-    """``chunk_filesize`` and ``statement_size`` in bytes; ``rows`` > 0 asks for in-table chunks of about that many."""
+    """``chunk_filesize`` and ``statement_size`` in bytes; ``rows`` > 0 requests in-table chunks of about that many."""
 
     mydumper_path: str = "./bin/mydumper"
     threads: int = 4
@@ -82,9 +82,9 @@ class MydumperConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoaderConfig:
-    """``dir`` as the file gives it; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load).
+    """``dir`` as in the file; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load).
 
-    ``on_duplicate_logical`` empty = not asked for: a duplicate key is an error, because loading is exactly-once.
+    ``on_duplicate_logical`` empty = not set: a duplicate key is an error, because loading is exactly-once.
     """
 
     pool_size: int = 16
@@ -97,7 +97,7 @@ class LoaderConfig:
 class SyncerConfig:
     """``safe_mode_duration`` in seconds; None = twice the flush interval.
 
-    ``compact`` and ``multiple_rows`` None = not asked for: the fast path, which gives the same rows.
+    ``compact`` and ``multiple_rows`` None = not set: the fast path, which gives the same rows.
     """
 
     worker_count: int = 16
@@ -121,7 +121,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class SubTaskConfig:
-    """Everything that one worker needs for its part of a task: one source, rules resolved, secrets plain."""
+    """One worker's part of a task: one source, rules resolved, secrets plain."""
 
     name: str
     source_id: str
@@ -159,7 +159,7 @@ class SubTaskConfig:
 
 @dataclass(frozen=True, slots=True)
 class InstanceConfig:
-    """One entry of ``mysql-instances``, with every rule that it names resolved."""
+    """One entry of ``mysql-instances``, with all of its rules resolved."""
 
     source_id: str
     meta: Meta | None = None

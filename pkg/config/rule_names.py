@@ -1,7 +1,7 @@
-"""The names of a task's rules and their positions in its file.
+"""The names of a task's rules and their locations in its file.
 
-Workers get rules without names, because a name decides nothing. Code that explains rules, or that reports errors in
-them, reads the names from the file again, in the order in which the instances have the rules.
+Workers get rules without names, because a name has no effect. Code that explains rules, or reports errors in them,
+reads the names from the file again, in the order of the instances' rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pkg.config.keys import TASK
 from pkg.config.model import SourceConfig, TaskConfig
 from pkg.settings.yaml_reader import Section, read_document
 
-#: Keys of an instance that name rules → the block of the task file with them, and the key of a rule's pattern.
+#: Keys of an instance that name rules → the task file's block with these, and the key of a rule's pattern.
 _BLOCKS = {
     "route-rules": ("routes", "schema-pattern"),
     "filter-rules": ("filters", "schema-pattern"),
@@ -27,7 +27,7 @@ _LIST_KEYS = ("do-dbs", "do-tables", "ignore-dbs", "ignore-tables")
 class RuleName:
     """One rule: its ``block`` in the file, its ``name`` there, and ``place`` as file:line:column.
 
-    A rule of a source's own file has no place, because the file is not available.
+    A rule of a source's own file has no ``place``, because the file is not available.
     """
 
     block: str
@@ -35,7 +35,7 @@ class RuleName:
     place: str = ""
 
     def __str__(self) -> str:
-        """As messages begin: the place first, like other mistakes in files."""
+        """The start of a message: the location first, as for other errors in files."""
         return f"{self.place}: {self.label}" if self.place else self.label
 
     @property
@@ -66,7 +66,7 @@ class InstanceNames:
 
 
 def read_rule_names(task: TaskConfig, path: str = "task.yaml") -> dict[str, InstanceNames]:
-    """Source-id → the names of its rules. ``task`` was read from its ``text``, so nothing in there is refused here."""
+    """Source-id → the names of its rules. ``task`` was read from its ``text``, so the text is valid here."""
     top = read_document(task.text, path, TASK)
     blocks = {block: top.sections(block) for block, _ in _BLOCKS.values()}
     lists = {key: top.sections(key) for key in ("block-allow-list", "black-white-list")}

@@ -25,10 +25,10 @@ _YAML = Code.ConfigYamlTransform
 
 
 def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
-    """Reads a source file; ``warnings`` gets the keys without effect.
+    """Reads a source file; adds the keys without effect to ``warnings``.
 
-    Raises 20003 (keys, types, features to come), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
-    (relay-binlog-gtid), 11010 (flavor), 20037 (filters) or 20043 (checker), each with its place.
+    Raises 20003 (keys, types, future features), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
+    (relay-binlog-gtid), 11010 (flavor), 20037 (filters) or 20043 (checker), each with its location.
     """
     notes = warnings if warnings is not None else []
     top = read_document(text, path, SOURCE)
@@ -96,7 +96,7 @@ def _relay_binlog_name(top: Section) -> str:
 
 
 def _relay_binlog_gtid(top: Section, warnings: list[str]) -> str:
-    """Its form is checked here, where the place is known; with an open flavor, either server's form will do."""
+    """Checks the form here, where the location is known; without a flavor, either server's form is valid."""
     text = top.text("relay-binlog-gtid")
     if not text:
         return ""
@@ -236,7 +236,7 @@ def _security_data(security: SecurityConfig, redact: bool) -> dict[str, Any]:
 
 
 def _plain(config: Any) -> dict[str, Any]:
-    """A flat dataclass under its file's key names."""
+    """A flat dataclass with its file's key names."""
     return {
         field.name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
         for field in dataclasses.fields(config)

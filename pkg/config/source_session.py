@@ -1,4 +1,4 @@
-"""Which session variables of a source the reading of rows and structures relies on, and why each must stay as it is."""
+"""The session variables of a source on which reading rows and structures depends, and why each must not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pkg.settings.yaml_reader import Section
 
 _STRUCTURES = "structures could not be read"
 _TEXT = "rows are read as utf8mb4, and would arrive as other characters"
-#: Modes under which SHOW CREATE TABLE quotes names otherwise, or leaves out what belongs to a structure.
+#: Modes in which SHOW CREATE TABLE quotes names differently, or omits parts of a structure.
 _HARMFUL_MODES: Mapping[str, str] = dict.fromkeys(
     (
         "ANSI", "ANSI_QUOTES", "DB2", "MAXDB", "MSSQL", "MYSQL323", "MYSQL40", "ORACLE", "POSTGRESQL",
@@ -28,5 +28,5 @@ _REFUSED: RefusedVariables = {
 
 
 def check_source_session(section: Section, session: Mapping[str, str]) -> None:
-    """Raises 20003 for what a source's session must not change."""
+    """Raises 20003 for variables that a source's session must not change."""
     refuse_session(section, session, _HARMFUL_MODES, _REFUSED)

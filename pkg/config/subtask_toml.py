@@ -1,4 +1,4 @@
-"""A subtask as TOML, the form in which DM shows it over HTTP. Pure."""
+"""A subtask as TOML, in DM's form over HTTP. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.settings.connections import DBConfig
 from pkg.settings.options import to_toml
 
-#: How DM calls a field in a subtask, where it does not in a file.
+#: DM's names of a subtask's fields that differ from those in a file.
 _NAMES = {
     "task-mode": "mode",
     "enable-relay": "use-relay",
@@ -25,9 +25,9 @@ _FIRST = ("is-sharding", "shard-mode", "online-ddl", "shadow-table-rules", "tras
 
 
 def subtask_to_toml(config: SubTaskConfig, seal: Callable[[str], str]) -> str:
-    """The subtask's settings with DM's key names. ``seal`` makes of a password what is shown in its place.
+    """The subtask's settings with DM's key names. ``seal`` returns the replacement for a password.
 
-    Keys of certificates are left out: their paths, and the names that are allowed, stay.
+    Certificates' keys are omitted: their paths, and the allowed names, stay.
     """
     shown: dict[str, Any] = {"is-sharding": bool(config.shard_mode)}
     for field in dataclasses.fields(config):
@@ -51,7 +51,7 @@ def _database(config: DBConfig, seal: Callable[[str], str]) -> Mapping[str, Any]
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses as tables under their file's key names; what is not set is left out, for TOML has no null."""
+    """Dataclasses as tables with their file's key names; unset values are omitted, because TOML has no null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {name.replace("_", "-"): _plain(inner) for name, inner in pairs if inner is not None}

@@ -1,4 +1,4 @@
-"""``target-collations``: the task's choice for collations that the target lacks."""
+"""``target-collations``: the task's replacements for collations that the target lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONTEXTUAL = "uca1400_"
 
 
 def chosen_collations(section: Section, key: str) -> tuple[tuple[str, str], ...]:
-    """Pairs of an upstream's and the target's collation. Raises 20003 for what no statement could have."""
+    """Pairs of an upstream's and the target's collation. Raises 20003 for an impossible pair."""
     found = tuple((name.strip().lower(), instead.strip().lower()) for name, instead in section.pairs(key))
     for name, instead in found:
         if not _NAME.fullmatch(name) or not _NAME.fullmatch(instead):

@@ -1,4 +1,4 @@
-"""Which session variables of a target the writing of rows relies on, and why each must stay as it is."""
+"""The session variables of a target on which writing rows depends, and why each must not change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:  # Executors, which write rows by this, have no YAML.
 _LITERALS = "rows are sent as utf8mb4, and the server would read their bytes as other characters"
 _BY_TRANSACTION = "a writer's rows and its marker are one transaction, which the writer begins and ends itself"
 _OFF = frozenset({"0", "OFF", "FALSE"})
-#: Modes that change what is written, or which row a statement finds.
+#: Modes that change the written values, or the row that a statement finds.
 _HARMFUL_MODES: Mapping[str, str] = {
     "NO_BACKSLASH_ESCAPES": "would change the data that is written",
     "EMPTY_STRING_IS_NULL": "would change the data that is written",
     "PAD_CHAR_TO_FULL_LENGTH": "rows without a key would not be found by their values",
 }
-#: A number 0 in an AUTO_INCREMENT column stays 0 with it.
+#: In this mode a number 0 in an AUTO_INCREMENT column stays 0.
 _NEEDED_MODE = "NO_AUTO_VALUE_ON_ZERO"
 
 
@@ -41,7 +41,7 @@ def other_charset(value: str) -> bool:
     return value != "UTF8MB4" and not value.startswith("UTF8MB4_")
 
 
-#: Variable → (which values are refused, in upper case; why).
+#: Variable → (refused values, in upper case; why).
 RefusedVariables = Mapping[str, tuple[Callable[[str], bool], str]]
 _REFUSED: RefusedVariables = {
     "autocommit": (always, _BY_TRANSACTION),
@@ -70,16 +70,16 @@ _REFUSED: RefusedVariables = {
         (on, "TiDB would commit parts of a transaction"),
     ),
 }
-#: Variables that are never set: why each has no effect, for the values that would ask for something else.
+#: Variables that are never set: why each has no effect, for values other than ours.
 _IGNORED: RefusedVariables = {
     "time_zone": (always, "rows are sent in UTC and stay the same"),
-    # Task files of DM set it OFF. A repeated statement would not be checked again for what it found.
+    # DM's task files set it OFF. A repeated statement would not be checked again for its findings.
     "tidb_disable_txn_auto_retry": (off, "transactions are never repeated by TiDB, and the writers repeat them"),
 }
 
 
 def check_target_session(section: Section, config: DBConfig, warnings: list[str]) -> None:
-    """Raises 20003 for what a target's session must not change; warns of what has no effect."""
+    """Raises 20003 for variables that a target's session must not change; warns about those without effect."""
     session = dict(config.session)
     refuse_session(section, session, _HARMFUL_MODES, _REFUSED)
     if section.has("max-allowed-packet"):
@@ -93,7 +93,7 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
 
 
 def without_ignored(session: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The variables of a target's session that are set."""
+    """The variables that are set in a target's session."""
     return {name: value for name, value in session if not _why_ignored(name, value)}
 
 
@@ -128,7 +128,7 @@ def refuse_session(
 
 
 def writing_session(base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a session that writes rows: ``base`` under the task's ``own``, and what both rely on."""
+    """The variables of a session that writes rows: ``base``, then the task's ``own``, and those that both depend on."""
     session = {**base, **own}
     modes = [mode for mode in session.get("sql_mode", "").split(",") if mode.strip()]
     if _NEEDED_MODE not in {mode.strip().upper() for mode in modes}:

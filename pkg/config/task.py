@@ -1,7 +1,7 @@
 """Task files (``start-task``): strict YAML in, :class:`TaskConfig` out, every rule resolved by its name.
 
-What DM knows and we cannot do yet is parsed in full and then refused at its place: a setting is honoured or
-refused, never ignored.
+Settings of DM that are not supported yet are parsed in full and then refused with their location: a setting is applied
+or refused, never ignored.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _T = TypeVar("_T")
 
 
 def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
-    """Reads a task file. Every error is a DMError with its place; codes as in DM (20001 … 20070)."""
+    """Reads a task file. Every error is a DMError with its location; codes as in DM (20001 … 20070)."""
     return _TaskReader(read_document(text, path, TASK)).read(text)
 
 
 def task_to_yaml(task: TaskConfig | str, *, redact: bool = True, password: str = REDACTED) -> str:
-    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless asked for; the
-    password as ``password``."""
+    """The task's file again: keys in a fixed order, comments dropped. With ``redact`` secrets become ``******`` and the
+    password ``password``."""
     text = task if isinstance(task, str) else task.text
     return tidy_yaml(text, "task.yaml", TASK, redact=redact, password=password)
 
 
 @dataclass
 class _NamedBlocks:
-    """The entries of one global map, and which of them the instances have named."""
+    """The entries of one global map, and those that the instances have named."""
 
     key: str
     not_found: ErrorKind
@@ -80,7 +80,7 @@ class _NamedBlocks:
 
 
 class _TaskReader:
-    """Reads one task document from the top to the instances."""
+    """Reads one task document from the top-level keys to the instances."""
 
     def __init__(self, top: Section) -> None:
         self._top = top
@@ -151,7 +151,7 @@ class _TaskReader:
         return {**maps, "block-allow-list": lists}
 
     def _check_unused(self, maps: Mapping[str, _NamedBlocks]) -> None:
-        """A block that no instance names has no effect: people lost safe-mode that way."""
+        """Warns about a block that no instance names: it has no effect, and users lost safe-mode that way."""
         for named in maps.values():
             unused = sorted(set(named.sections) - named.used)
             if unused:

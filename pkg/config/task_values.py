@@ -1,4 +1,4 @@
-"""The values at the top of a task file that need more than a type and choices. Errors name their place."""
+"""The top-level values of a task file that need more than a type and choices. Errors name their location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pkg.settings.yaml_reader import Section
 
 #: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
 LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
-#: Items of ``ignore-checking-items``; the last ones, from *rules* on, are our own.
+#: Items of ``ignore-checking-items``; those from *rules* on are our own.
 CHECKING_ITEMS = (
     "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
     "dump_privilege", "replication_privilege", "target_privilege", "conn_number", "online_ddl", "meta_position",
@@ -25,7 +25,7 @@ CHECKING_ITEMS = (
 
 
 def task_name(section: Section, key: str) -> str:
-    """Raises 20019 without one, 20003 for one that cannot name tables and folders."""
+    """Raises 20019 without a name, 20003 for one that cannot be part of table and folder names."""
     name = section.text(key)
     if not name:
         raise section.error(Code.ConfigNeedUniqueTaskName, key, "the task has no name", "Add name: unique-name.")
@@ -96,7 +96,7 @@ def check_online_scheme(section: Section, key: str) -> None:
 
 
 def online_ddl(section: Section, key: str) -> bool:
-    """The older spelling turns it on, too."""
+    """The older spelling also turns it on."""
     return section.flag(key, True) or bool(section.text("online-ddl-scheme"))
 
 
@@ -123,7 +123,7 @@ def online_rules(section: Section, key: str) -> tuple[str, ...] | None:
 
 
 def checking_items(section: Section, key: str) -> tuple[str, ...]:
-    """Raises 20001 for an item that is unknown."""
+    """Raises 20001 for an unknown item."""
     items = section.texts(key)
     for item in items:
         if item not in CHECKING_ITEMS:

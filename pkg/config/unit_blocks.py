@@ -22,7 +22,7 @@ _MYDUMPER, _LOADER, _SYNCER, _VALIDATOR = (
 
 
 def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
-    """Raises 20047 for a chunk-filesize that is not a size, 32001 for extra-args that the dumper does not take."""
+    """Raises 20047 for an invalid chunk-filesize, 32001 for extra-args that the dumper does not accept."""
     warnings += warnings_about(section, section.name, _MYDUMPER)
     return read_block(section, MYDUMPERS.keys, MydumperConfig)
 
@@ -62,7 +62,7 @@ def read_syncer(section: Section, warnings: list[str]) -> SyncerConfig:
 
 
 def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig) -> None:
-    """Raises 20070 when rows are asked to be compacted or joined while the target checks foreign keys."""
+    """Raises 20070 when compact or multiple-rows is requested while the target checks foreign keys."""
     if not target.foreign_key_checks:
         return
     for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
@@ -76,7 +76,7 @@ def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig)
 
 
 def read_validator(section: Section, warnings: list[str]) -> None:
-    """Checks a validator's block; one that would run is refused, for validation comes later. Raises 20055."""
+    """Checks a validator's block; an active one is refused, because validation is not supported yet. Raises 20055."""
     check_keys(section, VALIDATORS.keys)
     mode = validation_mode(section, "mode")
     if mode in ("fast", "full"):

@@ -1,4 +1,4 @@
-"""The values in the units' blocks of a task file that need more than a type and choices. Errors name their place."""
+"""The values in a task file's unit blocks that need more than a type and choices. Errors name their location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMOTE_DIR = re.compile(r"([a-z0-9]+)://", re.IGNORECASE)
 
 
 def chunk_filesize(section: Section, key: str) -> int | None:
-    """Bytes. Raises 20047 for what is not a size."""
+    """Bytes. Raises 20047 for an invalid size."""
     try:
         return parse_size(section.text(key, "64"), _MIB) or None
     except ValueError as exc:
@@ -24,7 +24,7 @@ def chunk_filesize(section: Section, key: str) -> int | None:
 
 
 def extra_args(section: Section, key: str) -> str:
-    """Raises 32001 for what the dumper does not take."""
+    """Raises 32001 for options that the dumper does not accept."""
     text = section.text(key)
     try:
         parse_dump_arguments(text)
@@ -84,7 +84,7 @@ def safe_mode_duration(section: Section, key: str) -> float | None:
 
 
 def validation_mode(section: Section, key: str) -> str:
-    """Raises 20055 for what no program knows."""
+    """Raises 20055 for an unknown value."""
     mode = section.text(key, "none").lower()
     if mode not in ("", "none", "fast", "full"):
         raise section.error(

@@ -58,13 +58,13 @@ OPTIONS = (
 )
 
 
-#: With less, batches would hold a few events only.
+#: With less memory, batches would hold only a few events.
 LEAST_MEMORY_BUDGET = 32 << 20
-#: Spark refuses a heap below 450 MiB, not counting what the collector keeps free (a thirtieth).
+#: Spark refuses a heap below 450 MiB, without the collector's reserve (a thirtieth).
 LEAST_DRIVER_MEMORY = 480 << 20
 #: Slots of the embedded engine without a setting.
 DEFAULT_SLOTS = 16
-#: A heap's size as Java reads it: one letter for the unit.
+#: A heap's size in Java's form: one letter for the unit.
 _HEAP = re.compile(r"([0-9]+)([kmgt]?)", re.IGNORECASE)
 #: The default of Spark's own spark.redaction.regex, and passwords of key stores.
 _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
@@ -72,11 +72,11 @@ _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings.
+    """The engine: ``master`` is empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings.
 
-    ``private_network`` lets a cluster do without authentication and encryption.
-    ``executor_timeout`` is how many seconds a cluster may take to start executors. ``memory_budget`` is what each
-    subtask's replication may hold, such as ``1g``; empty for its default.
+    ``private_network`` permits a cluster without authentication and encryption. ``executor_timeout`` is the maximum
+    seconds for a cluster to start executors. ``memory_budget`` is the maximum memory of each subtask's replication,
+    such as ``1g``; empty for its default.
     """
 
     master: str = ""
@@ -93,7 +93,7 @@ class SparkSettings:
         return 0 if self.master else self.slots or DEFAULT_SLOTS
 
     def shown(self) -> dict[str, Any]:
-        """The settings as TOML's values; what may be a secret is starred out, by the rule that Spark itself has."""
+        """The settings as TOML's values; possible secrets are hidden, by Spark's own rule."""
         conf = {key: "******" if _SECRET.search(key) else value for key, value in self.conf.items()}
         plain = {"master": self.master, "slots": self.slots, "driver-memory": self.driver_memory}
         plain["memory-budget"] = self.memory_budget
@@ -105,7 +105,7 @@ class SparkSettings:
 class WorkerConfig:
     """Checked settings of a dm-worker. TTLs are seconds.
 
-    ``version``, ``print_sample_config`` and ``help`` ask for a text instead of a run; the rest is unchecked then.
+    ``version``, ``print_sample_config`` and ``help`` request text instead of a run; the rest is unchecked then.
     """
 
     config: str = ""
@@ -138,7 +138,7 @@ class WorkerConfig:
 
     @property
     def etcd_user(self) -> EtcdUser | None:
-        """How this worker logs in to etcd; None where etcd asks for no password."""
+        """This worker's login to etcd; None if etcd requires no password."""
         return EtcdUser(self.etcd_username, self.etcd_password_path) if self.etcd_username else None
 
     @property
@@ -147,7 +147,7 @@ class WorkerConfig:
         return tuple(_master_address(part) for part in self.join.split(",") if part.strip())
 
     def warnings(self) -> list[str]:
-        """Sentences about settings that were given and have no effect."""
+        """Sentences about given settings without effect."""
         default = type(self)()
         changed = [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
         return settings_warnings(WORKER_EFFECTS, changed, self.log_rotate)
@@ -232,7 +232,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
 
 
 def _check_spark(spark: SparkSettings, path: str) -> None:
-    """``path`` is the file that the settings come from, named by errors."""
+    """``path`` is the file of the settings, for errors."""
     if spark.slots < 0:
         raise errors.new(Code.WorkerDecodeConfigFromFile, "spark.slots must not be negative", workaround="Remove it.")
     _check_budget(spark.memory_budget, place_of(path, "spark.memory-budget"))
@@ -284,10 +284,10 @@ def _master_address(text: str) -> str:
 
 
 def sample_worker_config() -> str:
-    """What ``-print-sample-config`` prints: the commented sample file."""
+    """The output of ``-print-sample-config``: the commented sample file."""
     return resources.files("pkg.config.samples").joinpath("dm-worker.toml").read_text(encoding="utf-8")
 
 
 def worker_usage() -> str:
-    """What ``-h`` prints."""
+    """The output of ``-h``."""
     return usage("dm-worker", OPTIONS)

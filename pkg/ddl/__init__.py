@@ -1,6 +1,6 @@
-"""DDL statements: parsed with the place of every name, split, rewritten for the target.
+"""DDL statements: parses them with the location of every name, splits them, rewrites them for the target.
 
-A statement that is not understood is an error that names what an operator can do; it is never passed on by guessing.
+A statement that is not understood is an error with an operator action; it is never passed on by guessing.
 """
 
 from pkg.ddl.check_names import has_checks, missing_check, with_check_names

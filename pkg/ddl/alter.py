@@ -42,7 +42,7 @@ def specifications(cursor: TokenCursor, schema: str) -> tuple[AlterSpec, ...]:
         start = cursor.token.start
         spec = replace(_specification(cursor, schema), start=start)
         specs.append(spec)
-        # Table options may follow each other without a comma, PARTITION BY anything.
+        # Table options may follow each other without a comma; PARTITION BY may follow anything.
         if cursor.accept_op(","):
             if cursor.at_end:
                 raise cursor.error("expected another part of ALTER TABLE")
@@ -52,7 +52,7 @@ def specifications(cursor: TokenCursor, schema: str) -> tuple[AlterSpec, ...]:
 
 
 def keeps_rows(action: AlterAction) -> bool:
-    """Whether this part of ALTER IGNORE TABLE can neither remove a row nor change a value that was there."""
+    """Whether this part of ALTER IGNORE TABLE can neither remove an existing row nor change an existing value."""
     if isinstance(action, AddColumn):
         return not (action.column.unique or action.column.primary)
     if isinstance(action, AddIndex):
@@ -143,7 +143,7 @@ def _add_list(cursor: TokenCursor, schema: str, if_not_exists: bool) -> AlterSpe
 def _added(
     cursor: TokenCursor, column: ColumnDef, position: ColumnPlacement | None, if_not_exists: bool
 ) -> list[AlterAction]:
-    # MariaDB adds the keys even of a column that IF NOT EXISTS leaves out.
+    # MariaDB adds the keys even of a column that IF NOT EXISTS skips.
     return [
         AddColumn(column, position, if_not_exists),
         *(AddIndex(index) for index in inline_indexes(column, cursor.dialect)),
@@ -308,7 +308,7 @@ def _no_structure(cursor: TokenCursor) -> AlterAction | None:
 
 
 def _order(cursor: TokenCursor) -> None:
-    """``ORDER BY a [ASC|DESC], b``: a comma goes on with columns as long as no other specification starts."""
+    """``ORDER BY a [ASC|DESC], b``: after a comma columns continue unless another specification starts."""
     while True:
         cursor.column()
         cursor.accept_any("ASC", "DESC")
@@ -318,7 +318,7 @@ def _order(cursor: TokenCursor) -> None:
 
 
 def _is_order(cursor: TokenCursor) -> bool:
-    """Whether a column stands behind the comma, and nothing else."""
+    """Whether only a column follows the comma."""
     at = 2
     while cursor.ahead(at).text == ".":
         at += 2

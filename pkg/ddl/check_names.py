@@ -1,8 +1,8 @@
-"""The names that MySQL gives to CHECK constraints without one: the table's name, ``_chk_`` and a number. Pure.
+"""The names that MySQL gives to unnamed CHECK constraints: the table's name, ``_chk_`` and a number. Pure.
 
-MySQL counts from the highest number that the table has, also when the statement drops that constraint. MariaDB finds
+MySQL counts from the highest number in the table, even when the statement drops that constraint. MariaDB generates
 other names, and none for a column's own CHECK, which ends when the column is changed. So MariaDB gets these constraints
-as the table's, under MySQL's names: a later statement means the same one.
+as table constraints with MySQL's names: later statements then refer to the same ones.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pkg.mysql.names import quote
 
 _WORD = "_chk_"
 _NUMBER = re.compile(r"[1-9]\d*")
-#: A name that some server has found: MySQL, or MariaDB.
+#: A name that some server generated: MySQL, or MariaDB.
 _FOUND = re.compile(r"constraint_\d+|.*_chk_\d+", re.IGNORECASE | re.DOTALL)
-#: The constraints of a table as SHOW CREATE TABLE shows them, and a check, a column's own too. MariaDB gives JSON
-#: columns checks that nothing drops by name.
+#: A table's constraints in SHOW CREATE TABLE, and any check, also a column's own. MariaDB gives JSON columns checks
+#: that can't be dropped by name.
 _SHOWN = re.compile(r"^ *CONSTRAINT `((?:[^`]|``)*)` ", re.MULTILINE)
 _CHECK = re.compile(r"\bCHECK \((?!json_valid\()")
 _TEXT = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
-#: The first MySQL that keeps CHECK constraints.
+#: The first MySQL version that stores CHECK constraints.
 KEPT_SINCE = 80016
 
 
 def has_checks(statement: DDLStatement) -> bool:
-    """Whether the statement gives a table CHECK constraints, which its upstream, a MySQL, keeps."""
+    """Whether the statement adds CHECK constraints that its upstream, a MySQL, stores."""
     kept = statement.dialect.flavor == "mysql" and statement.dialect.version >= KEPT_SINCE
     return kept and any(mark.what in ("column check", "table check") for mark in statement.marks)
 
 
 def with_check_names(statement: DDLStatement, table: TableBody | None) -> DDLStatement:
-    """The statement with each CHECK as the table's, under the name that MySQL finds; ``table``: as it is before."""
+    """The statement with each CHECK as a table constraint with MySQL's name; ``table`` is the table before it."""
     own = statement.refs[0].table
     known = [] if table is None else [definition.name for definition in table.indexes if definition.kind == "check"]
     dropped = [action.name for action in statement.actions if isinstance(action, DropConstraint)]
@@ -59,13 +59,13 @@ def with_check_names(statement: DDLStatement, table: TableBody | None) -> DDLSta
 
 
 def _number(name: str, table: str) -> int:
-    """The number in a name that was found for a constraint of this table; 0 for other names."""
+    """The number in a generated name of this table's constraint; 0 for other names."""
     number = name.removeprefix(f"{table}{_WORD}")
     return int(number) if number != name and _NUMBER.fullmatch(number) else 0
 
 
 def _named(statement: DDLStatement, mark: Mark) -> tuple[str, int]:
-    """The name that the text gives ('' for none), and where its CHECK begins."""
+    """The given name ('' for none), and the offset where its CHECK begins."""
     cursor = TokenCursor(statement.sql[mark.start : mark.end], statement.dialect, "")
     name = ""
     if cursor.accept("CONSTRAINT") and not cursor.at_any("CHECK"):
@@ -74,7 +74,7 @@ def _named(statement: DDLStatement, mark: Mark) -> tuple[str, int]:
 
 
 def _behind_column(statement: DDLStatement, mark: Mark, text: str) -> tuple[int, int, str]:
-    """The edit that puts the constraint behind the column whose attribute it was."""
+    """The edit that moves the constraint from the column's attributes to after the column."""
     end = min(column.end for column in _columns(statement) if column.end >= mark.end)
     spec = next((spec for spec in statement.specs if spec.start <= mark.start < spec.end), None)
     if spec is None or spec.elements:
@@ -89,10 +89,10 @@ def _columns(statement: DDLStatement) -> Iterator[ColumnDef]:
 
 
 def missing_check(statement: DDLStatement, shown: str) -> str:
-    """A CHECK under a name that its server found, which the statement drops and which the table does not have, though
-    one of its checks may be the one that is meant; '' for none.
+    """A server-generated CHECK name that the statement drops and the table does not have, although one of the table's
+    checks may be the intended one; '' for none.
 
-    ``shown`` is the table as SHOW CREATE shows it.
+    ``shown`` is the table's SHOW CREATE.
     """
     if not _CHECK.search(_TEXT.sub("''", shown)):
         return ""

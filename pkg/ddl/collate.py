@@ -1,4 +1,4 @@
-"""The collations that a statement leaves to the server's defaults, written into its text."""
+"""Writes the collations that a statement leaves to the server's defaults into the statement."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pkg.ddl.failure import unsupported
 from pkg.ddl.rewrite import edited
 from pkg.ddl.statement import AddColumn, ChangeColumn, ConvertCharset, DDLStatement, SetOptions, TableOptions, TypeSpec
 
-#: Words that name no charset, and the charset that has one collation only.
+#: Keywords that name no charset, and the charset with only one collation.
 _UNNAMED = ("", "default")
 _SINGLE = "binary"
-#: What a blank keeps from the collation's name.
+#: Characters that need a blank between them and the collation's name.
 _JOINING = re.compile(r"[\w$'\"`]")
 
 _Clause = TypeSpec | TableOptions | ConvertCharset
 
 
 def with_collations(statement: DDLStatement, default: Callable[[str], str], schema_collation: str = "") -> str:
-    """The statement's text with ``COLLATE …`` behind every charset that it names without a collation.
+    """The statement with ``COLLATE …`` after every charset without a collation.
 
-    ``default`` gives the default collation of a charset, and raises ``ValueError`` for one that it does not know;
-    ``schema_collation`` is that of a CREATE DATABASE that names neither, '' leaves it as it is. The rest of the text
-    stays: collations that it names (COLLATE DEFAULT as well), CHARACTER SET DEFAULT in tables, columns that take over
-    what their table has. This is DM's rule for CREATE statements; here it holds for ALTER as well.
+    ``default`` gives the default collation of a charset, and raises ``ValueError`` for an unknown one;
+    ``schema_collation`` is that of a CREATE DATABASE that names neither, '' leaves it unchanged. The rest of the
+    statement stays: named collations (COLLATE DEFAULT as well), CHARACTER SET DEFAULT in tables, columns that inherit
+    from their table. This is DM's rule for CREATE statements; here it applies to ALTER as well.
 
     Raises 36067 for an unknown charset.
     """
@@ -34,7 +34,7 @@ def with_collations(statement: DDLStatement, default: Callable[[str], str], sche
     except ValueError as exc:
         raise unsupported(statement.sql, f"the charset's default collation can't be determined: {exc}") from exc
     if schema_collation and _names_neither(statement):
-        # Directly after the name: what follows may be in comments for other versions than the target's.
+        # Directly after the name: the rest may be in comments for versions other than the target's.
         places.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))
     return edited(statement.sql, [(at, at, _insertion(statement.sql, at, collation)) for at, collation in places])
 
@@ -49,7 +49,7 @@ def _names_neither(statement: DDLStatement) -> bool:
 
 
 def _open_clauses(statement: DDLStatement) -> Iterator[_Clause]:
-    """The clauses that name a charset alone."""
+    """The clauses that name only a charset."""
     for clause in _clauses(statement):
         if clause.bare_charset >= 0 and clause.charset.lower() not in (*_UNNAMED, _SINGLE):
             yield clause
@@ -62,7 +62,7 @@ def _clauses(statement: DDLStatement) -> Iterator[_Clause]:
     if body is not None:
         yield body.options
         columns += body.columns
-    # The attribute BINARY chooses a collation, too.
+    # The attribute BINARY also selects a collation.
     yield from (column.type for column in columns if not column.type.binary)
     yield from (action for action in actions if isinstance(action, ConvertCharset))
     set_options = (action.options for action in actions if isinstance(action, SetOptions))
@@ -70,7 +70,7 @@ def _clauses(statement: DDLStatement) -> Iterator[_Clause]:
 
 
 def _together(options: Iterable[TableOptions], *, takes_back: bool) -> TableOptions:
-    """The charset that all options of an ALTER TABLE give. ``takes_back``: it takes back a collation before it, as with
+    """The charset from all options of an ALTER TABLE. ``takes_back``: a charset cancels a collation before it, as in
     MySQL."""
     found, collated = TableOptions(), False
     for option in options:

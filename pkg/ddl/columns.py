@@ -16,7 +16,7 @@ _SIMPLE_TYPES = word_set(
     TINYTEXT TEXT MEDIUMTEXT LONGTEXT CLOB LONG ENUM SET JSON UUID INET4 INET6 VECTOR XMLTYPE GEOMETRY
     GEOMETRYCOLLECTION GEOMCOLLECTION POINT MULTIPOINT LINESTRING MULTILINESTRING POLYGON MULTIPOLYGON NATIONAL"""
 )
-# Multi-word types → the name that they share with a simple one.
+# Multi-word types → the name of the equivalent simple type.
 _PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("NATIONAL", "CHARACTER", "VARYING"), "NVARCHAR"),
     (("NATIONAL", "CHAR", "VARYING"), "NVARCHAR"),
@@ -39,28 +39,28 @@ _PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-#: A default that MySQL takes in parentheses alone: a call, unless it is that of the current time, and any of a large
+#: A default that MySQL accepts only in parentheses: a call other than the current time, and any default of a large
 #: type.
 _CALL = re.compile(
     r"(?!(?:current_timestamp|now|localtime|localtimestamp)\b)[a-z_]\w*\s*\(.*\)|current_(?:date|time|user)"
     r"|utc_(?:date|time|timestamp)",
     re.IGNORECASE | re.DOTALL,
 )
-#: The current time in parentheses, which make an expression of it for MySQL, and nothing for MariaDB.
+#: The current time in parentheses: an expression in MySQL, no difference in MariaDB.
 _NOW = re.compile(r"\(\s*(?:current_timestamp|now|localtime|localtimestamp)\s*(?:\(\s*(\d*)\s*\))?\s*\)", re.IGNORECASE)
 _LARGE = word_set(
     """TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY POINT LINESTRING POLYGON
     MULTIPOINT MULTILINESTRING MULTIPOLYGON GEOMETRYCOLLECTION GEOMCOLLECTION"""
 )
-#: The target has no sequences: rows bring their values.
+#: The target has no sequences: rows contain their values.
 _SEQUENCE_WORDS = frozenset({"NEXT", "PREVIOUS", "NEXTVAL", "LASTVAL"})
-#: What MariaDB makes of types without arguments under sql_mode ORACLE.
+#: MariaDB's types for types without arguments under sql_mode ORACLE.
 _ORACLE_TYPES = {"BLOB": "LONGBLOB", "DATE": "DATETIME", "NUMBER": "DOUBLE"}
 _REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
 def column_definition(cursor: TokenCursor, schema: str) -> ColumnDef:
-    """``name type [attribute …]``; ``schema`` is the table's, where a reference without one points to."""
+    """``name type [attribute …]``; ``schema`` is the table's, and the default for references without one."""
     name = cursor.column()
     return column_after_name(cursor, name, schema)
 
@@ -74,7 +74,7 @@ def column_after_name(cursor: TokenCursor, name: str, schema: str) -> ColumnDef:
 
 
 def _in_session(column: ColumnDef, session: SessionDefaults) -> ColumnDef:
-    """The column with what its session decided for it."""
+    """The column with the session's choices for it."""
     if column.nullable is None and column.type.name == "TIMESTAMP":
         return replace(column, nullable=session.explicit_timestamp)
     collation = column.type.collation or session.collation_of(column.type.charset)
@@ -90,7 +90,7 @@ def data_type(cursor: TokenCursor) -> TypeSpec:
 
 
 def _name_in_mode(spec: TypeSpec, dialect: Dialect) -> str:
-    """The type's name as if the session had no sql_mode that gives it another meaning."""
+    """The type's name, independent of the session's sql_mode."""
     if spec.name == "REAL":
         return "FLOAT" if dialect.real_as_float else "DOUBLE"
     if spec.name == "TIMESTAMP" and dialect.maxdb:
@@ -136,12 +136,12 @@ def _argument(cursor: TokenCursor) -> str:
 
 
 def escaped(data: bytes) -> str:
-    """Bytes in the column's charset, which is not known here, as low surrogates: no text has these."""
+    """Bytes in the column's charset, which is unknown here, as low surrogates, which no valid text contains."""
     return "".join(chr(0xDC00 + byte) for byte in data)
 
 
 def unescaped(text: str) -> bytes | None:
-    """The bytes that :func:`escaped` hid; None for a text."""
+    """The bytes that :func:`escaped` encoded; None for text."""
     return bytes(ord(char) - 0xDC00 for char in text) if "\udc00" <= text[:1] <= "\udcff" else None
 
 
@@ -154,7 +154,7 @@ def bytes_of(literal: str) -> bytes:
 
 
 def accept_charset(cursor: TokenCursor) -> str:
-    """Reads CHARACTER SET x, CHARSET x, ASCII or UNICODE; '' when none of them comes next."""
+    """Reads CHARACTER SET x, CHARSET x, ASCII or UNICODE; '' when none of them is next."""
     if cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET"):
         cursor.accept_op("=")
         return cursor.name_or_string()
@@ -188,7 +188,7 @@ def _modifier(cursor: TokenCursor, spec: TypeSpec) -> TypeSpec | None:
 
 
 def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
-    """Reads one attribute; None when none comes next."""
+    """Reads one attribute; None when none is next."""
     for read in (_nullability, _key, _value, _generation, _visibility, _storage):
         changed = read(cursor, column)
         if changed is not None:
@@ -235,7 +235,7 @@ def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
         default_value(cursor)
         return replace(column, on_update=True)
     if cursor.accept("AUTO_INCREMENT"):
-        # Only a NULL behind it counts.
+        # Only a NULL after it counts.
         return replace(column, auto_increment=True, nullable=False)
     return None
 
@@ -307,7 +307,7 @@ def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
 
 
 def accept_engine_option(cursor: TokenCursor) -> bool:
-    """Reads ``name = value``, an attribute that engines of MariaDB define; False when none comes next."""
+    """Reads ``name = value``, an attribute that MariaDB's engines define; False when none is next."""
     if cursor.token.kind not in ("word", "name") or cursor.ahead(1).text != "=":
         return False
     start = cursor.advance().start
@@ -321,7 +321,7 @@ def accept_engine_option(cursor: TokenCursor) -> bool:
 def default_value(cursor: TokenCursor, type_name: str = "") -> str:
     """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text.
 
-    ``type_name``: the column's type, where it is known.
+    ``type_name``: the column's type, if known.
     """
     start = cursor.token.start
     _default_tokens(cursor)
@@ -354,7 +354,7 @@ def _default_tokens(cursor: TokenCursor) -> None:
 
 
 def references(cursor: TokenCursor, schema: str) -> TableRef:
-    """What follows REFERENCES; a table without a schema is in ``schema``."""
+    """The part after REFERENCES; a table without a schema is in ``schema``."""
     ref = cursor.table("reference", schema)
     if cursor.at_op("("):
         cursor.parenthesised()

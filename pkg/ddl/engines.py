@@ -1,4 +1,4 @@
-"""A statement for a target whose tables must be able to roll back: other engines become InnoDB."""
+"""Replaces engines that can't roll back with InnoDB, for a target whose tables must be able to roll back."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pkg.ddl.rewrite import edited
 from pkg.ddl.tokens import Dialect, Token, tokenize
 
-#: Engines that keep the rows they get, but can't roll back.
+#: Engines that store their rows, but can't roll back.
 _REPLACED = frozenset({"myisam", "aria", "maria", "memory", "heap", "csv", "archive"})
-#: Row formats of theirs that InnoDB refuses.
+#: Their row formats that InnoDB refuses.
 _FORMATS = frozenset({"fixed", "static", "page"})
-#: Before a column that is called like the option.
+#: Precedes a column that has the option's name.
 _OF_A_COLUMN = ("CHANGE", "COLUMN", "EXISTS")
 
 
 def in_innodb(sql: str, dialect: Dialect) -> str:
     """The text of a CREATE TABLE or ALTER TABLE with InnoDB for engines such as MyISAM, Aria and MEMORY, and the
-    default for row formats that only these have. The rest stays. Raises 36067 for an open quote."""
+    default for row formats that only these have. The rest stays unchanged. Raises 36067 for an open quote."""
     edits: list[tuple[int, int, str]] = []
     tokens = list(tokenize(sql, dialect))
     for i, token in enumerate(tokens):
@@ -35,7 +35,7 @@ def in_innodb(sql: str, dialect: Dialect) -> str:
 
 
 def _value(behind: Sequence[Token]) -> Token | None:
-    """An option's value, with "=" before it or not."""
+    """An option's value, with or without "=" before it."""
     if behind and behind[0].text == "=":
         behind = behind[1:]
     return behind[0] if behind and behind[0].kind in ("word", "name", "string") else None

@@ -1,4 +1,4 @@
-"""The errors that statements give rise to."""
+"""The errors of statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHOWN = 2000
 
 
 def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
-    """36067: ``what`` is wrong at ``offset`` (in characters) of ``sql``."""
+    """36067 for the problem ``what`` at ``offset`` (in characters) of ``sql``."""
     near = sql[offset : offset + 40].strip()
     place = f"near {near!r} (offset {offset})" if near else "at its end"
     return errors.new(
@@ -21,12 +21,12 @@ def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
 
 
 def unsupported(sql: str, what: str) -> errors.DMError:
-    """36067 for a statement that is understood, but that can't be carried over as it is."""
+    """36067 for a statement that is understood, but can't be migrated unchanged."""
     return errors.new(Code.SyncerParseDDL, f"{what}; statement: {shorten(sql)}", workaround=Advice.SKIP_OR_REPLACE)
 
 
 def dml_found(sql: str) -> errors.DMError:
-    """36014: rows were changed by a statement, so their images are not in the binlog."""
+    """36014: a statement changed rows, so their images are not in the binlog."""
     return errors.new(
         Code.SyncUnitDMLStatementFound,
         f"only ROW format binlog is supported, but a DML statement was found: {shorten(sql)}",
@@ -36,5 +36,5 @@ def dml_found(sql: str) -> errors.DMError:
 
 
 def shorten(sql: str) -> str:
-    """The statement for a message: whole unless it is huge."""
+    """The statement for a message: complete unless it is huge."""
     return sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}… ({len(sql)} characters)"

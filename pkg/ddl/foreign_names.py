@@ -1,7 +1,7 @@
-"""The names that MySQL and MariaDB give to foreign keys without one: the table's name, ``_ibfk_`` and a number. Pure.
+"""The names that MySQL and MariaDB give to unnamed foreign keys: the table's name, ``_ibfk_`` and a number. Pure.
 
-Both count from the highest number that the table has, also when the statement drops that key, and both rename these
-keys with their table. A target with other rules needs the names, so that a later DROP FOREIGN KEY means the same key.
+Both count from the highest number in the table, even when the statement drops that key, and both rename these keys with
+their table. A target with other rules needs the names, so that a later DROP FOREIGN KEY refers to the same key.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pkg.mysql.names import TableId, qualified, quote
 
 _WORD = "_ibfk_"
 _NUMBER = re.compile(r"[1-9]\d*")
-#: A name that some server has found: TiDB, or MySQL and MariaDB (of any table).
+#: A name that some server generated: TiDB, or MySQL and MariaDB (of any table).
 _OF_TIDB = re.compile(r"fk_\d+", re.IGNORECASE)
 _FOUND = re.compile(r"(?:.*_ib)?fk_\d+", re.IGNORECASE | re.DOTALL)
-#: A foreign key as SHOW CREATE TABLE shows it, on a line of its own.
+#: A foreign key in SHOW CREATE TABLE, on its own line.
 _SHOWN = re.compile(r"^ *CONSTRAINT `((?:[^`]|``)*)` (FOREIGN KEY .*?),?$", re.MULTILINE)
 _NAME_LENGTH = 64
 
@@ -34,10 +34,10 @@ def definitions(statement: DDLStatement) -> Iterator[IndexDef]:
 
 
 def foreign_key_names(statement: DDLStatement, table: TableBody | None, whole: DDLStatement) -> dict[int, str]:
-    """The names for the foreign keys that the text leaves unnamed, by their places in it.
+    """The names for the foreign keys that the text leaves unnamed, by their offsets.
 
-    None if TiDB has named keys of the table by itself: nothing shows which numbers they have upstream. ``whole`` is the
-    statement of which this one may be a part, run after others.
+    None if TiDB has generated key names in the table: their upstream numbers are unknown. ``whole`` is the statement of
+    which this one may be a part that runs after others.
     """
     new = [definition for definition in definitions(statement) if definition.kind == "foreign"]
     if not any(definition.name_at >= 0 for definition in new):
@@ -52,7 +52,7 @@ def foreign_key_names(statement: DDLStatement, table: TableBody | None, whole: D
     for definition in new:
         inline = definition.name_at < 0
         if definition.name or (inline and statement.dialect.flavor != "mariadb"):
-            continue  # to MySQL, a column's own REFERENCES makes no key
+            continue  # MySQL creates no key for a column's own REFERENCES
         number += 1
         if not inline:
             found[definition.name_at] = f"{own}{_WORD}{number}"
@@ -60,10 +60,10 @@ def foreign_key_names(statement: DDLStatement, table: TableBody | None, whole: D
 
 
 def by_copying(sql: str, dialect: Dialect) -> str:
-    """An ALTER TABLE for a MariaDB whose session does not check foreign keys, in the place of one that did.
+    """Converts an ALTER TABLE that ran with foreign key checks for a MariaDB session without them.
 
-    Without checks MariaDB alters the table in place. It then counts the names of new keys from one again if parts
-    beside keys need a new table, and refuses a name that the table has (1823). The upstream has copied the table, too.
+    Without checks MariaDB alters the table in place. It then counts the names of new keys from one again if parts other
+    than keys need a new table, and refuses an existing name (1823). The upstream has copied the table, too.
     """
     statement = parse_dialect(sql, replace(dialect, flavor="mariadb", version=0), "")
     found = any(definition.kind == "foreign" and not definition.name for definition in definitions(statement))
@@ -75,18 +75,18 @@ def by_copying(sql: str, dialect: Dialect) -> str:
 
 
 def _number(name: str, table: str) -> int:
-    """The number in a name that was found for a key of this table; 0 for other names."""
+    """The number in a generated name of this table's key; 0 for other names."""
     number = name.removeprefix(f"{table}{_WORD}")
     return int(number) if number != name and _NUMBER.fullmatch(number) else 0
 
 
 def missing_foreign_key(statement: DDLStatement, shown: str) -> tuple[str, list[str]] | None:
-    """A foreign key that the statement drops and that the table does not have, though one of its foreign keys may be
-    the one that is meant; with the names of those.
+    """A foreign key that the statement drops and the table does not have, although one of the table's foreign keys may
+    be the intended one; with the names of those.
 
-    ``shown`` is the table as SHOW CREATE shows it. None where every name is there, or where no key can be meant: a
-    name that a person chose is the same on both servers, so what it named is gone already. Only
-    pt-online-schema-change gives it other underscores.
+    ``shown`` is the table's SHOW CREATE. None where every name exists, or where no key can be intended: a name chosen
+    by a person is the same on both servers, so its key is already gone. Only pt-online-schema-change changes its
+    underscores.
     """
     dropped = [
         action.name
@@ -107,16 +107,16 @@ def missing_foreign_key(statement: DDLStatement, shown: str) -> tuple[str, list[
 
 
 def _names_foreign_key(action: DropForeignKey | DropConstraint) -> bool:
-    # A constraint may be a check, of which the target may know nothing.
+    # A constraint may be a check, which the target may not have.
     kind_is_known = isinstance(action, DropForeignKey) or _WORD in action.name.lower()
     return kind_is_known and not action.if_exists
 
 
 def renamed_with_table(shown: str, table: TableId, old: str, new: str) -> Iterator[tuple[str, str]]:
-    """For a table that was renamed from ``old`` to ``new``: the name of each foreign key that is still made of the old
-    one, and the statement that gives it the other name.
+    """For a table that was renamed from ``old`` to ``new``: the name of each foreign key that still contains the old
+    name, and the statement that renames it.
 
-    ``table`` is what the target calls it now, ``shown`` the target's SHOW CREATE.
+    ``table`` is its current name at the target, ``shown`` the target's SHOW CREATE.
     """
     for quoted, definition in _SHOWN.findall(shown):
         name = quoted.replace("``", "`")
@@ -125,7 +125,7 @@ def renamed_with_table(shown: str, table: TableId, old: str, new: str) -> Iterat
             continue
         other = f"{new}{_WORD}{number}"
         if len(other) > _NAME_LENGTH:
-            continue  # MariaDB alone has such names; what drops it stops the task
+            continue  # only MariaDB has such names; a statement that drops it stops the task
         sql = (
             f"ALTER TABLE {qualified(*table)} ADD CONSTRAINT {quote(other)} {definition}, "
             f"DROP FOREIGN KEY {quote(name)}"

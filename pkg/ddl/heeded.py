@@ -1,7 +1,7 @@
-"""A statement with only what its server did: other servers do more, or less, with the same words. Pure.
+"""Reduces a statement to the parts that its server applied: other servers apply more, or less, of it. Pure.
 
-MySQL before 8.0.16 reads CHECK constraints and keeps none. MySQL before 9.0 and MariaDB before 10.5 read a column's own
-REFERENCES and make no foreign key; later ones do, and TiDB does not.
+MySQL before 8.0.16 parses CHECK constraints and stores none. MySQL before 9.0 and MariaDB before 10.5 parse a column's
+own REFERENCES and create no foreign key; later versions do, and TiDB does not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Edit = tuple[int, int, str]
 
 
 def as_heeded(statement: DDLStatement) -> DDLStatement | None:
-    """The statement without what its server only read, and a column's own foreign key written as one of the table.
+    """The statement without the parts that its server ignored; a column's own foreign key becomes one of the table.
 
-    None if nothing is left. A statement of an unknown server stays as it is.
+    None if nothing is left. A statement of an unknown server stays unchanged.
     """
     dialect = statement.dialect
     marks = [
@@ -53,7 +53,7 @@ def _makes_keys(dialect: Dialect) -> bool:
 
 
 def _is_checks(spec: AlterSpec) -> bool:
-    """Whether a part of an ALTER TABLE adds checks and nothing else."""
+    """Whether a part of an ALTER TABLE only adds checks."""
     return bool(spec.actions) and all(isinstance(a, AddIndex) and a.index.kind == "check" for a in spec.actions)
 
 
@@ -62,7 +62,7 @@ def _within(mark: Mark, specs: Sequence[AlterSpec]) -> bool:
 
 
 def _with_commas(sql: str, dialect: Dialect, elements: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Elements of lists, each with one comma: the one before it, or that behind it where nothing before it stays."""
+    """Elements of lists, each with one comma: the one before it, or the one after it where nothing before it stays."""
     tokens: list[Token] = list(tokenize(sql, dialect)) if elements else []
     gone = -1
     for start, end in elements:
@@ -77,7 +77,7 @@ def _with_commas(sql: str, dialect: Dialect, elements: Sequence[tuple[int, int]]
 
 
 def _keys(statement: DDLStatement, sql: str, references: Sequence[Mark]) -> Iterator[Edit]:
-    """The foreign keys behind their columns' definitions: the server counts them there for the names it finds."""
+    """The foreign keys after their columns' definitions: the server counts them there for generated names."""
     columns = [(column.end, column.name, column.end, "") for column in statement.body.columns] if statement.body else []
     for spec in statement.specs:
         for action in spec.actions:

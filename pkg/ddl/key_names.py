@@ -1,6 +1,6 @@
-"""The names that MySQL and MariaDB find for the keys that a statement leaves unnamed. Pure.
+"""The names that MySQL and MariaDB generate for the unnamed keys of a statement. Pure.
 
-Other servers find names in their own way. So that a later DROP INDEX means the same key there, they get the names.
+Other servers generate other names. They get these names, so that a later DROP INDEX refers to the same key there.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from pkg.ddl.statement import (
 )
 from pkg.mysql.names import quote
 
-#: Places in a statement's text where a key's name is missing → the names.
+#: Offsets in a statement's text where a key's name is missing → the names.
 KeyNames = Mapping[int, str]
 
 _OF_EXPRESSION = "functional_index"
 
 
 def free_key_name(taken: set[str], column: str) -> str:
-    """The name for a key that begins with ``column``; ``taken``: the table's other names of keys, in upper case."""
+    """The name for a key that begins with ``column``; ``taken``: the table's other key names, in upper case."""
     names = (column if number == 1 else f"{column}_{number}" for number in count(1))
     return next(name for name in names if name.upper() not in taken and name.upper() != "PRIMARY")
 
 
 def leaves_names_out(statement: DDLStatement) -> bool:
-    """Whether the text has a key without a name, at whose place one can be put."""
+    """Whether the text has an unnamed key for which a name can be inserted."""
     return any(definition.name_at >= 0 for definition in definitions(statement))
 
 
 def key_names(statement: DDLStatement, table: TableBody | None, whole: DDLStatement | None = None) -> KeyNames:
     """The names for a CREATE TABLE (``table`` None), an ALTER TABLE or a CREATE INDEX of ``table``.
 
-    ``whole`` is the ALTER TABLE that the statement is a part of, if it is one: the parts before it have run.
+    ``whole`` is the ALTER TABLE that the statement is a part of, if any: the parts before it have run.
     """
     found = foreign_key_names(statement, table, whole or statement)
     taken = set() if table is None else _kept_names(statement, table)
@@ -71,7 +71,7 @@ def with_key_names(statement: DDLStatement, names: KeyNames) -> DDLStatement:
 
 
 def _columns(statement: DDLStatement, table: TableBody | None) -> dict[str, str]:
-    """How columns are spelt, by their names in lower case: a key may name them in another case."""
+    """The spelling of columns, by their names in lower case: a key may use another case."""
     bodies = (body for body in (table, statement.body) if body is not None)
     names = [column.name for body in bodies for column in body.columns]
     for action in statement.actions:
@@ -83,7 +83,7 @@ def _columns(statement: DDLStatement, table: TableBody | None) -> dict[str, str]
 
 
 def _kept_names(statement: DDLStatement, table: TableBody) -> set[str]:
-    """The names of the table's keys, in upper case, behind what the statement drops and renames."""
+    """The table's key names in upper case, after the statement's drops and renames."""
     dropped = {action.name.lower() for action in statement.actions if isinstance(action, DropColumn)}
     taken = {
         definition.name.upper()

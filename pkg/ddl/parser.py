@@ -1,4 +1,4 @@
-"""The parser of DDL statements, as the binlog's QUERY events and dump files hold them."""
+"""The parser of DDL statements from the binlog's QUERY events and from dump files."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def parse(
     """One statement.
 
     ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
-    ``version`` decide which executable comments that server ran; all of them when not given. ``folds_names``: its names
-    of schemas and tables are in lower case. ``session`` is what else is known of the session. Statements that need
-    nothing on the target have kind ``skip``.
+    ``version`` determine which executable comments that server ran; all of them when not given. ``folds_names``: the
+    server keeps names of schemas and tables in lower case. ``session`` holds the session's other known settings.
+    Statements that need nothing on the target have kind ``skip``.
 
     Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for an XA
     transaction and for one rolled back by a statement.
@@ -48,12 +48,12 @@ def parse(
 
 
 def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> DDLStatement:
-    """As :func:`parse`, the session's circumstances as one value."""
+    """As :func:`parse`, with the session's settings as one value."""
     return read_statement(TokenCursor(sql, dialect, default_schema))
 
 
 def read_statement(cursor: TokenCursor) -> DDLStatement:
-    """As :func:`parse`, from the beginning of a text; the cursor then knows what each token was read as."""
+    """As :func:`parse`, from the start of a text; the cursor then knows how each token was read."""
     cuts = skip_settings(cursor)
     statement_class = classify_at(cursor)
     if statement_class == "dml":
@@ -113,7 +113,7 @@ def _statement(cursor: TokenCursor) -> DDLStatement:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """Whether IF [NOT] EXISTS is there, and otherwise where it belongs."""
+    """Whether IF [NOT] EXISTS is present; otherwise the offset to insert it."""
 
     present: bool
     offset: int
@@ -187,7 +187,7 @@ def _online(cursor: TokenCursor) -> None:
 
 
 def _index_modifiers(cursor: TokenCursor) -> bool:
-    """Reads what may follow CREATE INDEX and DROP INDEX, in any order; whether it says HASH."""
+    """Reads the options after CREATE INDEX and DROP INDEX, in any order; returns whether one is HASH."""
     hashed = index_options(cursor)
     while cursor.at_any("ALGORITHM", "LOCK"):
         start = cursor.advance().start

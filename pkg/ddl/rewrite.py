@@ -1,4 +1,4 @@
-"""From an upstream's statement to the target's: split into single steps, names routed, the rest of the text kept."""
+"""From an upstream's statement to the target's: splits it into single steps and routes names; other text stays."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from pkg.mysql.names import qualified, quote
 
 TableRewrite = Callable[[str, str], tuple[str, str]]
 
-#: Servers that know DROP INDEX IF EXISTS.
+#: Servers that accept DROP INDEX IF EXISTS.
 _GUARDED_DROP_INDEX = ("mariadb", "tidb")
 
 _FOR_TIDB = re.compile(r"/\*T!.*?\*/", re.DOTALL)
 _ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
-#: MySQL's error numbers that can say that a single-step statement had its effect before, by kind of statement.
+#: MySQL's errors that can mean that a single-step statement already had its effect, by kind of statement.
 IGNORABLE_ERRORS: Mapping[DDLKind, frozenset[int]] = MappingProxyType(
     {
         "create database": frozenset({1007}),
@@ -69,9 +69,10 @@ _PARTITION_ERRORS: Mapping[str, frozenset[int]] = MappingProxyType(
 def ignorable_errors(statement: DDLStatement) -> frozenset[int]:
     """The error numbers after which ``statement`` counts as executed.
 
-    None for an ALTER TABLE of several parts: that one part had its effect before says nothing of the others. Execute
-    the steps of :func:`split_alter` then. DM ignores each number after every ALTER TABLE; here it counts only where it
-    says so of this part: an unknown column after ADD COLUMN … AFTER it means that nothing was added.
+    None for an ALTER TABLE of several parts: the error shows that one part already had its effect, but nothing about
+    the others. Execute the steps of :func:`split_alter` then. DM ignores each number after every ALTER TABLE; here it
+    counts only where it proves the effect of this part: an unknown column after ADD COLUMN … AFTER it means that
+    nothing was added.
     """
     if statement.kind != "alter table":
         return IGNORABLE_ERRORS.get(statement.kind, frozenset())
@@ -83,7 +84,7 @@ def ignorable_errors(statement: DDLStatement) -> frozenset[int]:
 
 def _had_effect(action: AlterAction) -> frozenset[int]:
     if isinstance(action, ChangeColumn):
-        # The unknown column may be another one: that before its place, or one of its expression.
+        # The unknown column may be another one: the one in AFTER, or one in its expression.
         others = action.column.generated or (action.position is not None and action.position.after)
         return frozenset() if others else frozenset({1054})
     if isinstance(action, AddIndex):
@@ -94,9 +95,9 @@ def _had_effect(action: AlterAction) -> frozenset[int]:
 
 
 def split(statement: DDLStatement) -> list[DDLStatement]:
-    """One statement for each table of DROP TABLE and each pair of RENAME TABLE, in order; others as they are.
+    """One statement for each table of DROP TABLE and each pair of RENAME TABLE, in order; others stay unchanged.
 
-    An ALTER TABLE stays whole, as all of its parts are about one table and the server does them in one pass.
+    An ALTER TABLE stays whole, as all of its parts belong to one table and the server executes them together.
     """
     if len(statement.items) < 2:
         return [statement]
@@ -106,7 +107,7 @@ def split(statement: DDLStatement) -> list[DDLStatement]:
 
 
 def split_alter(statement: DDLStatement) -> list[DDLStatement]:
-    """An ALTER TABLE as one statement for each of its parts, each with the original's ALGORITHM and LOCK."""
+    """An ALTER TABLE as one statement for each part, each with the original's ALGORITHM and LOCK."""
     sql = _without_comments(statement)
     steps = _steps(statement)
     if len(steps) < 2:
@@ -117,7 +118,7 @@ def split_alter(statement: DDLStatement) -> list[DDLStatement]:
 
 
 def _steps(statement: DDLStatement) -> list[str]:
-    """The text of every part that could be an ALTER TABLE of its own."""
+    """The text of every part that can be a separate ALTER TABLE."""
     sql = _without_comments(statement)
     steps: list[str] = []
     for spec in statement.specs:
@@ -133,8 +134,8 @@ def _without_comments(statement: DDLStatement) -> str:
 
 
 def as_executed(sql: str, dialect: Dialect) -> str:
-    """The text with blanks for executable comments' signs, which may stand around several parts, and for comments that
-    the server did not execute; places stay. What is meant for TiDB alone stays too."""
+    """The text with blanks for the delimiters of executable comments, which may enclose several parts, and for comments
+    that the server did not execute; offsets stay. Comments for TiDB stay too."""
     if "/*!" not in sql and "/*M!" not in sql:
         return sql
     out = [" "] * len(sql)
@@ -156,11 +157,11 @@ def rewrite(
 ) -> str:
     """The statement's text for the target.
 
-    Every schema and table name is routed, qualified and quoted; IF NOT EXISTS and IF EXISTS are added where they
-    make a repetition harmless; nothing else of the text changes. ``route(schema, table)`` gets table '' for a schema.
-    ``target_flavor`` (mariadb, tidb or '') decides whether DROP INDEX may have IF EXISTS. ``inherited`` is the charset
-    and collation that a CREATE TABLE without its own takes over from the upstream's schema: written into the text,
-    as the target's schema may have another default. Without it the target's default holds.
+    Every schema and table name is routed, qualified and quoted; IF NOT EXISTS and IF EXISTS are added where they make a
+    repetition harmless; the rest of the text stays. ``route(schema, table)`` gets table '' for a schema.
+    ``target_flavor`` (mariadb, tidb or '') determines whether DROP INDEX may have IF EXISTS. ``inherited`` is the
+    charset and collation that a CREATE TABLE without its own inherits from the upstream's schema: they are added to the
+    text, as the target's schema may have another default. Without it the target's default applies.
     """
     edits: list[tuple[int, int, str]] = []
     for ref in statement.refs:
@@ -179,7 +180,7 @@ def rewrite(
 
 
 def edited(sql: str, edits: list[tuple[int, int, str]]) -> str:
-    """Edits do not overlap; an insertion goes before the replacement that starts at the same place."""
+    """Applies edits that do not overlap; an insertion goes before the replacement that starts at the same offset."""
     out: list[str] = []
     at = 0
     for start, end, text in sorted(edits, key=lambda edit: edit[:2]):

@@ -1,7 +1,7 @@
-"""An ALTER TABLE for a target that takes its parts one at a time: in an order that leads to the same table. Pure.
+"""An ALTER TABLE for a target that executes its parts one at a time: in an order with the same result. Pure.
 
-The server itself does all parts at once: what a part drops, changes or renames is the table as it was, and what it adds
-may use the columns of every other part. So the order of the text is not one in which they can run one by one.
+The server executes all parts at once: drops, changes and renames refer to the table before the statement, and new
+indexes may use the columns of every other part. So the parts can't run one by one in the order of the text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pkg.ddl.statement import (
 from pkg.ddl.token_cursor import TokenCursor
 from pkg.mysql.names import quote
 
-#: Begins the name that a column or index has while two change names.
+#: Prefix of a column's or index's temporary name while two names are swapped.
 _ASIDE = "dm_aside_"
 _NAME_LENGTH = 64
 _DROPS_CONSTRAINTS = ("drop check", "drop period")
@@ -42,7 +42,7 @@ _MOVES_ROWS = ("partition", "partitioning")
 
 @dataclass(frozen=True, slots=True)
 class _AlterPart:
-    """A part as a statement of its own; ``action`` is the first thing that it does, ``at`` its place in the text."""
+    """A part as a separate statement; ``action`` is its first action, ``at`` its offset in the text."""
 
     statement: DDLStatement
     action: AlterAction
@@ -65,12 +65,12 @@ class _AlterPart:
 
 
 def serial_parts(statement: DDLStatement) -> list[DDLStatement]:
-    """The parts of an ALTER TABLE, each as a statement of its own with the original's ALGORITHM and LOCK.
+    """The parts of an ALTER TABLE, each as a separate statement with the original's ALGORITHM and LOCK.
 
-    What goes makes room first: constraints, indexes, columns. Then columns get their new names and types, new columns
-    come in the order of the text, then indexes on them. The table's own new name is last. Where names change in a
-    circle, one of them steps aside. There may be more parts than in the text: a column that gets another name and
-    another place gets one after the other.
+    Drops come first: constraints, indexes, columns. Then columns get their new names and types, new columns are added
+    in the order of the text, then indexes on them. The rename of the table is last. Where names change in a cycle, one
+    of them gets a temporary name. There may be more parts than in the text: a column with a new name and a new position
+    gets one after the other.
     """
     steps = [_AlterPart.of(part, at) for at, part in enumerate(split_alter(statement)) if part.actions]
     if not steps:
@@ -108,8 +108,8 @@ _LAST = _TABLE_NAME
 
 @dataclass(frozen=True, slots=True)
 class _AlteredNames:
-    """What a statement does with names, all in lower case. ``columns``: new by old; ``late_charset``: the place of the
-    last CONVERT TO, -1 without one."""
+    """A statement's use of names, all in lower case. ``columns``: new by old; ``late_charset``: the index of the last
+    CONVERT TO, -1 without one."""
 
     added: frozenset[str]
     dropped: frozenset[str]
@@ -136,17 +136,17 @@ class _AlteredNames:
         )
 
     def adds(self, name: str) -> bool:
-        """Whether a column that is changed is one that the statement itself adds."""
+        """Whether the statement itself adds a column that it changes."""
         return name.lower() in self.added - self.dropped
 
     @property
     def touched(self) -> frozenset[str]:
-        """The columns that an index cannot be on before they are changed or there."""
+        """The columns that must be changed or added before an index can use them."""
         return self.added | {old.lower() for old in self.columns} | {new.lower() for new in self.columns.values()}
 
 
 def _taken_apart(step: _AlterPart, names: _AlteredNames) -> Iterator[_AlterPart]:
-    """The part, or what it comes to in several phases."""
+    """The part, or its statements in several phases."""
     action = step.action
     if isinstance(action, AddColumn | ChangeColumn) and action.column.unique and not action.column.auto_increment:
         without, key = _with_key_apart(step, action.column.name)
@@ -163,7 +163,7 @@ def _taken_apart(step: _AlterPart, names: _AlteredNames) -> Iterator[_AlterPart]
 
 
 def _with_key_apart(step: _AlterPart, column: str) -> tuple[_AlterPart, _AlterPart]:
-    """A new or changed column with UNIQUE among its attributes: the column, then the index."""
+    """A new or changed column with UNIQUE among its attributes: first the column, then the index."""
     spec = step.statement.specs[0]
     words = [mark for mark in step.statement.marks if mark.what == "attribute key"]
     edits = [(mark.start - spec.start, mark.end - spec.start, "") for mark in words]
@@ -173,7 +173,7 @@ def _with_key_apart(step: _AlterPart, column: str) -> tuple[_AlterPart, _AlterPa
 def _phase(step: _AlterPart, names: _AlteredNames) -> int:
     action = step.action
     if isinstance(action, ChangeColumn):
-        # One that stays where it is and what it is called may be moved to a new column.
+        # A column that keeps its position and name may be moved to a new column.
         return _COLUMNS if action.position is not None or names.adds(action.column.name) else _COLUMN_NAMES
     if isinstance(action, AddIndex):
         return _of_index(action, names)
@@ -205,7 +205,7 @@ def _of_index(action: AddIndex, names: _AlteredNames) -> int:
         return _FOREIGN_KEYS
     columns = {part.column.lower() for part in index.parts}
     ready = columns and "" not in columns and not columns & (names.touched | names.dropped) and names.conversion < 0
-    # It may be needed in the place of one that goes: by a foreign key, by an AUTO_INCREMENT.
+    # It may have to replace a dropped one: for a foreign key, or for an AUTO_INCREMENT.
     instead = names.drops_primary and index.kind in ("index", "unique") and index.name.lower() not in names.indexes
     return _INDEXES_INSTEAD if ready and instead and index.name else _INDEXES
 
@@ -214,7 +214,7 @@ def _of_options(step: _AlterPart, names: _AlteredNames) -> int:
     options = [action.options for action in step.statement.actions if isinstance(action, SetOptions)]
     if not any(option.charset or option.collation for option in options):
         return _OPTIONS
-    # The default of new columns, unless all columns are converted; MariaDB lets it outweigh a conversion.
+    # The default of new columns, unless all columns are converted; in MariaDB it overrides a conversion.
     if names.conversion < 0 or (step.statement.dialect.flavor == "mysql" and step.at < names.conversion):
         return _CHARSET
     return _OPTIONS
@@ -226,7 +226,7 @@ def _of_the_rest(action: NoStructure) -> int:
     return _PARTITIONS if action.what.endswith(_MOVES_ROWS) else _OPTIONS
 
 
-# -- names that change places -----------------------------------------------------------------------------------
+# -- swapped names -----------------------------------------------------------------------------------
 
 
 def _column_names(action: AlterAction) -> tuple[str, str]:
@@ -242,7 +242,7 @@ def _index_names(action: AlterAction) -> tuple[str, str]:
 def _one_after_the_other(
     steps: Iterable[_AlterPart], names: Callable[[AlterAction], tuple[str, str]]
 ) -> Iterator[_AlterPart]:
-    """The steps so that each name is free when it is given; in a circle, the first one steps aside."""
+    """The steps in an order in which each name is free when it is used; in a cycle, the first gets a temporary name."""
     waiting = list(steps)
     while waiting:
         taken = {names(step.action)[0].lower() for step in waiting}
@@ -266,7 +266,7 @@ def _renaming(step: _AlterPart) -> str:
 
 
 def _from(step: _AlterPart, name: str) -> str:
-    """The text of a renaming, of a thing that is called ``name`` meanwhile."""
+    """The rename of an object that has the temporary name ``name``."""
     action = step.action
     if isinstance(action, ChangeColumn):
         return f"CHANGE COLUMN {quote(name)} {quote(action.column.name)} {_definition(step)}"
@@ -274,11 +274,11 @@ def _from(step: _AlterPart, name: str) -> str:
     return f"{_renaming(step)} {quote(name)} TO {quote(action.new_name)}"
 
 
-# -- the texts of parts ------------------------------------------------------------------------------------------
+# -- the text of parts ------------------------------------------------------------------------------------------
 
 
 def _definition(step: _AlterPart) -> str:
-    """What follows the column's name in MODIFY or CHANGE."""
+    """The text after the column's name in MODIFY or CHANGE."""
     cursor = TokenCursor(step.spec, step.statement.dialect, "")
     renames = not cursor.accept("MODIFY")
     if renames:
@@ -292,7 +292,7 @@ def _definition(step: _AlterPart) -> str:
 
 
 def _on_column(step: _AlterPart, name: str) -> str:
-    """ALTER COLUMN of a column that has another name by now."""
+    """ALTER COLUMN of a column that has been renamed before."""
     cursor = TokenCursor(step.spec, step.statement.dialect, "")
     cursor.expect("ALTER")
     cursor.optional("COLUMN")

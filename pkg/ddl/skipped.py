@@ -1,4 +1,4 @@
-"""The class of a statement of a QUERY event, by its first words."""
+"""The class of a QUERY event's statement, by its first keywords."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _OBJECTS = word_set(
     """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE INSTANCE SRS
     LIBRARY"""
 )
-# Words that may stand between the verb and the object's kind.
+# Keywords between the verb and the object's kind.
 _BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO JSON RELATIONAL DUALITY""")
 
 
 def classify_at(cursor: TokenCursor) -> StatementClass:
-    """The class of the statement at the cursor, which stays where it is.
+    """The class of the statement at the cursor, which does not move.
 
-    *transaction*: BEGIN and COMMIT; *skip*: nothing to do on the target; *dml*: rows changed by a statement; *ddl*:
-    everything else, also what turns out not to be understood.
+    *transaction*: BEGIN and COMMIT; *skip*: nothing to do on the target; *dml*: a statement that changed rows; *ddl*:
+    everything else, even if it is not understood later.
     """
     verb = cursor.token.word
     if cursor.at_end or cursor.at_op(";"):
@@ -47,7 +47,8 @@ def classify_at(cursor: TokenCursor) -> StatementClass:
 
 
 def skip_settings(cursor: TokenCursor) -> tuple[tuple[int, int], ...]:
-    """Reads MariaDB's ``SET STATEMENT variable = value, … FOR``: settings of the upstream's session; their span."""
+    """Reads MariaDB's ``SET STATEMENT variable = value, … FOR`` (settings of the upstream's session); returns its
+    span."""
     start = cursor.token.start
     if not cursor.accept("SET", "STATEMENT"):
         return ()
@@ -66,27 +67,27 @@ def _skipped_set(cursor: TokenCursor) -> bool:
 
 
 def _controls_transaction(cursor: TokenCursor) -> bool:
-    """BEGIN … END of MariaDB is a block of statements, and begins with the same word."""
+    """BEGIN … END of MariaDB is a block of statements that starts with the same keyword."""
     if cursor.token.word == "BEGIN":
         return cursor.ahead(2 if cursor.ahead(1).word == "WORK" else 1).text in ("", ";")
     return cursor.token.word == "COMMIT" or cursor.at_words("START", "TRANSACTION")
 
 
 def _maintains(cursor: TokenCursor) -> bool:
-    """Statistics and the storage of tables: their rows stay. Only names and options can follow these words."""
+    """Statistics and storage of tables: their rows stay. Only names and options can follow these keywords."""
     at = 2 if cursor.ahead(1).word in _UNLOGGED else 1
     kinds = ("TABLE", "TABLES", "VIEW") if cursor.token.word == "REPAIR" else ("TABLE", "TABLES")
     return cursor.ahead(at).word in kinds
 
 
 def _respells_schema(cursor: TokenCursor) -> bool:
-    """``ALTER DATABASE `#mysql50#…` UPGRADE DATA DIRECTORY NAME``: how the upstream writes its directory's name."""
+    """``ALTER DATABASE `#mysql50#…` UPGRADE DATA DIRECTORY NAME``: the encoding of the upstream's directory name."""
     names_schema = cursor.at_words("ALTER", "DATABASE") or cursor.at_words("ALTER", "SCHEMA")
     return names_schema and [cursor.ahead(at).word for at in (3, 4)] == ["UPGRADE", "DATA"]
 
 
 def _object_kind(cursor: TokenCursor) -> str:
-    """The word that names what CREATE, ALTER or DROP is about."""
+    """The keyword for the kind of object that CREATE, ALTER or DROP names."""
     at = 1
     while True:
         word = cursor.ahead(at).word
@@ -101,7 +102,7 @@ def _object_kind(cursor: TokenCursor) -> str:
 
 
 def _after_account(cursor: TokenCursor, at: int) -> int:
-    """Past ``user@host``, ``CURRENT_USER`` or ``CURRENT_USER()``."""
+    """Skips ``user@host``, ``CURRENT_USER`` or ``CURRENT_USER()``."""
     at += 1
     if cursor.ahead(at).text == "(":
         at += 2

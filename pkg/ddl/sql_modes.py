@@ -1,4 +1,4 @@
-"""The modes of a session as its events tell them: bits of ``sql_mode``. Pure."""
+"""The modes of a session in its events: bits of ``sql_mode``. Pure."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ MODES: Final = {
 
 
 def sql_mode_text(bits: int | None) -> str:
-    """The names of the modes that change how a statement reads, in both families."""
+    """The names of the modes that change how a statement is parsed, in both families."""
     return ",".join(name for bit, name in MODES.items() if bits is not None and bits >> bit & 1)

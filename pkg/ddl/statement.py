@@ -1,4 +1,4 @@
-"""What parsing a statement gives: its kind, the names in its text with their places, and its meaning. Pure data."""
+"""The result of parsing a statement: its kind, its names with their offsets, and its meaning. Pure data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DDLKind = Literal[
     "skip",
 ]
 
-#: What a statement does to temporary tables: its session has those that it names from then on, or no more.
+#: A statement's effect on temporary tables: its session has the named ones from then on, or no longer.
 TemporaryEffect = Literal["", "made", "dropped"]
 
 
@@ -30,9 +30,9 @@ class TableRef:
     """A schema or table that the statement names.
 
     ``table`` is '' for a schema. ``start``/``end`` are the offsets of the whole name, with its schema if it has one;
-    equal when the text leaves the name out (``ALTER DATABASE CHARACTER SET …``). ``role``: *subject* is what the
-    statement works on, *target* what a table becomes or swaps with, *reference* what it only mentions (foreign
-    keys, LIKE).
+    equal when the text omits the name (``ALTER DATABASE CHARACTER SET …``). ``role``: *subject* is the object of the
+    statement, *target* a table's new name or swap partner, *reference* an object that it only mentions (foreign keys,
+    LIKE).
     """
 
     schema: str
@@ -46,8 +46,8 @@ class TableRef:
 class TypeSpec:
     """A data type as written: canonical upper-case ``name``, raw ``args`` (members of ENUM and SET unquoted).
 
-    ``bare_charset`` is the offset after a charset that the text names without a collation, -1 when there is none;
-    places do not count in comparisons.
+    ``bare_charset`` is the offset after a charset without a collation, -1 when there is none; offsets do not count in
+    comparisons.
     """
 
     name: str
@@ -63,9 +63,9 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A column as written. ``nullable`` is None when neither NULL nor NOT NULL was said.
+    """A column as written. ``nullable`` is None without NULL and NOT NULL.
 
-    ``on_update``: ON UPDATE CURRENT_TIMESTAMP was said. ``end`` is the offset behind the column's attributes.
+    ``on_update``: ON UPDATE CURRENT_TIMESTAMP is present. ``end`` is the offset after the column's attributes.
     """
 
     name: str
@@ -92,9 +92,9 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index or constraint as written; ``name`` is '' when the server has to find one.
+    """An index or constraint as written; ``name`` is '' when the server generates one.
 
-    ``hashed``: USING HASH was said. ``name_at``: the offset where a name may be put, -1 where none is missing.
+    ``hashed``: with USING HASH. ``name_at``: the offset to insert a name, -1 where none is missing.
     """
 
     kind: Literal["primary", "unique", "index", "fulltext", "spatial", "foreign", "check"]
@@ -109,7 +109,7 @@ class IndexDef:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options that change a structure; '' where none was given. ``bare_charset`` is as in :class:`TypeSpec`."""
+    """The options that change a structure; '' where not given. ``bare_charset`` is as in :class:`TypeSpec`."""
 
     charset: str = ""
     collation: str = ""
@@ -119,7 +119,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlacement:
-    """Where a column goes: ``after`` a column, or first when ``after`` is ''."""
+    """A column's new position: ``after`` a column, or first when ``after`` is ''."""
 
     after: str = ""
 
@@ -193,7 +193,7 @@ class DropForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """MySQL and MariaDB let it name any kind of constraint: a key, a foreign key or a check."""
+    """In MySQL and MariaDB it names any kind of constraint: a key, a foreign key or a check."""
 
     name: str
     if_exists: bool = False
@@ -210,7 +210,7 @@ class ConvertCharset:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """One table option; ``word`` is its first word, for those that change nothing in ``options``."""
+    """One table option; ``word`` is its first keyword, for those that change nothing in ``options``."""
 
     options: TableOptions
     word: str = field(default="", compare=False)
@@ -218,7 +218,7 @@ class SetOptions:
 
 @dataclass(frozen=True, slots=True)
 class AddPeriod:
-    """PERIOD FOR a name (``start``, ``end``): the two columns can't be NULL from then on."""
+    """PERIOD FOR a name (``start``, ``end``): the two columns become NOT NULL."""
 
     start: str
     end: str
@@ -233,7 +233,7 @@ class RenameTable:
 class NoStructure:
     """A part of ALTER TABLE that changes neither columns nor keys: partitions, ENABLE KEYS, ALGORITHM, FORCE …
 
-    ``modifier`` marks those that say how the statement runs (ALGORITHM, LOCK), not what it does.
+    ``modifier`` marks those that control the execution (ALGORITHM, LOCK), not the result.
     """
 
     what: str
@@ -261,10 +261,10 @@ AlterAction = (
 
 @dataclass(frozen=True, slots=True)
 class AlterSpec:
-    """One comma-separated part of ALTER TABLE with its place. Table options without commas are one part.
+    """One comma-separated part of ALTER TABLE with its offsets. Table options without commas are one part.
 
-    ``ADD (a, b)`` gives several actions, and its ``elements``: for each, what goes before it when it stands alone,
-    and its place.
+    ``ADD (a, b)`` gives several actions, and its ``elements``: for each, the text before it when it is a separate part,
+    and its offsets.
     """
 
     start: int
@@ -279,7 +279,7 @@ class AlterSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableBody:
-    """What CREATE TABLE says of the new table; ``like`` for CREATE TABLE … LIKE.
+    """The new table in CREATE TABLE; ``like`` for CREATE TABLE … LIKE.
 
     ``options_at`` is the offset where table options may begin, -1 for LIKE.
     """
@@ -324,7 +324,7 @@ Wording = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Words of the text that only some families of servers know. ``word``: the first of them, in upper case."""
+    """Keywords of the text that only some families of servers know. ``word``: the first of them, in upper case."""
 
     what: Wording
     word: str
@@ -337,9 +337,10 @@ class DDLStatement:
     """A parsed statement.
 
     ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
-    where IF EXISTS or IF NOT EXISTS is missing, -1 when it is there or not possible. ``items`` are the spans that can
-    stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that are not for the target.
-    ``marks`` are the words that not every family of servers knows. ``temporary``: ``refs`` are temporary tables.
+    where IF EXISTS or IF NOT EXISTS is missing, -1 when it is present or not possible. ``items`` are the spans that can
+    be separate statements (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that are not for the
+    target. ``marks`` are the keywords that not all families of servers know. ``temporary``: ``refs`` are temporary
+    tables.
     """
 
     sql: str
@@ -361,12 +362,12 @@ class DDLStatement:
 
     @property
     def tables(self) -> tuple[tuple[str, str], ...]:
-        """The tables that it works on or that come out of it, as the upstream names them; table '' for a schema."""
+        """The tables that it changes or creates, with their upstream names; table '' for a schema."""
         return tuple(dict.fromkeys((ref.schema, ref.table) for ref in self.refs if ref.role != "reference"))
 
     @property
     def renamed(self) -> tuple[tuple[str, str], tuple[str, str]] | None:
-        """The old and the new name, for one pair of RENAME TABLE and for ALTER TABLE … RENAME; None for others."""
+        """The old and the new name, of one pair of RENAME TABLE and for ALTER TABLE … RENAME; None for others."""
         refs = self.refs
         if self.kind == "rename table":
             return (refs[0].schema, refs[0].table), (refs[1].schema, refs[1].table)

@@ -11,7 +11,7 @@ from pkg.ddl.statement import AddPeriod, ColumnDef, IndexDef, KeyPart, TableBody
 from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import Dialect, word_set
 
-# Options that may stand without "=" before their value; any other is read only with it (engines define their own).
+# Options whose value may follow without "="; any other option is read only with it (engines define their own).
 _VALUE_OPTIONS = word_set(
     """AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM COMMENT COMPRESSION CONNECTION DELAY_KEY_WRITE
     ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID IETF_QUOTES INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS
@@ -22,7 +22,7 @@ _VALUE_OPTIONS = word_set(
 
 
 def table_body(cursor: TokenCursor, schema: str) -> TableBody:
-    """All that follows the new table's name in CREATE TABLE."""
+    """Everything after the new table's name in CREATE TABLE."""
     if cursor.accept("LIKE"):
         return TableBody(like=cursor.table("reference"))
     if not cursor.at_op("("):
@@ -53,7 +53,7 @@ _AS_SELECT = (
 def _elements(
     cursor: TokenCursor, schema: str
 ) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...], tuple[AddPeriod, ...]]:
-    """``element, element … )``. A column's own PRIMARY KEY or UNIQUE becomes an index at its place."""
+    """``element, element … )``. A column's own PRIMARY KEY or UNIQUE becomes an index at the same position."""
     columns: list[ColumnDef] = []
     indexes: list[IndexDef] = []
     periods: list[AddPeriod] = []
@@ -72,7 +72,7 @@ def _elements(
 
 
 def inline_indexes(column: ColumnDef, dialect: Dialect) -> list[IndexDef]:
-    """The indexes that a column's attributes ask for. To MariaDB, UNIQUE says nothing beside PRIMARY KEY."""
+    """The indexes from a column's attributes. In MariaDB, UNIQUE adds nothing to PRIMARY KEY."""
     indexes: list[IndexDef] = []
     parts = (KeyPart(column.name),)
     if column.primary:
@@ -86,7 +86,7 @@ def inline_indexes(column: ColumnDef, dialect: Dialect) -> list[IndexDef]:
 
 
 def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | None:
-    """A key, constraint or period; None when a column definition comes next."""
+    """A key, constraint or period; None when a column definition is next."""
     symbol, start = "", cursor.token.start
     if cursor.accept("CONSTRAINT"):
         cursor.if_not_exists(rare=True)
@@ -123,7 +123,7 @@ def _special_key(cursor: TokenCursor) -> Literal["", "fulltext", "spatial", "ind
         return "fulltext"
     if cursor.accept("SPATIAL"):
         return "spatial"
-    # VECTOR is a type's name and no reserved word: a column may be called so.
+    # VECTOR is a type's name and no reserved word: it may be a column's name.
     if cursor.at_any("VECTOR") and cursor.ahead(1).word in ("INDEX", "KEY"):
         cursor.accept("VECTOR")
         return "index"
@@ -146,13 +146,13 @@ def _key(
     cursor: TokenCursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str
 ) -> IndexDef:
     if_not_exists = cursor.if_not_exists(rare=kind != "index")
-    # A name goes before the kind of the index, for every server.
+    # All servers accept a name before the kind of the index.
     name_at = -1 if name else cursor.token.start
     hashed = index_type(cursor)
     if not cursor.at_op("("):
         name_at = -1
         given = cursor.name()
-        # A primary key is always called PRIMARY, also when it is given a name.
+        # The name of a primary key is always PRIMARY, even when another name is given.
         name = name if kind == "primary" else given
     hashed |= index_type(cursor)
     parts = key_parts(cursor)
@@ -161,7 +161,7 @@ def _key(
 
 
 def index_type(cursor: TokenCursor) -> bool:
-    """Reads ``USING BTREE`` and the like, if it is there; whether it says HASH."""
+    """Reads ``USING BTREE`` and the like, if present; returns whether it is HASH."""
     return bool(cursor.accept_any("USING", "TYPE")) and cursor.setting().upper() == "HASH"
 
 
@@ -194,7 +194,7 @@ def key_parts(cursor: TokenCursor) -> tuple[KeyPart, ...]:
 def _key_part(cursor: TokenCursor) -> KeyPart:
     part = KeyPart(cursor.name())
     if cursor.accept("WITHOUT", "OVERLAPS"):
-        # Such a key allows a value twice in different periods: it identifies no row.
+        # Such a key accepts a value twice in different periods: it identifies no row.
         return KeyPart("")
     if cursor.accept_op("("):
         part = replace(part, length=cursor.integer())
@@ -203,7 +203,8 @@ def _key_part(cursor: TokenCursor) -> KeyPart:
 
 
 def index_options(cursor: TokenCursor) -> bool:
-    """Reads what may follow a key's columns, none of which changes what the key identifies; whether it says HASH."""
+    """Reads the options after a key's columns, none of which changes what it identifies; returns whether one is
+    HASH."""
     hashed = False
     while True:
         if cursor.at_any("USING", "TYPE"):
@@ -216,7 +217,7 @@ def index_options(cursor: TokenCursor) -> bool:
         elif accept_visibility(cursor):
             continue
         elif cursor.at_any("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING") or (
-            # MariaDB shows the name of an engine's option in quotes.
+            # MariaDB quotes the name of an engine's option.
             cursor.token.kind in ("word", "name") and cursor.ahead(1).text == "="
         ):
             if cursor.at_any("ALGORITHM", "LOCK"):
@@ -230,13 +231,13 @@ def index_options(cursor: TokenCursor) -> bool:
 
 
 def accept_visibility(cursor: TokenCursor) -> bool:
-    """Reads MySQL's and MariaDB's words for an index that the optimizer passes over, or does not."""
+    """Reads MySQL's and MariaDB's keywords for an index that the optimizer ignores or uses."""
     phrases = (("VISIBLE",), ("INVISIBLE",), ("IGNORED",), ("NOT", "IGNORED"))
     return any(cursor.accept_marked("index visibility", *phrase) for phrase in phrases)
 
 
 def table_options(cursor: TokenCursor) -> TableOptions:
-    """All table options that come next; commas between them are optional."""
+    """All following table options; commas between them are optional."""
     options = TableOptions()
     while True:
         comma = cursor.at_op(",")
@@ -252,7 +253,7 @@ def table_options(cursor: TokenCursor) -> TableOptions:
 
 
 def table_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
-    """Reads one table option into ``options``; None when none comes next."""
+    """Reads one table option into ``options``; None when none is next."""
     if cursor.accept("DEFAULT"):
         changed = charset_option(cursor, options)
         if changed is None:
@@ -275,10 +276,10 @@ def table_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | N
 
 
 def charset_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
-    """CHARACTER SET or COLLATE, which schemas have as well; None when neither comes next."""
+    """CHARACTER SET or COLLATE, which schemas also have; None when neither is next."""
     charset = accept_charset(cursor)
     if charset:
-        # For MySQL a charset takes back a collation that was named before it.
+        # In MySQL a charset cancels a collation named before it.
         mysql = cursor.dialect.flavor == "mysql"
         collation = ("" if mysql else options.collation) or cursor.dialect.session.collation_of(charset)
         bare = cursor.last_end if mysql or not options.collation else -1

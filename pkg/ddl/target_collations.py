@@ -1,6 +1,6 @@
-"""The target's collations in the place of those that it lacks. Pure.
+"""Replaces collations that the target lacks. Pure.
 
-A name is replaced by itself where the target knows the same collation by another name, and where the task says so.
+A name is replaced where the target has the same collation under another name, and where the task chooses another one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from types import MappingProxyType
 from pkg.ddl.rewrite import edited
 from pkg.ddl.tokens import Dialect, Token, name_value, string_value, tokenize
 
-#: Names of one collation: by code points, and trailing blanks count.
+#: Names of the same collation: by code points, with significant trailing blanks.
 _ALIKE = MappingProxyType({"utf8mb4_0900_bin": "utf8mb4_nopad_bin", "utf8mb4_nopad_bin": "utf8mb4_0900_bin"})
-#: MariaDB's collations for any charset, named without one.
+#: MariaDB's collations for any charset, named without a charset.
 _CONTEXTUAL = "uca1400_"
 _USUAL_CHARSET = "utf8mb4"
 #: "Unknown collation: 'x'"; TiDB also "Unsupported collation when new collation is enabled: 'x'".
@@ -35,7 +35,8 @@ _UCA_14 = re.compile(r"(?P<charset>\w+?)_uca1400(?:_(?P<language>[a-z]+2?))??(?:
 
 @dataclass(frozen=True, slots=True)
 class TargetCollations:
-    """``known``: the target's, in lower case (empty: not known); ``chosen``: the task's choice for the upstream's."""
+    """``known``: the target's, in lower case (empty: unknown); ``chosen``: the task's replacements for the
+    upstream's."""
 
     known: frozenset[str] = frozenset()
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -45,7 +46,7 @@ class TargetCollations:
         return cls(frozenset(name.lower() for name in known), {_older(name): instead for name, instead in chosen})
 
     def name_of(self, collation: str, charset: str = "") -> str:
-        """The target's name of an upstream's collation, whose ``charset`` the text names ('': it does not)."""
+        """The target's name of an upstream's collation; the text gives its ``charset`` ('' if not)."""
         name = collation.lower()
         full = f"{charset.lower() or _USUAL_CHARSET}_{name}" if name.startswith(_CONTEXTUAL) else name
         chosen = self.chosen.get(_older(name)) or self.chosen.get(_older(full))
@@ -56,7 +57,7 @@ class TargetCollations:
         return next((alike for alike in _spellings(full) if alike in self.known), collation)
 
     def in_text(self, sql: str, dialect: Dialect) -> str:
-        """A statement with the target's names in the place of the upstream's. Raises 36067 for an open quote."""
+        """A statement with the target's names instead of the upstream's. Raises 36067 for an open quote."""
         if not _COLLATE.search(sql):
             return sql
         edits: list[tuple[int, int, str]] = []
@@ -74,7 +75,7 @@ class TargetCollations:
 
 
 def _value(behind: list[Token], dialect: Dialect) -> tuple[Token, str]:
-    """What is named behind a word, with "=" between them or not."""
+    """The name after a keyword, with or without "=" between them."""
     token = behind[1] if behind[0].text == "=" and len(behind) > 1 else behind[0]
     if token.kind in ("word", "name"):
         return token, name_value(token)
@@ -95,32 +96,31 @@ def _spellings(name: str) -> Iterable[str]:
 
 
 def nearest(collation: str, known: Iterable[str]) -> str:
-    """The one of the target's collations whose name promises most likeness to one that it lacks; '' if it lacks the
-    charset too."""
+    """The most similar collation of the target, by name, to one that it lacks; '' if it lacks the charset too."""
     return next(iter(alike(collation, known)), "")
 
 
 def alike(collation: str, known: Iterable[str]) -> list[str]:
-    """The target's collations that may stand for one that it lacks, the most alike first by their names."""
+    """The target's possible replacements for a collation that it lacks, the most similar first, by their names."""
     names = {name.lower() for name in known}
     found = (next((one for one in _spellings(name) if one in names), "") for name in _candidates(_older(collation)))
     return list(dict.fromkeys(filter(None, found)))
 
 
 def unknown_in(error: str) -> str:
-    """The collation that a server's error says it lacks; '' for another error."""
+    """The collation that a server's error reports as unknown; '' for another error."""
     found = _LACKS.search(error)
     return found[1].lower() if found else ""
 
 
 def choice(collation: str, instead: str) -> str:
-    """What to write into the task file."""
+    """The entry for the task file."""
     return f"target-collations: {{{collation.lower()}: {instead}}}"
 
 
 def _candidates(name: str) -> Iterable[str]:
-    """From the most like one on: by the same rules of later or earlier versions of Unicode, for any language, and at
-    last by code points, which keeps all texts apart."""
+    """In descending similarity: the same rules in later or earlier versions of Unicode, then for any language, and last
+    by code points, which keeps all strings distinct."""
     charset, _, rest = name.partition("_")
     newer, older = _UCA_14.fullmatch(name), _UCA_9.fullmatch(name)
     if newer:

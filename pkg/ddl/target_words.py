@@ -1,6 +1,6 @@
-"""A statement in the words of the target's family: the same meaning, or nothing where only storage was meant. Pure.
+"""A statement in the syntax of the target's family: the same meaning, or nothing where only storage was meant. Pure.
 
-What a family cannot do at all stays in the text: its server refuses it.
+Syntax for functions that a family lacks stays in the text: its server refuses it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pkg.ddl.target_collations import TargetCollations
 from pkg.ddl.tokens import Dialect, tokenize, word_set
 from pkg.mysql.names import quote
 
-#: Table options that mean something to TiDB; the others are about another server's storage and statistics.
+#: Table options that TiDB uses; the others control another server's storage and statistics.
 _OPTIONS = word_set(
     "AUTO_INCREMENT COMMENT AUTO_ID_CACHE AUTO_RANDOM_BASE SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS TTL TTL_ENABLE"
 )
-#: What maintains a table as it is, and what asks for a way to do it.
+#: Maintenance of an unchanged table, and hints for the execution.
 _MAINTENANCE = frozenset(
     f"{work} table partition" for work in ("analyze", "check", "optimize", "rebuild", "repair")
 ) | {"force", "order", "keys", "secondary engine", "algorithm and lock", "copy"}
-#: In the place of a mark's words: the words themselves.
+#: In a replacement: the marked keywords themselves.
 _AS_IT_IS = "\0"
-#: Kind of words, or kind and first word → what stands in their place; '' for nothing. Others stay.
+#: Kind of keywords, or kind and first keyword → their replacement; '' for nothing. Others stay.
 _Instead = Mapping[Wording | tuple[Wording, str], str]
 _IN_MYSQL_S: _Instead = {
     "generated kind": "STORED",
@@ -53,26 +53,26 @@ _IN_MYSQL: _Instead = {
     **_IN_MYSQL_S,
     "part guard": "",
     "bare default": f"({_AS_IT_IS})",
-    # What it is in MariaDB: MySQL's own type spells documents in its own way.
+    # The MariaDB equivalent: MySQL's own type normalizes documents.
     ("type name", "JSON"): "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 }
 _IN_MARIADB: _Instead = {
     ("index visibility", "INVISIBLE"): "IGNORED",
     ("index visibility", "VISIBLE"): "NOT IGNORED",
     ("type name", "GEOMCOLLECTION"): "GEOMETRYCOLLECTION",
-    # MariaDB takes no attribute of a number behind the short form.
+    # MariaDB accepts no attribute of a number after the short form.
     ("type name", "SERIAL"): "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE",
     # Under its own name, which later statements use.
     "not enforced": " OR TRUE)",
     "drop check": "CONSTRAINT",
-    # Before 11.4 it has no words for it, and always looks at the rows.
+    # Before 11.4 it has no syntax for it, and always checks the rows.
     **dict.fromkeys(("schema option", "generated nullability", "column format", "enforced", "validation"), ""),
 }
-#: The name that MariaDB finds for a check, in every table anew: MySQL takes a name once in a schema (3822).
+#: MariaDB generates a check's name per table: in MySQL a name is unique in a schema (3822).
 _FOUND_NAME = re.compile(r"CONSTRAINT\s+`?CONSTRAINT_\d+`?\s+(?=CHECK\b)", re.IGNORECASE)
-#: Before a text: its charset. MariaDB forgets to escape such a text when it keeps it in an expression.
+#: A charset before a string. MariaDB does not escape such a string when it stores it in an expression.
 _INTRODUCERS = frozenset({"_utf8mb4", "_utf8mb3", "_utf8"})
-#: Options of MySQL's that MariaDB lacks, and those of MariaDB's that MySQL has too.
+#: MySQL's options that MariaDB lacks, and MariaDB's options that MySQL has too.
 _OF_MYSQL_ALONE = word_set(
     """AUTOEXTEND_SIZE COMPRESSION ENCRYPTION ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE
     STORAGE SRID NOT ALGORITHM LOCK"""
@@ -81,26 +81,26 @@ _OF_BOTH = word_set(
     """AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM COMMENT CONNECTION DATA INDEX DELAY_KEY_WRITE INSERT_METHOD KEY_BLOCK_SIZE
     MAX_ROWS MIN_ROWS PACK_KEYS PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES UNION"""
 )
-#: How to alter a table, which each family does for other statements.
+#: Execution hints, which each family accepts for other statements.
 _WAYS = frozenset({"algorithm and lock", "copy", "secondary engine"})
-#: TiDB takes DROP CONSTRAINT for that of a check, and without checks for nothing.
+#: TiDB treats DROP CONSTRAINT as DROP CHECK, and without checks as no change.
 _DROPPED_AS = {"FOREIGN KEY": "FOREIGN KEY", "UNIQUE": "INDEX", "PRIMARY KEY": "INDEX"}
 
 
 @dataclass(frozen=True, slots=True)
 class TargetWords:
-    """The statements that the target gets, in order: none for one that has nothing to do there. ``left_out``: the
-    words that it does not get."""
+    """The target's statements, in order: none for a statement without effect there. ``left_out``: the keywords that are
+    dropped."""
 
     statements: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
 
-#: What kind of constraint the target's table has under a name, as it calls it; '' for none.
+#: The kind of the target's constraint under a name, in the target's term; '' for none.
 ConstraintKind = Callable[[str, str, str], str]
 
 
-#: The collations of a target of which none is known.
+#: The collations of a target that are unknown.
 _AS_THEY_ARE = TargetCollations()
 
 
@@ -110,16 +110,16 @@ def _unknown(schema: str, table: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What a family of targets does with the words of another one."""
+    """How a family of targets converts another family's keywords."""
 
     instead: _Instead
     keeps_option: Callable[[str], bool]
-    #: Parts of an ALTER TABLE that change nothing there, and whether a column's visibility is one.
+    #: Parts of an ALTER TABLE without effect there, and whether a column's visibility is one.
     nothing: frozenset[str]
     hides_columns: bool
 
     def of(self, mark: Mark) -> str:
-        """What stands in the place of a mark's words."""
+        """The replacement for a mark's keywords."""
         if mark.what == "storage":
             return _AS_IT_IS if self.keeps_option(mark.word) else ""
         return self.instead.get((mark.what, mark.word), self.instead.get(mark.what, _AS_IT_IS))
@@ -147,7 +147,7 @@ def in_target_words(
 ) -> TargetWords:
     """A statement, already routed, for a target of that family (mysql, mariadb, tidb). Raises 36067.
 
-    ``constraint_kind`` is asked for a table's constraint that a part drops without saying of which kind it is.
+    ``constraint_kind`` returns the kind of a table's constraint that a part drops without its kind.
     """
     sql = collations.in_text(sql, dialect)
     words = _TRANSLATED.get((dialect.flavor, family))
@@ -172,7 +172,7 @@ def in_target_words(
             name = _FOUND_NAME.match(sql, mark.start)
             edits += [(name.start(), name.end(), "")] if name else []
         elif mark.what == "column check" and family == "tidb" and _changes_column(statement, mark):
-            instead = ""  # refused there, where one of a new column is passed over
+            instead = ""  # refused there, but ignored for a new column
         if instead != _AS_IT_IS:
             edits.append((mark.start, mark.end, instead.replace(_AS_IT_IS, sql[mark.start : mark.end])))
         if not instead and mark.what not in ("comma", "or replace", "part guard"):
@@ -198,7 +198,7 @@ def _changes_column(statement: DDLStatement, mark: Mark) -> bool:
 
 
 def _introducers(sql: str, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """Where a text says that it is UTF-8, as the statement is sent."""
+    """The offsets of strings that declare UTF-8, in which the statement is sent."""
     if "_utf8" not in sql.lower():
         return
     for token, text in pairwise(tokenize(sql, dialect)):
@@ -207,7 +207,7 @@ def _introducers(sql: str, dialect: Dialect) -> Iterator[tuple[int, int]]:
 
 
 def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:
-    """What OR REPLACE does first."""
+    """The first effect of OR REPLACE."""
     if not statement.or_replace:
         return
     name = statement.sql[statement.refs[0].start : statement.refs[0].end]
@@ -219,7 +219,7 @@ def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:
 
 
 def _removed_parts(statement: DDLStatement, words: _Words) -> list[tuple[int, int]]:
-    """The parts of an ALTER TABLE that say nothing to the target, each with its comma."""
+    """The parts of an ALTER TABLE that have no effect at the target, each with its comma."""
     specs, found = statement.specs, []
     kept = False
     for at, spec in enumerate(specs):

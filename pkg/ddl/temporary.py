@@ -1,7 +1,7 @@
-"""Statements on temporary tables: what they name, and whether they may do more than that. Pure.
+"""Statements on temporary tables: the names in them, and whether they may have other effects. Pure.
 
-A temporary table lives and dies with its session, and its rows are not for the target. What matters is its name: while
-it lives, the session's other statements mean it and not the real table.
+A temporary table exists only in its session, and its rows are not for the target. Only its name matters: while it
+exists, the session's other statements refer to it and not to the real table.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections.abc import Iterator
 from pkg.ddl.statement import TableRef, TemporaryEffect
 from pkg.ddl.token_cursor import TokenCursor
 
-#: What begins a query. A column's definition has none of them as a keyword: all are reserved, but for VALUES of
+#: The start of a query. None of these is a keyword in a column's definition: all are reserved, except VALUES of
 #: partitions, which a temporary table can't have.
 _QUERY = ("SELECT", "VALUES", "TABLE")
 
 
 def at_temporary_table(cursor: TokenCursor) -> bool:
-    """Whether CREATE or DROP of a temporary table comes next."""
+    """Whether CREATE or DROP of a temporary table is next."""
     at = 3 if cursor.ahead(1).word == "OR" else 1
     return cursor.ahead(at).word == "TEMPORARY" and cursor.ahead(at + 1).word in ("TABLE", "TABLES")
 
 
 def filled_by_query(cursor: TokenCursor) -> bool:
-    """Whether CREATE TEMPORARY TABLE comes next, with a query that may change rows: MariaDB's calls functions that
-    do, also by views, and the binlog has nothing else of it. MySQL refuses such functions there (1746)."""
+    """Whether CREATE TEMPORARY TABLE is next, with a query that may change rows: in MariaDB the query may call
+    functions that do, also through views, and the binlog contains nothing else of it. MySQL refuses such functions
+    there (1746)."""
     if cursor.dialect.flavor == "mysql" or cursor.token.word != "CREATE" or not at_temporary_table(cursor):
         return False
     words = [token.word for token in cursor.behind()]
@@ -32,7 +33,7 @@ def filled_by_query(cursor: TokenCursor) -> bool:
 
 
 def temporary_tables(cursor: TokenCursor) -> TemporaryEffect:
-    """Reads CREATE or DROP of temporary tables up to the names, which the cursor then knows; '' for others."""
+    """Reads CREATE or DROP of temporary tables up to the names, and adds them to the cursor; '' for others."""
     if cursor.token.word not in ("CREATE", "DROP") or not at_temporary_table(cursor):
         return ""
     made = cursor.advance().word == "CREATE"
@@ -48,7 +49,7 @@ def temporary_tables(cursor: TokenCursor) -> TemporaryEffect:
 
 
 def _names(cursor: TokenCursor) -> Iterator[TableRef]:
-    """The names of a list. A server can't run one without a schema, so that a missing one is no error here."""
+    """The names of a list. A server can't run one without a schema, so a missing schema is no error here."""
     while True:
         start, first = cursor.token.start, cursor.name()
         schema, table = (first, cursor.name()) if cursor.accept_op(".") else (cursor.default_schema, first)

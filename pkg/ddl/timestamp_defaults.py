@@ -1,6 +1,6 @@
-"""What TIMESTAMP columns mean in a session without explicit_defaults_for_timestamp, written into the text. Pure.
+"""Writes the implicit meaning of TIMESTAMP columns without explicit_defaults_for_timestamp into the text. Pure.
 
-MySQL before 8.0 and MariaDB before 10.10 have it off by default; TiDB always has it on, and lets no session choose. The
+MySQL before 8.0 and MariaDB before 10.10 have it off by default; TiDB always has it on, and is not settable. The
 rule: https://dev.mysql.com/doc/refman/5.7/en/server-system-variables.html#sysvar_explicit_defaults_for_timestamp
 """
 
@@ -31,10 +31,10 @@ def leaves_timestamps_open(statement: DDLStatement) -> bool:
 
 
 def with_timestamp_defaults(statement: DDLStatement, whole: DDLStatement, table: TableBody | None) -> DDLStatement:
-    """The statement with NOT NULL and the default of each TIMESTAMP column that the text leaves to its session.
+    """The statement with NOT NULL and the default of each TIMESTAMP column that depends on its session.
 
-    The first TIMESTAMP column of the table has another default than the others. ``table`` is what an ALTER TABLE
-    changes, None for CREATE TABLE; ``whole`` is the ALTER TABLE that the statement is a part of, or the statement.
+    The table's first TIMESTAMP column has another default than the others. ``table`` is the table of an ALTER TABLE,
+    None for CREATE TABLE; ``whole`` is the ALTER TABLE that the statement is a part of, or the statement.
     """
     after = _columns_after(whole, table)
     first = next((column.name.lower() for column in after if _is_timestamp(column)), "")
@@ -47,7 +47,7 @@ def with_timestamp_defaults(statement: DDLStatement, whole: DDLStatement, table:
 
 
 def _columns_after(statement: DDLStatement, table: TableBody | None) -> list[ColumnDef]:
-    """The table's columns behind the statement. What a part of it has done already stays done."""
+    """The table's columns after the statement. The effects of an earlier part of it are kept."""
     columns = [*(table.columns if table else ()), *(statement.body.columns if statement.body else ())]
     for action in statement.actions:
         if isinstance(action, DropColumn):
@@ -63,7 +63,7 @@ def _columns_after(statement: DDLStatement, table: TableBody | None) -> list[Col
 
 
 def _put(columns: list[ColumnDef], new: ColumnDef, former: str, position: ColumnPlacement | None) -> list[ColumnDef]:
-    """The columns with ``new`` in the place of ``former``, at its position, or at the end."""
+    """The columns with ``new`` instead of ``former``, at its position, or at the end."""
     at = next((i for i, old in enumerate(columns) if _is_named(old, former) or _is_named(old, new.name)), len(columns))
     others = [*columns[:at], *columns[at + 1 :]]
     if position is not None:
@@ -91,7 +91,7 @@ def _is_open(column: ColumnDef) -> bool:
 
 
 def _meaning(column: ColumnDef, *, first: bool) -> str:
-    """What follows the column's attributes."""
+    """The text after the column's attributes."""
     words = ["", "NOT NULL"]
     if column.default is None:
         now = f"CURRENT_TIMESTAMP({', '.join(column.type.args)})"

@@ -1,4 +1,4 @@
-"""A place in the tokens, and the small steps that every part of the parser takes."""
+"""A position in the tokens, and the basic steps of every part of the parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkg.mysql.names import quote
 
 
 class TokenCursor:
-    """Reads tokens left to right; every ``expect…`` raises a 36067 error that names the place."""
+    """Reads tokens left to right; every ``expect…`` raises a 36067 error with the location."""
 
     def __init__(self, sql: str, dialect: Dialect, default_schema: str) -> None:
         self.sql = sql
@@ -41,23 +41,23 @@ class TokenCursor:
 
     @property
     def last_end(self) -> int:
-        """Where the last token read ends."""
+        """The end of the last token that was read."""
         return self._tokens[self._at - 1].end if self._at else 0
 
     def read_since(self, offset: int) -> Iterator[Token]:
-        """The tokens read whose text begins at ``offset`` or behind it, the last first."""
+        """The tokens that were read from ``offset`` on, the last first."""
         return takewhile(lambda token: token.start >= offset, reversed(self._tokens[: self._at]))
 
     def behind(self) -> Sequence[Token]:
-        """The tokens that come next."""
+        """The next tokens."""
         return self._tokens[self._at :]
 
     def at_words(self, *words: str) -> bool:
-        """Whether the next tokens are these words."""
+        """Whether the next tokens are these keywords."""
         return all(self.ahead(i).word == word for i, word in enumerate(words))
 
     def at_any(self, *words: str) -> bool:
-        """Whether the next token is one of these words."""
+        """Whether the next token is one of these keywords."""
         return self._tokens[self._at].word in words
 
     def at_op(self, op: str) -> bool:
@@ -77,8 +77,8 @@ class TokenCursor:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Reads these words when they come next."""
-        # Nearly every call ends here: the parser asks for dozens of words at each place.
+        """Reads these keywords if they are next."""
+        # Nearly every call ends here: the parser tries dozens of keywords at each position.
         if self._tokens[self._at].word != words[0] or not self.at_words(*words):
             return False
         for word in words:
@@ -86,7 +86,7 @@ class TokenCursor:
         return True
 
     def accept_any(self, *words: str) -> str:
-        """Reads one of these words when it comes next; '' otherwise."""
+        """Reads one of these keywords if it is next; '' otherwise."""
         word = self._tokens[self._at].word
         return self._spell(word).word if word in words else ""
 
@@ -97,7 +97,7 @@ class TokenCursor:
         return True
 
     def optional(self, word: str, *others: str) -> None:
-        """Reads a word that may be left out, or another one that says the same."""
+        """Reads an optional keyword, or a synonym."""
         if self._tokens[self._at].word in (word, *others):
             self._spell(word)
         else:
@@ -119,7 +119,7 @@ class TokenCursor:
         return name
 
     def column(self) -> str:
-        """A column's name, which may have its table's before it: that says nothing, and the target's has another."""
+        """A column's name, perhaps after its table's: that adds nothing, and the target's table has another name."""
         start, name = self.token.start, self.name()
         at = start
         while self.accept_op("."):
@@ -129,13 +129,13 @@ class TokenCursor:
         return name
 
     def setting(self) -> str:
-        """A word that names nothing of the schema, with or without quotes: BTREE, COPY, utf8mb4."""
+        """A word that names no schema object, with or without quotes: BTREE, COPY, utf8mb4."""
         if self.token.kind not in ("word", "name"):
             raise self.error("expected a name")
         return name_value(self.advance())
 
     def name_or_string(self) -> str:
-        """What MySQL takes where a charset, collation or engine is named."""
+        """MySQL's forms for the name of a charset, collation or engine."""
         return self.string() if self.token.kind == "string" else self.setting()
 
     def string(self) -> str:
@@ -149,7 +149,7 @@ class TokenCursor:
         return int(self.advance().text)
 
     def parenthesised(self) -> tuple[int, int]:
-        """Reads a whole ``( … )`` and gives its offsets."""
+        """Reads a whole ``( … )`` and returns its offsets."""
         start = self.token.start
         self.expect_op("(")
         depth = 1
@@ -162,7 +162,7 @@ class TokenCursor:
         return start, self.last_end
 
     def expression(self) -> None:
-        """Reads ``( … )`` about columns of the statement's own table."""
+        """Reads ``( … )`` with columns of the statement's own table."""
         start, _ = self.parenthesised()
         read = [*reversed([*self.read_since(start)])]
         for token, dot, name in zip(read, read[1:], read[2:], strict=False):
@@ -175,7 +175,7 @@ class TokenCursor:
                 self.cuts.append((token.start, name.start))
 
     def rest(self) -> None:
-        """Reads all that is left of the statement; its parentheses have to match."""
+        """Reads the rest of the statement; its parentheses must match."""
         while not self.at_end and not self.at_op(";"):
             if self.at_op("("):
                 self.parenthesised()
@@ -185,7 +185,7 @@ class TokenCursor:
                 self.advance()
 
     def finish(self) -> None:
-        """The statement has to end here."""
+        """Requires the end of the statement."""
         self.accept_op(";")
         if not self.at_end:
             raise self.error("unexpected text")
@@ -193,9 +193,9 @@ class TokenCursor:
     # -- one spelling ---------------------------------------------------------------------------------------------
 
     def spelt(self) -> Iterator[tuple[Token, str, str]]:
-        """Every token with its one spelling, and the word that may be left out before it.
+        """Every token with its uniform spelling, and the optional keyword before it.
 
-        The spelling is '' where it is not known whether the token is a keyword or a name.
+        The spelling is '' if it is unknown whether the token is a keyword or a name.
         """
         for at, token in enumerate(self._tokens):
             yield token, self._spellings.get(at, ""), self._left_out.get(at, "")
@@ -205,12 +205,12 @@ class TokenCursor:
         return self.advance()
 
     def mark(self, what: Wording, start: int) -> None:
-        """Remembers the words from ``start`` to the last one read as such that not every family knows."""
+        """Records the keywords from ``start`` to the last token read as not known to every family."""
         first = [*self.read_since(start)][-1]
         self.marks.append(Mark(what, first.word or first.text.upper(), start, self.last_end))
 
     def accept_marked(self, what: Wording, *words: str) -> bool:
-        """As :meth:`accept`, and remembers the words."""
+        """As :meth:`accept`, and records the keywords."""
         start = self.token.start
         if not self.accept(*words):
             return False
@@ -222,7 +222,7 @@ class TokenCursor:
     def table(
         self, role: Literal["subject", "target", "reference"] = "subject", default_schema: str | None = None
     ) -> TableRef:
-        """Reads ``[schema.]table`` and remembers where it stands."""
+        """Reads ``[schema.]table`` and records its offsets."""
         start = self.token.start
         first = self.name()
         schema, table = (first, self.name()) if self.accept_op(".") else (None, first)
@@ -233,16 +233,16 @@ class TokenCursor:
         return self.add(TableRef(schema, table, start, self.last_end, role))
 
     def add(self, ref: TableRef) -> TableRef:
-        """Remembers a name as the server knows it."""
+        """Records a name in the server's spelling."""
         if self.dialect.folds_names:
             ref = replace(ref, schema=ref.schema.lower(), table=ref.table.lower())
         self.refs.append(ref)
         return ref
 
-    # -- phrases that many statements share -----------------------------------------------------------------------
+    # -- phrases of many statements -----------------------------------------------------------------------
 
     def if_exists(self, *, rare: bool = False) -> bool:
-        """``rare``: at a place where TiDB does not know it. MySQL knows it in no part of a statement."""
+        """``rare``: at a position where TiDB does not accept it. MySQL accepts it in no part of a statement."""
         return self.accept_marked("if exists" if rare else "part guard", "IF", "EXISTS")
 
     def if_not_exists(self, *, rare: bool = False) -> bool:
@@ -258,7 +258,7 @@ class TokenCursor:
             self.accept_marked("wait", "NOWAIT")
 
     def enforcement(self) -> None:
-        """What MySQL says behind a check."""
+        """MySQL's options after a check."""
         closed, start = self.last_end - 1, self.token.start
         if self.accept("NOT", "ENFORCED"):
             self.mark("not enforced", closed)

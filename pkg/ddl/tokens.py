@@ -1,4 +1,4 @@
-"""The tokenizer: MySQL's and MariaDB's lexical rules, with the place of every token in the text."""
+"""The tokenizer: MySQL's and MariaDB's lexical rules, with the offsets of every token."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TokenKind = Literal["word", "name", "string", "number", "bits", "op", "end"]
 
 
 class Token(NamedTuple):
-    """``text`` is the source text; ``start``/``end`` its offsets in characters. ``word`` is that of a word, else ''.
-
-    It is in upper case unless it has letters that no keyword has: some of these have a keyword's as their capitals.
-    A *word* is a keyword or an unquoted name, a *name* a quoted one, *bits* a hex or bit literal in any form.
+    """``text`` is the source text; ``start``/``end`` are its offsets in characters. ``word`` is the word in upper case,
+    '' for other tokens. Words with letters that no keyword has stay unchanged: some of these letters have a keyword's
+    as their capitals. A *word* is a keyword or an unquoted name, a *name* a quoted one, *bits* a hex or bit literal in
+    any form.
     """
 
     kind: TokenKind
@@ -28,12 +28,12 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """What a session decides for definitions that leave it open; None and '' where its event does not say.
+    """A session's defaults for incomplete definitions; None and '' where its event does not have them.
 
-    ``explicit_timestamp`` is explicit_defaults_for_timestamp, ``utf8mb4_collation`` what MySQL 8 gives to CHARACTER SET
-    utf8mb4 without a collation (default_collation_for_utf8mb4), ``charset_collations`` what MariaDB gives to charsets
-    (character_set_collations), ``server_collation`` the id of what a new schema gets (collation_server). ``if_exists``:
-    MariaDB took IF EXISTS for said (sql_if_exists).
+    ``explicit_timestamp`` is explicit_defaults_for_timestamp, ``utf8mb4_collation`` MySQL 8's collation for CHARACTER
+    SET utf8mb4 without one (default_collation_for_utf8mb4), ``charset_collations`` MariaDB's for charsets
+    (character_set_collations), ``server_collation`` the id of a new schema's (collation_server). ``if_exists``: MariaDB
+    implied IF EXISTS (sql_if_exists).
     """
 
     explicit_timestamp: bool | None = None
@@ -43,23 +43,23 @@ class SessionDefaults:
     if_exists: bool = False
 
     def collation_of(self, charset: str) -> str:
-        """What a charset without a collation means in this session; '' when the server decides."""
+        """The session's collation for a charset without one; '' when the server decides."""
         named = charset.lower()
         known = dict(self.charset_collations).get("utf8mb3" if named == "utf8" else named, "")
         return known or (self.utf8mb4_collation if named == "utf8mb4" else "")
 
 
-#: A session of which nothing is known.
+#: A session without known settings.
 NO_DEFAULTS = SessionDefaults()
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What changes the reading of a text: some settings of the session, and the family of the server that ran it.
+    """The settings that change how a text is parsed: some of the session's, and the family of the server that ran it.
 
     ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed). ``version`` is the
-    server's as in such comments (101106 for 10.11.6), 0 when not known. ``folds_names``: that server knows schemas and
-    tables by their names in lower case, however they are written (``lower_case_table_names`` is not 0).
+    server's in the form of such comments (101106 for 10.11.6), 0 when unknown. ``folds_names``: that server keeps names
+    of schemas and tables in lower case (``lower_case_table_names`` is not 0).
     """
 
     ansi_quotes: bool = False
@@ -75,7 +75,7 @@ class Dialect:
     @classmethod
     def of(cls, sql_mode: str, flavor: str = "", version: tuple[int, int, int] | None = None) -> Dialect:
         modes = {mode.strip().upper() for mode in sql_mode.split(",")}
-        # The combined modes name their parts themselves in @@sql_mode, but not when set in a configuration file.
+        # @@sql_mode lists the parts of the combined modes, but not when they are set in a configuration file.
         ansi = bool(modes & {"ANSI", "ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL"})
         return cls(
             ansi_quotes=ansi or "ANSI_QUOTES" in modes,
@@ -88,7 +88,7 @@ class Dialect:
         )
 
     def under(self, sql_mode: str, session: SessionDefaults) -> Dialect:
-        """The same server's in another session."""
+        """The same server with another session."""
         other = Dialect.of(sql_mode, self.flavor)
         return replace(other, version=self.version, folds_names=self.folds_names, session=session)
 
@@ -96,7 +96,7 @@ class Dialect:
 #: A session of an unknown server with MySQL's default quoting.
 DEFAULT_DIALECT = Dialect()
 
-#: All that may be between tokens, apart from comments. Unicode has more blanks: here they are letters of a name.
+#: All characters between tokens, except comments. Unicode has more blanks: here they are letters of a name.
 BLANKS = " \t\n\v\f\r"
 _WORD = r"[\w$\u0080-\U0010ffff]+"
 _TEMPLATE = r"""
@@ -110,7 +110,7 @@ _TEMPLATE = r"""
 | (?P<word>{word})
 | (?P<op>[^\s`'"])
 """
-# Runs of plain characters are taken at once, so that megabytes of a literal cost milliseconds.
+# Runs of plain characters are read at once, so that megabytes of a literal cost milliseconds.
 _ESCAPED = r"""{q}[^{q}\\]*(?:(?:\\.|{q}{q})[^{q}\\]*)*{q}"""
 _PLAIN = r"""{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}"""
 
@@ -129,12 +129,12 @@ _LEXERS = {
     for plain in (False, True)
 }
 _BARE_WORD = re.compile(_WORD, re.ASCII)
-# MariaDB leaves comments for versions that only MySQL has alone.
+# MariaDB ignores comments for versions that only MySQL has.
 _MYSQL_ONLY = range(50700, 100000)
 
 
 def tokenize(sql: str, dialect: Dialect) -> list[Token]:
-    """All tokens, an ``end`` token last. Raises a 36067 error for a quote or comment that does not end."""
+    """All tokens, an ``end`` token last. Raises a 36067 error for an unclosed quote or comment."""
     tokens = list(_scan(sql, dialect))
     tokens.append(Token("end", "", len(sql), len(sql)))
     return tokens
@@ -192,7 +192,7 @@ def _token(kind: str, match: re.Match[str], previous: Token) -> Token:
     if kind == "number" and adjacent and text[0] == "." and previous.kind in ("word", "name"):
         return Token("op", ".", start, start + 1)
     if kind == "number" and adjacent and previous.text == ".":
-        # After "schema." a name may begin with a digit, and even be all digits.
+        # After "schema." a name may begin with a digit, or even consist of digits.
         word = _BARE_WORD.match(match.string, start)
         if word is not None:
             return _word(word[0], start)
@@ -206,7 +206,7 @@ def _word(text: str, start: int) -> Token:
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text, to compare :attr:`Token.word` with."""
+    """The words of a text, for comparison with :attr:`Token.word`."""
     return frozenset(text.split())
 
 
@@ -214,7 +214,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def name_value(token: Token) -> str:
-    """The name that a ``word`` or ``name`` token means."""
+    """The name in a ``word`` or ``name`` token."""
     if token.kind == "word":
         return token.text
     quote = token.text[0]
@@ -231,5 +231,5 @@ def string_value(token: Token, dialect: Dialect) -> str:
 
 
 def _unescape(char: str) -> str:
-    # \% and \_ keep their backslash: it has a meaning to LIKE alone.
+    # \% and \_ keep their backslash: it has a meaning only in LIKE.
     return "\\" + char if char in "%_" else _ESCAPES.get(char, char)

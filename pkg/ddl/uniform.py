@@ -1,4 +1,4 @@
-"""One text for statements that say the same in other words: blanks, comments, quotes of names, words left out."""
+"""A uniform text for statements that differ only in blanks, comments, quotes of names, and optional keywords."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import Dialect, Token, word_set
 from pkg.errors import DMError
 
-#: Words that can't be names without quotes, so that their case means nothing wherever they stand.
+#: Keywords that can't be names without quotes, so that their case never matters.
 _RESERVED = word_set(
     "ADD ALTER AS ASC BIGINT BINARY BLOB BY CASCADE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CREATE "
     "CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DEC DECIMAL DEFAULT DELETE DESC DOUBLE DROP EXISTS FALSE "
@@ -17,18 +17,17 @@ _RESERVED = word_set(
     "REFERENCES RENAME RESTRICT SET SMALLINT SPATIAL TABLE TINYBLOB TINYINT TINYTEXT TO TRUE UNIQUE UNSIGNED UPDATE "
     "USING VALUES VARBINARY VARCHAR VARYING WITH ZEROFILL"
 )
-#: Names without a schema stay without one: this one is put in no text.
+#: Names without a schema stay so: this one never gets into a text.
 _ANY_SCHEMA = "-"
 
 
 def uniform(sql: str, dialect: Dialect) -> str:
-    """The statement in one spelling, which all statements with the same parts share; its meaning is the same.
+    """The statement in a uniform spelling, which all statements with the same parts share; its meaning is unchanged.
 
-    Single blanks, no comments; keywords in upper case and names in backticks, where the parser can distinguish them;
-    COLUMN and INDEX where they may be left out; ADD (…, …) as single parts. Parts that the parser does not read
-    (expressions, partitions) keep their words, all but reserved ones. So texts that differ may still mean the same. A
-    text with executable comments, those of TiDB among them, stays as it is: its meaning depends on the server. Raises
-    36067 for an open quote.
+    Single blanks, no comments; keywords in upper case and names in backticks, where the parser can distinguish them; no
+    optional COLUMN and INDEX; ADD (…, …) as single parts. Parts that the parser does not read (expressions, partitions)
+    keep their words, except reserved ones. So different texts may still have the same meaning. A text with executable
+    comments, including TiDB's, stays unchanged: its meaning depends on the server. Raises 36067 for an open quote.
     """
     if "/*!" in sql or "/*M!" in sql or "/*T!" in sql:
         return sql
@@ -41,7 +40,7 @@ def uniform(sql: str, dialect: Dialect) -> str:
 def _read(sql: str, dialect: Dialect) -> TokenCursor:
     cursor = TokenCursor(sql, dialect, _ANY_SCHEMA)
     statement = read_statement(cursor)
-    # Settings of the session hold variables and values, which are read as anything.
+    # Settings of the session contain variables and values, which the parser does not read.
     return TokenCursor(sql, dialect, _ANY_SCHEMA) if statement.cuts else cursor
 
 
@@ -68,8 +67,8 @@ def _spelt(cursor: TokenCursor) -> str:
 
 
 def _plain(token: Token, before: Token) -> str:
-    """A token of which only its kind is known."""
-    # Behind a dot every word is a name.
+    """A token of which only the kind is known."""
+    # After a dot every word is a name.
     if token.word in _RESERVED and before.text != ".":
         return token.word
     if token.kind == "string" and token.text[0] == '"' and not any(sign in token.text[1:-1] for sign in "\"'\\"):
@@ -78,7 +77,7 @@ def _plain(token: Token, before: Token) -> str:
 
 
 def _gap(before: Token, before_spelt: bool, token: Token, spelt: bool) -> str:
-    """What goes between two tokens. A blank between a function's name and its parenthesis may matter."""
+    """The separator of two tokens. A blank between a function's name and its parenthesis may matter."""
     if before.kind == "end" or _is_op(before, "(") or _is_op(token, ")", ",", ";"):
         return ""
     if _is_op(before, ","):
@@ -87,7 +86,7 @@ def _gap(before: Token, before_spelt: bool, token: Token, spelt: bool) -> str:
     joined = (before_spelt and _is_op(before, ".", "=")) or (spelt and _is_op(token, ".", "="))
     if joined or (after_known and _is_op(token, "(")):
         return ""
-    # Two strings without a blank would be one with a quote in it.
+    # Without a blank, two strings would be one with a quote in it.
     return " " if before.end < token.start or after_known or known or before.kind == token.kind == "string" else ""
 
 

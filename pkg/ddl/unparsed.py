@@ -1,4 +1,4 @@
-"""What can be said of a text without parsing it: its statements, and the schemas that it can be about."""
+"""Reads a text without parsing it: its statements, and the schemas that it may refer to."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pkg.errors import DMError
 
 #: Other verbs may change rows anywhere, through triggers or functions.
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
-#: After these a schema is named without a dot behind it.
+#: Keywords before a schema's name without a dot after it.
 _BARE = frozenset({"DATABASE", "DATABASES", "SCHEMA", "SCHEMAS"})
 _UNKNOWN = "\ufffd"
 
 
 def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> frozenset[str] | None:
-    """All schemas whose tables the statement may define, change or drop; None when that is not known.
+    """All schemas whose tables the statement may define, change or drop; None when unknown.
 
-    A table is either qualified, its schema before a dot, or in the session's default schema. Names of tables before
-    their columns look the same: the answer may have more names than there are schemas, never fewer. U+FFFD is
-    what is not known of the text.
+    A table is either qualified, its schema before a dot, or in the session's default schema. Table names before their
+    columns look the same: the result may have more names than there are schemas, never fewer. U+FFFD represents unknown
+    characters of the text.
     """
     try:
         tokens = tokenize(sql, Dialect.of(sql_mode, flavor))
@@ -39,7 +39,7 @@ def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", fla
 def separate(text: str) -> list[str]:
     """The statements of a text, split at semicolons outside of quotes and comments; empty ones are left out.
 
-    Raises 36067 for a quote or comment that does not end.
+    Raises 36067 for an unclosed quote or comment.
     """
     found: list[str] = []
     start = 0

@@ -1,13 +1,13 @@
-"""Errors as part of the interface: DM's code, what happened, where, and what to do next.
+"""Errors as part of the interface: DM's code, the message, the position, and the next action.
 
-Every error that leaves a component is a :class:`DMError`. It is made with :func:`new` from an entry of DM's
-catalogue (:class:`pkg.errors.codes.Code`), which gives it code, class, scope and level::
+Every error that leaves a component is a :class:`DMError`. :func:`new` creates it from an entry of DM's catalogue
+(:class:`pkg.errors.codes.Code`), which has its code, class, scope and level::
 
     raise errors.new(Code.ConfigYamlTransform, f"{path}:{line}: unknown key 'naem'", workaround="Did you mean 'name'?")
 
 A caller that handles one kind of error compares with ``is``: ``exc.kind is Code.DBBadConn``.
 
-A :class:`DMError` pickles, so that Spark tasks can return one, and never carries a password.
+A :class:`DMError` can be pickled, so that Spark tasks can return one, and never contains a password.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Code", "DMError", "ErrorKind", "new", "wrap"]
 
 
 class DMError(Exception):
-    """An error with everything an operator needs: code, message, cause and workaround.
+    """An error with all that an operator needs: code, message, cause and workaround.
 
-    ``retryable`` says whether the same action may succeed by itself when tried again (a lost connection, a
-    deadlock): such errors are retried with backoff before an operator ever sees them.
+    ``retryable``: the same action may succeed when it is repeated (a lost connection, a deadlock). Such errors are
+    retried with backoff before an operator sees them.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class DMError(Exception):
         return ", ".join(parts)
 
     def at(self, where: str) -> DMError:
-        """The same error with ``where``, its position, behind its message."""
+        """The same error with ``where``, its position, after its message."""
         return self._changed(message=f"{self.message} ({where})")
 
     def with_workaround(self, text: str) -> DMError:
-        """The same error with ``text`` in place of its workaround."""
+        """The same error with ``text`` as its workaround."""
         return self._changed(workaround=text)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of a ``ProcessError``, as ``query-status`` shows them."""
+        """The fields of a ``ProcessError`` in ``query-status``."""
         return {
             "ErrCode": self.kind.code,
             "ErrClass": self.kind.err_class,
@@ -98,12 +98,12 @@ class DMError(Exception):
         return (_rebuild, (self.kind, self.message, self.raw_cause, self.workaround, self.scope, self.retryable))
 
 
-#: What :func:`pkg.mysql.connection.error_text` makes of a server's error.
+#: The form of a server's error from :func:`pkg.mysql.connection.error_text`.
 _SERVER_TEXT = re.compile(r"Error \d+ \(")
 
 
 def _without_server_text(message: str, cause: str) -> str:
-    """``message`` without the server's text, which scripts find in ``cause`` alone, as in DM."""
+    """``message`` without the server's error, which is only in ``cause``, as in DM; scripts look there."""
     return message.replace(f": {cause}", "", 1) if _SERVER_TEXT.match(cause) else message
 
 
@@ -120,7 +120,7 @@ def new(
     scope: str = "",
     retryable: bool = False,
 ) -> DMError:
-    """Makes an error of ``kind``; ``raw`` is the underlying exception or its text."""
+    """Creates an error of ``kind``; ``raw`` is the underlying exception or its text."""
     cause = "" if raw is None else raw if isinstance(raw, str) else f"{raw}" or type(raw).__name__
     return DMError(kind, message, raw_cause=cause, workaround=workaround, scope=scope, retryable=retryable)
 

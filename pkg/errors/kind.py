@@ -1,4 +1,4 @@
-"""What one entry of DM's error catalogue says."""
+"""The type of an entry in DM's error catalogue."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _BY_CODE: dict[int, ErrorKind] = {}
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """One entry of the catalogue; its ``name`` is that of the constant it is assigned to, and the same as in DM.
+    """One entry of the catalogue; its ``name`` is that of its constant, as in DM.
 
-    There is one object per entry, also after pickling, so kinds are compared with ``is``.
+    There is one object per entry, even after pickling, so kinds are compared with ``is``.
     """
 
     code: int

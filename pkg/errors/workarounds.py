@@ -1,7 +1,7 @@
-"""What to do next where several parts of replication need the same advice. docs/operations.md has the details.
+"""Workarounds that several parts of replication share. docs/operations.md has the details.
 
-Where an error is made, nobody knows which task it will stop. Its workaround therefore has an :class:`Advice`, a mark
-that f-strings take like text. :func:`rendered` writes it out once, where the error leaves a subtask or a relay.
+The code that creates an error does not know which task it will stop. Its workaround therefore has an :class:`Advice`, a
+mark that f-strings accept like text. :func:`rendered` expands it once, where the error leaves a subtask or a relay.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 
 class Advice(StrEnum):
-    """An advice whose commands have names that are known later."""
+    """An advice whose commands contain names that are known later."""
 
-    #: For a statement that can't be replicated; about the position where its event begins, once that is known.
+    #: For a statement that can't be replicated; it names the position where its event begins, once that is known.
     SKIP_OR_REPLACE = "<advice skip-or-replace>"
-    #: For a DDL that all shards have run and the target refuses; about the position before the first one.
+    #: For a DDL that all shards have executed and the target refuses; it names the position before the first one.
     SKIP_OR_REPLACE_RESOLVED = "<advice skip-or-replace-resolved>"
     #: For an event other than a statement that can't be replicated.
     CONTINUE_AFTER_EVENT = "<advice continue-after-event>"
-    #: For a batch that the target refuses though its tables are as they should be.
+    #: For a batch that the target refuses although its tables are correct.
     BATCH_IN_SAFE_MODE = "<advice batch-in-safe-mode>"
     #: The command that continues.
     RESUME = "<advice resume>"
-    #: The commands that take over a changed task file.
+    #: The commands that apply a changed task file.
     RESTART_WITH_FILE = "<advice restart-with-file>"
-    #: For an exception that nothing of this program handles.
+    #: For an exception that this program does not handle.
     DEFECT = "<advice defect>"
     #: How to copy the tables of a task again.
     COPY_AGAIN = "<advice copy-again>"
-    #: For a binlog that is not the one that was read before.
+    #: For a binlog other than the one that was read before.
     BINLOG_REPLACED = "<advice binlog-replaced>"
-    #: For an upstream that has another binlog than the one that was read before.
+    #: For an upstream with another binlog than the one that was read before.
     OTHER_BINLOG = "<advice other-binlog>"
     #: For relay files that cannot be continued.
     FETCH_RELAY_AGAIN = "<advice fetch-relay-again>"
-    #: For a table whose known structure differs from the one that its rows have; about the table.
+    #: For a table whose known structure differs from that of its rows; it names the table.
     CORRECT_STRUCTURE = "<advice correct-structure>"
-    #: For a table of which nothing proves which columns its rows have; about the table.
+    #: For a table whose rows have no proven structure; it names the table.
     SUPPLY_STRUCTURE = "<advice supply-structure>"
 
     def about(self, what: str) -> str:
@@ -59,14 +59,14 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoppedUnit:
-    """What an error stops: a task on a source, or without ``task`` the source's relay."""
+    """What an error stops: a task on a source or, without ``task``, the source's relay."""
 
     source: str
     task: str = ""
 
     @property
     def resume(self) -> str:
-        """The command that continues."""
+        """The command to continue."""
         if self.task:
             return f"`dmctl resume-task {self.task} -s {self.source}`"
         return f"`dmctl resume-relay -s {self.source}`"
@@ -80,7 +80,7 @@ class StoppedUnit:
 _MARK = re.compile(r"<advice ([a-z-]+)(?: ([^> ]+))?>")
 _START_ANEW = "`dmctl start-task --remove-meta`"
 _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
-#: A table in a command when the error says which one.
+#: A table in a command when the error names it.
 _SOME_TABLE = "SCHEMA TABLE"
 
 
@@ -197,7 +197,7 @@ _TEXTS: Mapping[Advice, Callable[[StoppedUnit, str], str]] = {
 
 
 def rendered(text: str, stopped: StoppedUnit) -> str:
-    """``text`` with each advice written out."""
+    """``text`` with each advice expanded."""
     return _MARK.sub(
         lambda mark: _TEXTS[Advice(f"<advice {mark[1]}>")](stopped, unquote(mark[2] or "")),
         text,
@@ -205,20 +205,20 @@ def rendered(text: str, stopped: StoppedUnit) -> str:
 
 
 def unmarked(text: str) -> str:
-    """``text`` without advice, for those who read an error before it is known what it stops."""
+    """``text`` without advice, for readers of an error whose task or relay is not known yet."""
     return " ".join(_MARK.sub("", text).split()) if _MARK.search(text) else text
 
 
-#: Words of an advice that stand for the command that continues.
+#: Parts of an advice that represent the command to continue.
 _RESUME_TASK = re.compile(r"\b[Rr]esume the task\b")
 _RESUME_RELAY = re.compile(r"(?<!dmctl )\bresume-relay\b")
 _ANEW = re.compile(r"\b(?:copy|dump|migrate)\b[^.;]*\bagain\b|--remove-meta", re.IGNORECASE)
 
 
 def way_on(error: DMError, task: str, source: str) -> str:
-    """The advice of an error that stops a task, with whole commands: one gets the task going in every state.
+    """The advice of an error that stops a task, with complete commands that work in every state.
 
-    An error that names no command, and is not tried again by itself, gets those with which any task goes on.
+    An error without a command that is not retried automatically gets the commands that continue any task.
     """
     stopped = StoppedUnit(source, task)
     advice = rendered(_RESUME_TASK.sub(lambda _: stopped.resume, error.workaround), stopped)

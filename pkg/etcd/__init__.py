@@ -1,4 +1,4 @@
-"""The only place that talks to etcd: a client with failover, leases, resuming watches, mirrors of prefixes."""
+"""The only package that connects to etcd: a client with failover, leases, resuming watches, mirrors of prefixes."""
 
 from pkg.etcd.client import EtcdClient
 from pkg.etcd.errors import CompactedError

@@ -26,20 +26,21 @@ from pkg.tls.renewal import files_state
 
 T = TypeVar("T")
 
-# gRPC answers a call on a channel that another thread has closed with a ValueError.
+# gRPC raises ValueError for a call on a channel that another thread has closed.
 _WATCH_ERRORS: tuple[type[BaseException], ...] = (*CALL_ERRORS, WatchCanceledError, ValueError)
-#: The role that may do everything; etcd demands that a user of this name has it before it asks for passwords.
+#: The role with all rights; etcd requires a user of this name with it before it enables passwords.
 ROOT_ROLE = "root"
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
 
 class EtcdClient:
-    """``timeout`` (seconds) bounds a whole call, tries and failover included.
+    """``timeout`` (seconds) limits a whole call, with all attempts and failover.
 
     A call that etcd certainly did not see is sent again, to the next endpoint. One that it may have seen is sent again
-    only if doing it twice is the same as once (reads, puts, deletes); a transaction in doubt raises a retryable error
-    and its caller reads the state again. Every method raises ``DMError`` 42501, 42504 (leases) or 42503 (watches).
+    only if repeating it is harmless (reads, puts, deletes); a transaction with an unknown outcome raises a retryable
+    error, and its caller reads the state again. Every method raises ``DMError`` 42501, 42504 (leases) or 42503
+    (watches).
     """
 
     def __init__(
@@ -53,14 +54,14 @@ class EtcdClient:
         if not endpoints:
             raise new(Code.HAInvalidItem, "no etcd endpoints are given", workaround="Set `etcd-endpoints`.")
         self.timeout = timeout
-        # With several endpoints, a silent one must leave time to ask another.
+        # With several endpoints, a silent one must leave time for another.
         attempt = timeout if len(endpoints) == 1 else max(timeout / len(endpoints), min(1.0, timeout))
         self._tls = tls
         login = Login(user) if user else None
         self._open = partial(_open, tuple(dict.fromkeys(endpoints)), tls, login, attempt)
         self._files = files_state(tls)
         self._endpoints = self._open()
-        #: Of certificates that were renewed since, while watches still use them.
+        #: Channels of certificates that were renewed since, while watches still use them.
         self._former: weakref.WeakSet[Endpoint] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._current = 0
@@ -69,19 +70,19 @@ class EtcdClient:
     # --- keys ---
 
     def get(self, key: str) -> KV | None:
-        """The pair at ``key``, read linearizably; None when the key does not exist."""
+        """The pair at ``key``, from a linearizable read; None when the key does not exist."""
         response = self._call(f"read {key}", lambda endpoint: endpoint.get_response(key))
         return messages.kv_of(response.kvs[0]) if response.kvs else None
 
     def get_prefix(self, prefix: str) -> tuple[list[KV], int]:
-        """All pairs whose key begins with ``prefix``, by key, and the revision that they were read at."""
+        """All pairs whose key begins with ``prefix``, by key, and the revision of the read."""
         response = self._call(
             f"list {prefix}", lambda endpoint: endpoint.get_prefix_response(prefix, sort_order="ascend")
         )
         return [messages.kv_of(kv) for kv in response.kvs], response.header.revision
 
     def put(self, key: str, value: str, lease: int = 0) -> int:
-        """Stores ``value``; returns the store's revision. With ``lease`` the key dies with it."""
+        """Stores ``value``; returns the store's revision. With ``lease`` the key ends with the lease."""
         response = self._call(f"write {key}", lambda endpoint: endpoint.put(key, value, lease=lease or None))
         return int(response.header.revision)
 
@@ -96,9 +97,10 @@ class EtcdClient:
     def txn(
         self, compare: Iterable[Compare], success: Iterable[EtcdOperation], failure: Iterable[EtcdOperation] = ()
     ) -> TxnResult:
-        """Does ``success`` if every condition holds, otherwise ``failure``, as one atomic step.
+        """Executes ``success`` if all conditions hold, otherwise ``failure``, as one atomic step.
 
-        Not sent twice when the first may have been applied: then 42501 with ``retryable`` set, outcome unknown.
+        Not repeated when the first request may have been applied: then raises 42501 with ``retryable`` set, outcome
+        unknown.
         """
         request = messages.txn_request(compare, success, failure)
         response = self._call(
@@ -120,7 +122,7 @@ class EtcdClient:
         return int(self._call(f"grant a lease of {ttl} s", lambda endpoint: endpoint.lease(ttl).id, kind=kind))
 
     def lease_revoke(self, lease_id: int) -> None:
-        """Ends a lease, which deletes its keys; an already expired one is fine."""
+        """Ends a lease, which deletes its keys; an expired lease is no error."""
 
         def revoke(endpoint: Endpoint) -> None:
             try:
@@ -149,9 +151,9 @@ class EtcdClient:
     def watch_prefix(self, prefix: str, from_revision: int, stop: threading.Event) -> Iterator[WatchBatch]:
         """Every change from ``from_revision`` on, until ``stop`` is set; each exactly once, in order.
 
-        Connections that break, members that lose their leader and expired tokens are survived by resuming after the
-        last batch, at the next endpoint. Raises :class:`CompactedError` when etcd has dropped the history needed
-        (list again), 42503 when etcd refuses the watch.
+        After a broken connection, a member without a leader or an expired token, it resumes after the last batch, at
+        the next endpoint. Raises :class:`CompactedError` when etcd has dropped the required history (list again), 42503
+        when etcd refuses the watch.
         """
         next_revision = from_revision
         pause = _FIRST_PAUSE
@@ -191,7 +193,7 @@ class EtcdClient:
         return self._call("list its members", members)
 
     def member_add(self, peer_urls: Sequence[str]) -> Member:
-        """Adds a member that is then to be started with these peer URLs."""
+        """Adds a member; the caller then starts it with these peer URLs."""
         added = self._call(
             f"add member {','.join(peer_urls)}", lambda endpoint: endpoint.add_member(list(peer_urls)), resend=False
         )
@@ -201,7 +203,7 @@ class EtcdClient:
         self._call(f"remove member {member_id:x}", lambda endpoint: endpoint.remove_member(member_id), resend=False)
 
     def status(self) -> MemberStatus:
-        """The view of one member that answers."""
+        """The view of one member."""
 
         def status(endpoint: Endpoint) -> MemberStatus:
             answer = endpoint.maintenancestub.Status(rpc.StatusRequest(), endpoint.timeout, metadata=endpoint.metadata)
@@ -216,7 +218,7 @@ class EtcdClient:
     # --- passwords ---
 
     def asks_for_password(self) -> bool:
-        """Logs in; False if etcd serves everybody. Raises 42501 for a user or password that etcd refuses."""
+        """Logs in; False if etcd requires no password. Raises 42501 for a user or password that etcd refuses."""
 
         def log_in(endpoint: Endpoint) -> bool:
             endpoint.login(again=True)
@@ -225,11 +227,11 @@ class EtcdClient:
         return self._call("log in", log_in)
 
     def require_password(self, user: EtcdUser) -> None:
-        """Has etcd ask for passwords from now on, with ``user`` as its administrator. Several may do so at once."""
+        """Makes etcd require passwords, with ``user`` as its administrator. Several callers may do so at once."""
         name, password = user.name, user.password()
         steps: tuple[tuple[str, str, Any], ...] = (
             (f"add the user {name}", "UserAdd", rpc.AuthUserAddRequest(name=name, password=password)),
-            # An earlier try may have ended here, with another password.
+            # An earlier attempt may have ended here, with another password.
             (
                 f"set the password of {name}",
                 "UserChangePassword",
@@ -270,7 +272,7 @@ class EtcdClient:
         kind: ErrorKind = Code.HAFailTxnOperation,
         timeout: float | None = None,
     ) -> T:
-        """``resend``: applying the request twice is harmless, so one in doubt may be sent again."""
+        """``resend``: applying the request twice is harmless, so it may be repeated when its outcome is unknown."""
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         pause = _FIRST_PAUSE
         log_in = logged_in_again = False
@@ -293,7 +295,7 @@ class EtcdClient:
                 if not log_in:
                     self._move_on(index)
             except ValueError as exc:
-                # gRPC's answer to a call on a channel that another thread has closed.
+                # gRPC's error for a call on a channel that another thread has closed.
                 if self._closed:
                     raise new(kind, f"etcd client is closed: cannot {action}", raw=exc) from exc
                 raise
@@ -306,27 +308,27 @@ class EtcdClient:
             return self._endpoints[self._current], self._current
 
     def _use_renewed_certificates(self) -> None:
-        """A channel keeps the certificate that it was opened with; watches stay on theirs until it breaks."""
+        """A channel keeps the certificate that it was opened with; watches keep their channel until it breaks."""
         files = files_state(self._tls)
         if files == self._files:
             return
         try:
             renewed = self._open()
         except OSError:
-            # The files are being replaced: the next call finds them.
+            # The files are being replaced: the next call reads them.
             return
         self._former.update(self._endpoints)
         self._endpoints, self._files = renewed, files
 
     def _move_on(self, failed: int) -> None:
-        """Turns to the next endpoint, unless another thread already has."""
+        """Switches to the next endpoint, unless another thread has done so."""
         with self._lock:
             if self._current == failed:
                 self._current = (failed + 1) % len(self._endpoints)
 
 
 def _administer(method: str, request: Any, endpoint: Endpoint) -> None:
-    """One step of the set-up; that it was done before is fine."""
+    """One step of the set-up; no error if it was done before."""
     try:
         getattr(endpoint.authstub, method)(request, endpoint.timeout, metadata=endpoint.metadata)
     except grpc.RpcError as exc:

@@ -10,14 +10,14 @@ from pkg.errors import Code, new
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.client import verifying_context
 
-#: The path under which a master answers with etcd's endpoints, as a JSON list of URLs.
+#: The path at which a master returns etcd's endpoints, as a JSON list of URLs.
 ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
 
 
 def fetch_endpoints(masters: Iterable[str], tls: SecurityConfig | None = None, *, timeout: float = 5.0) -> list[str]:
     """etcd's endpoints, from the first of ``masters`` (``host:port`` or URLs) that answers; seconds per master.
 
-    Raises 42501, retryable, naming each master's failure if none answers.
+    Raises 42501, retryable, with each master's failure if none answers.
     """
     failures = []
     for master in masters:

@@ -1,4 +1,4 @@
-"""One etcd member's address: the ``etcd3`` client, extended by what it lacks."""
+"""One etcd member's address: an extension of the ``etcd3`` client."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pkg.etcd.login import Login
 from pkg.etcd.stubs import etcd3, rpc
 from pkg.settings.connections import SecurityConfig
 
-#: etcd computes a slow hash for each login. Who gives up early on a busy machine has it compute another one, for ever.
+#: etcd computes a slow hash for each login. A client with a short timeout on a busy machine would repeat it forever.
 _LOGIN_SECONDS = 5.0
-#: A dead peer is noticed within about 13 s; etcd refuses clients that ping more often than every 5 s.
+#: A dead peer is detected within about 13 s; etcd refuses clients that ping more often than every 5 s.
 _CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
@@ -23,25 +23,25 @@ _CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Listing every source and subtask may exceed gRPC's 4 MiB.
+    # A list of all sources and subtasks may exceed gRPC's 4 MiB.
     ("grpc.max_receive_message_length", -1),
-    # A proxy from the environment never leads to etcd; and clients must not share each other's backoff.
+    # A proxy from the environment never leads to etcd; and clients must not share their backoff.
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 
 class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
-    """``etcd3``'s client for one address: its channel, its calls for keys and members and its errors as they are.
+    """``etcd3``'s client for one address: its channel, its calls for keys and members, and its errors, unchanged.
 
-    What is ours, and why:
+    The differences, and their reasons:
 
     - the options of the channel, through the constructor: ``etcd3`` sets no keepalive;
     - :meth:`_get_secure_creds`: ``etcd3`` reads TLS from files only, and only with a CA;
-    - :meth:`login`: ``etcd3`` logs in within its constructor, so that a member that is down could not even be named,
-      and never again, although tokens expire;
-    - two more stubs on the same channel: ``etcd3`` hides that of watches in a thread that cannot resume one, and has
-      none for users. Transactions, keepalives and watches go by the stubs, whose answers have the revisions.
+    - :meth:`login`: ``etcd3`` logs in inside its constructor, so an endpoint that is down could not be created, and
+      never again, although tokens expire;
+    - two more stubs on the same channel: ``etcd3`` hides the watch stub in a thread that cannot resume a watch, and has
+      none for users. Transactions, keepalives and watches use the stubs, whose answers have the revisions.
     """
 
     def __init__(self, url: str, *, tls: SecurityConfig | None, login: Login | None, timeout: float) -> None:
@@ -50,7 +50,7 @@ class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
         self._login = login
         self._logged_in = False
         host, _, port = self.address.rpartition(":")
-        # A CA, of whatever name, is how etcd3 is asked for TLS; the files are read in _get_secure_creds.
+        # Any CA file name makes etcd3 use TLS; _get_secure_creds reads the real files.
         ca = None if tls is None else tls.ssl_ca
         super().__init__(host, port, ca_cert=ca, timeout=timeout, grpc_options=_CHANNEL_OPTIONS)
         self.watchstub = rpc.WatchStub(self.channel)
@@ -72,7 +72,7 @@ class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
             self._logged_in = True
 
     def may_log_in_again(self, failure: EtcdFailure) -> bool:
-        """Whether a new login may help: the token is stale, or there is none because etcd asked for none so far."""
+        """Whether a new login may help: the token is stale, or missing because etcd required none so far."""
         return self._login is not None and (
             failure.stale_token or (failure.unauthorized and self._logged_in and self.metadata is None)
         )

@@ -1,4 +1,4 @@
-"""What a failed call to etcd means: may it be sent again, elsewhere, after a new login?"""
+"""Classifies a failed call to etcd: whether it may be repeated, at another member, or after a new login."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import grpc
 from pkg.errors import DMError, ErrorKind, new
 from pkg.etcd.stubs import etcd3
 
-#: What the client raises for a failed call: etcd3 translates some status codes and passes the others on.
+#: The exceptions of a failed call: etcd3 translates some status codes and passes the others on.
 CALL_ERRORS: tuple[type[BaseException], ...] = (grpc.RpcError, etcd3.Etcd3Exception)
 
 _WORKAROUND = "Check that the etcd members are running and reachable (`etcdctl endpoint health`), then try again."
-# gRPC's texts for a request that never left this process.
+# gRPC's messages for a request that never left this process.
 _NEVER_SENT = ("failed to connect", "connection refused", "connections to all backends failing", "name resolution")
-# gRPC's texts for an answer that was cut: a member with TLS that ends closes its streams so, with the code INTERNAL.
+# gRPC's messages for a truncated answer: a member with TLS that ends closes its streams so, with the code INTERNAL.
 _CUT = ("stream removed", "rst_stream")
 _TOKEN_TEXTS = (
     "invalid auth token",
@@ -23,7 +23,7 @@ _TOKEN_TEXTS = (
     "revision of auth store is old",
     "revision of the authorization model is obsolete",
 )
-# Without a token, etcd takes the name in the certificate for the user.
+# Without a token, etcd uses the name in the certificate as the user.
 _UNAUTHORIZED_TEXTS = ("user name is empty", "authentication failed", "permission denied", "user name not found")
 _NO_PASSWORDS = "authentication is not enabled"
 _EXISTS = "name already exists"
@@ -40,10 +40,10 @@ _TRANSIENT_CODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class EtcdFailure:
-    """``never_sent``: etcd did not see the request. ``transient``: another member or a moment later may do.
-    ``stale_token``: log in again. ``unauthorized``: a user, password or right is missing or wrong.
-    ``no_passwords``: etcd has no users. ``exists``: what was to be added is there. Otherwise etcd refused the request
-    and will refuse it again.
+    """``never_sent``: etcd did not see the request. ``transient``: another member, or a later attempt, may succeed.
+    ``stale_token``: log in again. ``unauthorized``: a user, password or right is missing or wrong. ``no_passwords``:
+    etcd has no users. ``exists``: the object to add exists. Otherwise etcd refused the request and will refuse it
+    again.
     """
 
     detail: str
@@ -58,7 +58,7 @@ class EtcdFailure:
 
 
 class CompactedError(Exception):
-    """The history that a watch asked for is gone: list again and watch from the list's revision."""
+    """The history that a watch needs is gone: list again and watch from the list's revision."""
 
     def __init__(self, prefix: str, compact_revision: int) -> None:
         super().__init__(f"watch of {prefix}: revisions before {compact_revision} are compacted")
@@ -66,11 +66,11 @@ class CompactedError(Exception):
 
 
 class WatchCanceledError(Exception):
-    """etcd ended a watch by itself. An expired token looks like this too: servers answer "permission denied"."""
+    """etcd ended a watch. An expired token looks the same: servers answer "permission denied"."""
 
 
 def failure_of(exc: BaseException) -> EtcdFailure:
-    """Judges an exception of :data:`CALL_ERRORS`. etcd3 raises its own while handling gRPC's, which has the facts."""
+    """Classifies an exception of :data:`CALL_ERRORS`. etcd3 raises its own from gRPC's, which has the details."""
     rpc_error = exc if isinstance(exc, grpc.RpcError) else exc.__context__
     if not isinstance(rpc_error, grpc.RpcError) or not hasattr(rpc_error, "code"):
         cut = isinstance(exc, etcd3.exceptions.ConnectionFailedError)
@@ -79,7 +79,7 @@ def failure_of(exc: BaseException) -> EtcdFailure:
     code: grpc.StatusCode = rpc_error.code()
     detail = str(rpc_error.details() or code.name)
     lowered = detail.lower()
-    # NOSPACE also comes as RESOURCE_EXHAUSTED, but no retry makes room.
+    # NOSPACE is also reported as RESOURCE_EXHAUSTED, but a retry does not free space.
     cut = code is grpc.StatusCode.INTERNAL and any(text in lowered for text in _CUT)
     transient = (cut or code in _TRANSIENT_CODES) and "database space exceeded" not in lowered
     return EtcdFailure(

@@ -1,4 +1,4 @@
-"""Keeping a lease, and knowing by the local clock how long it provably lives."""
+"""Keeps a lease, and computes by the local clock how long it is certainly valid."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pkg.process.log import get_logger
 
 log = get_logger("etcd")
 
-#: A lease is renewed this many times within its TTL, so that two failures in a row do no harm.
+#: A lease is renewed this many times within its TTL, so that two failures in a row are harmless.
 _RENEWALS_PER_TTL = 3
-#: After a failed renewal the next try comes this soon (seconds).
+#: After a failed renewal the next attempt follows after so many seconds.
 _RETRY_PAUSE = 0.5
 
 
 def clock() -> float:
-    """Seconds that pass even while the machine sleeps and never jump, unlike wall time and ``time.monotonic``."""
+    """Seconds on a clock that also counts during sleep and never jumps, unlike wall time and ``time.monotonic``."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseKeeper:
     """Grants a lease of ``ttl`` seconds and keeps it until :meth:`stop`.
 
-    Our clock starts a TTL before the request leaves, etcd's when the request arrives: the lease is over here before it
-    is over there. ``on_lost`` is called once, from the keeper's thread, when that moment passes without a renewal
-    or etcd says that the lease is gone; it is not called after :meth:`stop`. Whoever writes to the outside under the
-    lease asks :meth:`valid` first.
+    Our clock starts a TTL before the request is sent, etcd's when the request arrives, so the lease ends here before it
+    ends there. The keeper's thread calls ``on_lost`` once, when that time passes without a renewal or etcd reports that
+    the lease is gone; it does not call it after :meth:`stop`. Code that writes to the outside under the lease checks
+    :meth:`valid` first.
     """
 
     def __init__(self, client: EtcdClient, ttl: int, on_lost: Callable[[], None], *, name: str = "lease") -> None:
@@ -44,7 +44,7 @@ class LeaseKeeper:
         self.lease_id = 0
 
     def start(self) -> int:
-        """Grants the lease and begins to keep it; returns its id. Raises 42504 if etcd cannot grant it."""
+        """Grants the lease and starts to keep it; returns its id. Raises 42504 if etcd cannot grant it."""
         asked_at = clock()
         self.lease_id = self._client.lease_grant(self._ttl)
         self._valid_until = asked_at + self._ttl
@@ -53,11 +53,11 @@ class LeaseKeeper:
         return self.lease_id
 
     def valid(self) -> bool:
-        """Whether the lease provably lives at this moment."""
+        """Whether the lease is certainly valid now."""
         return self.remaining() > 0
 
     def remaining(self) -> float:
-        """Seconds that the lease provably lives without another renewal; 0 when it may be over."""
+        """Seconds that the lease is certainly valid without another renewal; 0 when it may have ended."""
         return max(0.0, self._valid_until - clock())
 
     def stop(self, *, revoke: bool = True) -> None:
@@ -76,7 +76,7 @@ class LeaseKeeper:
     def _run(self) -> None:
         try:
             self._keep()
-        except Exception as exc:  # noqa: BLE001 - after any error nobody renews the lease
+        except Exception as exc:  # noqa: BLE001 - after any error the lease is not renewed
             self._valid_until = 0.0
             if not self._stop.is_set():
                 trace = "".join(traceback.format_exception(exc))
@@ -85,7 +85,7 @@ class LeaseKeeper:
             self._on_lost()
 
     def _keep(self) -> None:
-        """Renews the lease until it is lost, or a stop."""
+        """Renews the lease until it is lost or stopped."""
         pause = self._ttl / _RENEWALS_PER_TTL
         while not self._stop.wait(min(pause, self.remaining())):
             if not self.valid():
@@ -94,7 +94,7 @@ class LeaseKeeper:
             try:
                 granted = self._client.keepalive(self.lease_id, timeout=self.remaining())
             except DMError:
-                # What counts is the deadline: go on trying until it passes.
+                # Only the deadline counts: retry until it passes.
                 pause = min(_RETRY_PAUSE, self._ttl / (_RENEWALS_PER_TTL * 2))
                 continue
             if granted <= 0:

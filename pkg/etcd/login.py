@@ -1,4 +1,4 @@
-"""Logging in to etcd with a password, which may change while the program runs."""
+"""Logs in to etcd with a password, which may change while the program runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Login:
         self._accepted = ""
 
     def token(self, authenticate: Callable[[str, str], str]) -> str | None:
-        """A new token; None if etcd does not ask for passwords. ``authenticate`` takes name and password.
+        """A new token; None if etcd requires no passwords. ``authenticate`` takes name and password.
 
         Raises what ``authenticate`` raises for the last password, or 20018 for a file without one.
         """

@@ -17,10 +17,10 @@ _LONGEST_PAUSE = 2.0
 class PrefixMirror:
     """Lists ``prefix``, then watches it; after a compaction it lists again and reports only what differs.
 
-    ``on_change`` gets the events that lead from the former state to the new one (the first list is puts), from the
-    mirror's thread, after :meth:`snapshot` shows them. Events may repeat what is known: handle them as *desired
-    state*, not as deltas. An error in ``on_change`` ends the mirror and reaches ``on_error``, as does a refusal by etcd
-    (permissions). While etcd cannot be reached the mirror keeps its last state and tries again for ever.
+    ``on_change`` gets the events from the previous state to the new one (the first list is puts), from the mirror's
+    thread, after :meth:`snapshot` shows them. Events may repeat known state: handle them as *desired state*, not as
+    deltas. An error in ``on_change`` ends the mirror and reaches ``on_error``, as does a refusal by etcd (permissions).
+    While etcd cannot be reached the mirror keeps its last state and retries forever.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class PrefixMirror:
         return self
 
     def stop(self, *, wait: bool = True) -> None:
-        """Ends the mirror; no callback runs after it returns (unless called from one, or not to ``wait``)."""
+        """Ends the mirror; no callback runs after the return (unless called from a callback, or without ``wait``)."""
         self._stop.set()
         if wait and self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
     def wait_synced(self, timeout: float) -> bool:
-        """Waits until the first list is in and reported; False if ``timeout`` seconds pass first."""
+        """Waits until the first list is read and reported; False if ``timeout`` seconds pass first."""
         return self._synced.wait(timeout)
 
     def snapshot(self) -> dict[str, KV]:
-        """The state as known now."""
+        """The last known state."""
         with self._lock:
             return dict(self._state)
 
@@ -76,7 +76,7 @@ class PrefixMirror:
                         raise
                     self._stop.wait(pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
-        except BaseException as exc:  # noqa: BLE001  (the thread ends here: whoever owns the mirror must know)
+        except BaseException as exc:  # noqa: BLE001  (the thread ends here: the mirror's owner must know)
             if not self._stop.is_set():
                 self._on_error(exc)
 
@@ -92,7 +92,7 @@ class PrefixMirror:
                 if _changed(known.get(kv.key), kv)
             ]
             self._state = listed
-        # A key that vanished frees what a new one may claim: deletions first, then puts in the order they were made.
+        # A deleted key frees what a new one may claim: deletions first, then puts in their original order.
         self._report([*gone, *sorted(changed, key=lambda event: event.mod_revision)])
         self._synced.set()
         return revision

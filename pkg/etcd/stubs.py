@@ -1,9 +1,9 @@
-"""Gives the ``etcd3`` client stubs that today's protobuf loads, before it is imported.
+"""Gives ``etcd3`` stubs that the current protobuf accepts, before it is imported.
 
-``etcd3`` 0.12, its last release, ships stubs made for protobuf 3. Current runtimes refuse them, so ``import etcd3``
-fails. Ours are generated from our own declaration of etcd's public API (proto/etcd) and are put into ``sys.modules``
-where ``etcd3`` looks for its own: it offers no other way to give it stubs. That is all that is done to the package;
-:class:`pkg.etcd.endpoint.Endpoint` extends its client. Import ``etcd3`` and the messages from here only.
+``etcd3`` 0.12, its last release, ships stubs for protobuf 3. Current runtimes refuse them, so ``import etcd3`` fails.
+Ours are generated from our own declaration of etcd's public API (proto/etcd) and are put into ``sys.modules`` where
+``etcd3`` looks for its own: it offers no other way to replace its stubs. Nothing else in the package is changed;
+:class:`pkg.etcd.endpoint.Endpoint` extends its client. Import ``etcd3`` and the messages only from here.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def _as_module(name: str) -> ModuleType:
 
 sys.modules.setdefault("etcd3.etcdrpc", _as_module("etcd3.etcdrpc"))
 
-import etcd3  # noqa: E402  (only after the stubs are in place)
+import etcd3  # noqa: E402  (only after the stubs are set)
 import etcd3.exceptions  # noqa: E402
 
-#: The messages and stubs, untyped as generated code is.
+#: The messages and stubs; generated code has no types.
 rpc: Any = sys.modules["etcd3.etcdrpc"]
 
 __all__ = ["etcd3", "rpc"]

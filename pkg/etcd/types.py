@@ -1,4 +1,4 @@
-"""What goes into and comes out of etcd, as plain values. No I/O and no gRPC, so that pure cores may use them."""
+"""etcd's requests and answers as plain values. No I/O and no gRPC, so that pure cores may use them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class WatchBatch:
-    """Events up to and including ``revision``, in etcd's order; none when etcd only reports its progress."""
+    """Events up to and including ``revision``, in etcd's order; empty when etcd only reports its progress."""
 
     events: tuple[WatchEvent, ...]
     revision: int
@@ -111,7 +111,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class TxnResult:
-    """``responses`` answer the operations of the branch that ``succeeded`` names."""
+    """``responses`` are the answers to the operations of the branch that ``succeeded`` selects."""
 
     succeeded: bool
     responses: tuple[OperationResult, ...]

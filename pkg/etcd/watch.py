@@ -1,4 +1,4 @@
-"""One watch stream of one member. Resuming after it breaks is the client's part."""
+"""One watch stream of one member. The client resumes it after it breaks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pkg.etcd.messages import event_of, range_end
 from pkg.etcd.stubs import rpc
 from pkg.etcd.types import WatchBatch
 
-#: How often a silent watch looks at its stop event, in seconds.
+#: How often a silent watch checks its stop event, in seconds.
 _STOP_POLL = 0.2
-# The member must drop the stream when it loses its leader; else a partitioned one would stay silent for ever.
+# The member must close the stream when it loses its leader; otherwise a partitioned member would stay silent forever.
 _REQUIRE_LEADER = ("hasleader", "true")
 
 
@@ -25,7 +25,7 @@ def watch_stream(endpoint: Endpoint, prefix: str, from_revision: int, stop: thre
         key=prefix.encode() or b"\0",
         range_end=range_end(prefix),
         start_revision=from_revision,
-        # Idle watches learn how far the store is, so that compaction does not overtake them.
+        # Idle watches receive the store's progress, so that compaction does not overtake them.
         progress_notify=True,
     )
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -37,7 +37,7 @@ def watch_stream(endpoint: Endpoint, prefix: str, from_revision: int, stop: thre
                 _raise_canceled(prefix, response)
             if response.events:
                 events = tuple(map(event_of, response.events))
-                # While a watch catches up, the header is ahead of what was sent.
+                # While a watch catches up, the header is ahead of the events sent.
                 yield WatchBatch(events, max(event.mod_revision for event in events))
             elif not response.created:
                 yield WatchBatch((), response.header.revision)
@@ -47,7 +47,7 @@ def watch_stream(endpoint: Endpoint, prefix: str, from_revision: int, stop: thre
 
 
 def _until(stop: threading.Event, call: Any) -> Iterator[Any]:
-    """The responses of ``call``; a thread reads them, because a blocked read cannot look at ``stop``."""
+    """The responses of ``call``; a thread reads them, because a blocked read cannot check ``stop``."""
     responses: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def read() -> None:
@@ -55,7 +55,7 @@ def _until(stop: threading.Event, call: Any) -> Iterator[Any]:
             for response in call:
                 responses.put(response)
             responses.put(StopIteration())
-        except BaseException as exc:  # noqa: BLE001 - passed on: a watch that nobody reads would be silent for ever
+        except BaseException as exc:  # noqa: BLE001 - passed on: a watch without a reader would be silent forever
             responses.put(exc)
 
     threading.Thread(target=read, name="etcd-watch", daemon=True).start()

@@ -1,1 +1,1 @@
-"""Keys and records of the cluster's shared state in etcd. Pure; whoever reads and writes them uses pkg.etcd."""
+"""Keys and records of the cluster's shared state in etcd. Pure; callers read and write them with pkg.etcd."""

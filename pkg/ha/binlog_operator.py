@@ -1,4 +1,4 @@
-"""What an operator ordered for one statement of the binlog, as JSON with DM's field names."""
+"""An operator's order for one statement of the binlog, as JSON with DM's field names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkg.ha.records import Record
 from pkg.pb import dmworker_pb2
 
 #: ``skip`` leaves the statement out, ``replace`` executes others instead, ``inject`` executes others before it.
-#: ``damaged`` is what can't be read: no record says so of itself.
+#: ``damaged`` is an unreadable record; no stored record has this kind.
 OperatorKind = Literal["skip", "replace", "inject", "damaged"]
 
 
@@ -21,7 +21,7 @@ OperatorKind = Literal["skip", "replace", "inject", "damaged"]
 class BinlogOperator(Record):
     """``position`` is where the statement's event begins, ``mysql-bin.000001:1234``.
 
-    The only text of a damaged one's ``statements`` says what is wrong.
+    A damaged order has one text in ``statements``: the reason.
     """
 
     kind: OperatorKind
@@ -36,8 +36,8 @@ class BinlogOperator(Record):
 
     @classmethod
     def read(cls, key: str, text: str) -> BinlogOperator:
-        """What a key holds; a damaged order for its position if that can't be read. Raises 42502 or 22003 for a key
-        that names no position."""
+        """A key's content; a damaged order for its position if that can't be read. Raises 42502 or 22003 for a key
+        without a valid position."""
         try:
             return cls.from_json(text)
         except DMError as exc:
@@ -73,7 +73,7 @@ class BinlogOperator(Record):
         return text
 
 
-#: A task's orders for one source, as they stand now.
+#: A task's current orders for one source.
 OperatorSource = Callable[[], Sequence[BinlogOperator]]
 
 
@@ -85,5 +85,5 @@ def _kind(number: Any) -> OperatorKind:
 
 
 def position_name(position: Position) -> str:
-    """How commands, keys and records write a position."""
+    """A position in the form of commands, keys and records."""
     return f"{position.name}:{position.pos}"

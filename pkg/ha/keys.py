@@ -1,4 +1,4 @@
-"""Where things live in etcd: DM's key layout. Segments after the base path are hex-encoded: any name is safe."""
+"""DM's key layout in etcd. Segments after the base path are hex-encoded, so any name is safe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KeyFamily:
         return "/".join((self.base, *map(_encode, names)))
 
     def prefix(self, *names: str) -> str:
-        """The prefix of all keys that begin with the given segments, fewer than the key has."""
+        """The prefix of all keys that begin with the given segments; it takes fewer segments than the key."""
         if len(names) >= len(self.segments):
             raise new(Code.HAInvalidItem, f"a prefix of {self.base} takes fewer than {self.segments}, got {names}")
         return "/".join((self.base, *map(_encode, names))) + "/"
@@ -53,22 +53,23 @@ VALIDATOR_STAGE = KeyFamily("/dm-master/stage/validator", ("source", "task"))
 RELAY_STAGE = KeyFamily("/dm-master/v2/stage/relay", ("source",))
 LOAD_TASK = KeyFamily("/dm-master/load-task", ("task", "source"))
 TASK_CLI_ARGS = KeyFamily("/dm-master/task-cli-args", ("task", "source"))
-#: The task file as the operator gave it. This one is ours; DM builds the file again from its subtasks.
+#: The task file as the operator wrote it. This key is ours; DM builds the file from its subtasks.
 TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 
-#: What operators ordered for statements of the binlog, by position (``mysql-bin.000001:1234``). Ours; DM forgets them.
+#: Operators' orders for statements of the binlog, by position (``mysql-bin.000001:1234``). Ours; DM does not store
+#: them.
 BINLOG_OPERATOR = KeyFamily("/dm-master/binlog-operator", ("source", "task", "position"))
 
-#: All that the DDL locks of shard groups consist of.
+#: All keys of the DDL locks of shard groups.
 SHARD_DDL_PREFIX = "/dm-master/shardddl-pessimism/"
-#: DM keeps one DDL per source and task; with the target table in the key, several groups of tables can wait at once.
+#: DM keeps one DDL per source and task; with the target table in the key, several groups can wait at once.
 SHARD_DDL_INFO = KeyFamily(f"{SHARD_DDL_PREFIX}info", ("task", "source", "schema", "table"))
 SHARD_DDL_OPERATION = KeyFamily(f"{SHARD_DDL_PREFIX}operation", ("task", "source", "schema", "table"))
-#: These two are ours: an operator's order survives the master that took it; a source without shards is not waited for.
+#: These two are ours: an operator's order survives the master that took it; no lock waits for a source without shards.
 SHARD_DDL_UNLOCK = KeyFamily(f"{SHARD_DDL_PREFIX}unlock", ("task", "schema", "table"))
 SHARD_DDL_TABLES = KeyFamily(f"{SHARD_DDL_PREFIX}source-tables", ("task", "source"))
 
-#: The election's prefix; the key ends in the lease id in hex.
+#: The election's prefix; the key ends with the lease id in hex.
 LEADER_PREFIX = "/dm-master/leader/"
 
 

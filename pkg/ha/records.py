@@ -1,4 +1,4 @@
-"""What the keys hold: small records as JSON, with DM's field names. Config texts are stored as they are."""
+"""The values of the keys: small records as JSON, with DM's field names. Config files are stored unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stage_name(number: int) -> str:
 class Record:
     """JSON with fixed fields. ``FIELDS`` maps attributes to JSON names, in the order they are written.
 
-    An empty one of ``OPTIONAL`` is left out, and may be missing.
+    An empty field in ``OPTIONAL`` is left out, and may be missing.
     """
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises 42502 for text that is not this record. Unknown fields, of a newer version, are passed over."""
+        """Raises 42502 for text that is not this record. Ignores unknown fields, of a newer version."""
         try:
             data = json.loads(text)
             given = [(attr, name) for attr, name in cls.FIELDS.items() if attr not in cls.OPTIONAL or name in data]
@@ -67,7 +67,7 @@ class Record:
 
 
 class _StageRecord(Record):
-    """``expect`` is a stage's name here and its number in etcd; ``safe_mode`` is a flag."""
+    """``expect`` is the stage's name here and its number in etcd; ``safe_mode`` is a flag."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class WorkerAlive(Record):
 
 @dataclass(frozen=True, slots=True)
 class SourceBound(Record):
-    """Which source a worker serves."""
+    """The source that a worker serves."""
 
     source: str
     worker: str
@@ -117,7 +117,7 @@ class SourceBound(Record):
 @dataclass(frozen=True, slots=True)
 class SubTaskStage(_StageRecord):
     """The desired stage of a subtask (``Running``, ``Paused`` or ``Stopped``). ``safe_mode``: the batch that stopped it
-    is applied again in safe mode; DM, and earlier versions, pass over it."""
+    is applied again in safe mode; DM, and earlier versions, ignore it."""
 
     expect: str
     source: str

@@ -12,7 +12,7 @@ DDLTexts = tuple[str, ...]
 
 
 class _ShardRecord(Record):
-    """Names which of its attributes are not text."""
+    """A record that names its attributes that are not text."""
 
     __slots__ = ()
     LISTS: ClassVar[frozenset[str]] = frozenset()
@@ -55,10 +55,10 @@ class ShardInfo(_ShardRecord):
 
 @dataclass(frozen=True, slots=True)
 class ShardOperation(_ShardRecord):
-    """What ``source`` has to do with the ``ddls`` that it reported to lock ``id``: execute or skip. It then sets
-    ``done``.
+    """The operation of ``source`` for the ``ddls`` that it reported to lock ``id``: execute or skip. The source then
+    sets ``done``.
 
-    ``error`` is ours: why it could not execute them when it last tried.
+    ``error`` is ours: why its last attempt to execute them failed.
     """
 
     id: str
@@ -81,7 +81,7 @@ class ShardOperation(_ShardRecord):
 class ShardUnlock(_ShardRecord):
     """An operator's order to resolve lock ``id`` as it stood.
 
-    ``owner`` executes first; ``sequences`` are executed one after the other, each by one source; ``waiting`` says what
+    ``owner`` executes first; ``sequences`` are executed one after the other, each by one source; ``waiting`` is what
     each source had reported, and may therefore skip.
     """
 

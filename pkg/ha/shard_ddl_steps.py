@@ -1,6 +1,6 @@
-"""The transactions by which workers take part in a lock of shard DDL, and what master and workers share for it. Pure.
+"""The transactions of workers in a shard DDL lock, and the code that master and workers share for it. Pure.
 
-What the master does with them, and what a worker must keep to, is in :mod:`dm_master.shardddl.pessimistic.lock`.
+:mod:`dm_master.shardddl.pessimistic.lock` describes the master's part and the rules for a worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, order=True)
 class LockId:
-    """A task's target table. Its text is DM's lock ID."""
+    """A task's target table. Its string form is DM's lock ID."""
 
     task: str
     schema: str
@@ -49,7 +49,7 @@ class StoredRecord(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class LockStep:
-    """One transaction: ``ops`` if every condition holds."""
+    """One transaction: ``ops`` if all conditions hold."""
 
     compare: tuple[Compare, ...]
     ops: tuple[EtcdOperation, ...]
@@ -67,12 +67,12 @@ def withdraw(lock: LockId, source: str) -> LockStep:
 
 
 def confirm(lock: LockId, operation: StoredRecord[ShardOperation]) -> LockStep:
-    """A source has carried out its operation. Refused when that was taken back meanwhile."""
+    """A source has executed its operation. Refused when the operation was withdrawn in the meantime."""
     return _changed(lock, operation, replace(operation.record, done=True, error=""))
 
 
 def tell_error(lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> LockStep:
-    """A source could not execute its operation, or tries again ("" for ``error``). Refused as :func:`confirm` is."""
+    """A source could not execute its operation, or retries it ("" for ``error``). Refused as :func:`confirm` is."""
     return _changed(lock, operation, replace(operation.record, error=error))
 
 

@@ -1,1 +1,1 @@
-"""What every part that talks to a MySQL-protocol server shares: connections, schemas, literals, dialects."""
+"""The shared parts for MySQL-protocol servers: connections, schemas, literals, dialects."""

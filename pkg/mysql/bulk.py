@@ -1,7 +1,7 @@
-"""MariaDB's bulk execution: one prepared statement, executed for many rows that lie in one packet.
+"""MariaDB's bulk execution: one prepared statement, executed for all rows in one packet.
 
-The server neither parses the values nor makes objects of them: a quarter less work than a multi-row INSERT. Unlike LOAD
-DATA it stays an INSERT: errors are errors, and nobody else waits for the table's AUTO_INCREMENT lock meanwhile.
+The server neither parses the values nor creates objects for them: a quarter less work than a multi-row INSERT. Unlike
+LOAD DATA it stays an INSERT: errors are errors, and other sessions do not wait for the table's AUTO_INCREMENT lock.
 https://mariadb.com/kb/en/com_stmt_bulk_execute/
 """
 
@@ -27,9 +27,9 @@ _SEND_TYPES = 128
 
 
 def takes_bulk(variables: Mapping[str, str]) -> bool:
-    """Whether a server with these variables executes in bulk, as one with the transaction.
+    """Whether a server with these variables executes in bulk as part of the transaction.
 
-    A Galera node may commit on its way, and a binlog of statements would hold each row as one.
+    A Galera node may commit in between, and a statement-based binlog would hold each row as a statement.
     """
     version = variables.get("version", "")
     numbers = version.removeprefix("5.5.5-").split(".")[:2]
@@ -45,7 +45,7 @@ class PreparedStatement:
     """A prepared statement of a :class:`driver.BulkConnection` with one parameter for each of ``columns`` values."""
 
     def __init__(self, conn: Connection[Any], text: bytes, columns: int) -> None:
-        """Raises the driver's exceptions as the server refuses."""
+        """Raises the driver's exceptions when the server refuses the statement."""
         self._conn, self.text = conn, text
         driver.command(conn, COMMAND.COM_STMT_PREPARE, text)
         data = driver.read_packet(conn).get_all_data()
@@ -57,9 +57,9 @@ class PreparedStatement:
             raise ValueError(f"{found} parameters for {columns} columns")
 
     def command(self, types: Sequence[bytes], rows: bytes) -> Command:
-        """The command that runs it for all rows: for each value a byte 0, its length and bytes, or a byte 1 for NULL.
+        """The command for all rows: for each value a byte 0, its length and bytes, or a byte 1 for NULL.
 
-        When a row is refused, those before it are written.
+        When a row is refused, the rows before it are written.
         """
         return Command(_BULK_EXECUTE, (struct.pack("<IH", self._number, _SEND_TYPES) + b"".join(types), rows))
 
@@ -73,5 +73,5 @@ class PreparedStatement:
         return len(rows) + 64 + 2 * self.text.count(b"?")
 
     def close(self) -> None:
-        """Forgets the statement; the server does not answer."""
+        """Closes the statement; the server does not answer."""
         driver.command(self._conn, COMMAND.COM_STMT_CLOSE, struct.pack("<I", self._number))

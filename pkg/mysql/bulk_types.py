@@ -1,7 +1,7 @@
-"""Which SQL literals may be sent in bulk: as parameters of a bulk execution, or as the rows of a LOAD DATA.
+"""Which SQL literals can be sent in bulk: as parameters of a bulk execution, or as the rows of a LOAD DATA.
 
-In both ways a column converts the value from text. The result is what the literal gives only for some forms of literals
-and types of columns. Pure.
+In both ways the column converts the value from text. Only for some forms of literals and types of columns does this
+give the literal's value. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pkg.mysql.schema import Column
 NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
 _TEXT = STRING | EMPTY
 _WHOLE = INTEGER | FOUR_DIGITS | _TEXT
-#: What is stored alike as a literal and as text. The text 0 is the year 2000; a member of an ENUM may be called 1; a
+#: Literals that are stored the same as text. The text 0 is the year 2000; a member of an ENUM may have the name 1; a
 #: DECIMAL rounds a literal with an exponent as a DOUBLE.
 _LIKE_TEXT = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
@@ -36,10 +36,10 @@ _BINARY_TYPES = frozenset(
 )  # fmt: skip
 
 _LOADED_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-#: Numbers whose literals a load reads as the same value when the target's column has the same type. Not among them:
-#: YEAR (the text 0 is 2000), BIT (text is taken as bytes), ENUM and SET (a number may be a member's name).
+#: Numbers whose literals a load reads as the same value when the target's column has the same type. Excluded: YEAR (the
+#: text 0 is 2000), BIT (reads text as bytes), ENUM and SET (a number may be a member's name).
 _LOADED_NUMBERS = frozenset({"decimal", "float", "double"})
-#: Types whose literals are strings: a load and an INSERT convert these alike.
+#: Types whose literals are strings: a load and an INSERT convert these in the same way.
 _LOADED_STRINGS = frozenset({"date", "datetime", "timestamp", "time"})
 _LOADED_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 #: Text in other charsets may come as hex with an introducer.
@@ -47,7 +47,7 @@ _LOADED_CHARSETS = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
 
 def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[bytes] | None:
-    """The parameters' types for columns whose literals have these forms; None when an INSERT may store other values.
+    """The parameters' types for columns with literals of these forms; None when an INSERT may store other values.
 
     ``raw``: strings are bytes (SET NAMES binary), so that they may be anything in a binary column.
     """
@@ -73,7 +73,7 @@ def can_load(columns: Iterable[tuple[Column, Column]]) -> bool:
 
 def _loads_alike(here: Column, there: Column) -> bool:
     if here.nullable and not there.nullable:
-        # A load would write some other value than NULL.
+        # A load would write a value other than NULL.
         return False
     kind, target = here.type_name, there.type_name
     if kind in _LOADED_INTEGERS:

@@ -1,4 +1,4 @@
-"""How alike two servers' collations compare: by a sample of texts of which one may call two equal."""
+"""Compares two servers' collations by a sample of string pairs that a collation may treat as equal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PAIRS: tuple[tuple[str, str], ...] = (
     *(("あ", "ア"), ("か", "が"), ("ア", "ｱ"), ("中", "国"), ("ё", "е"), ("й", "и"), ("أ", "ا"), ("ก", "ข")),
     *(("😀", "😁"), ("🍣", "🍺"), ("😀", "?"), ("𝐀", "A"), ("𠀀", "𠀁"), ("𐌰", "𐌱")),
 )
-#: A target that takes two of the upstream's texts for one refuses rows; one that tells more apart takes all.
+#: A target that treats two of the upstream's strings as equal refuses rows; one that distinguishes more accepts all.
 _JOINS, _PARTS = 3, 1
 
 
 def fetch_equalities(conn: Connection[Any], collation: str) -> tuple[bool, ...]:
-    """Which of :data:`PAIRS` a collation calls equal; none when the server cannot say. Raises ``pymysql.Error`` only
-    when another try may help."""
+    """The pairs of :data:`PAIRS` that a collation treats as equal; empty when the server can't answer. Raises
+    ``pymysql.Error`` only when a retry may help."""
     charset = collation.partition("_")[0]
 
     def value(text: str) -> str:
@@ -49,5 +49,5 @@ def fetch_equalities(conn: Connection[Any], collation: str) -> tuple[bool, ...]:
 
 
 def difference(upstream: Sequence[bool], target: Sequence[bool]) -> int:
-    """How much a target's collation differs from the upstream's, by what they call equal."""
+    """How a target's collation differs from the upstream's, by the strings that they treat as equal."""
     return sum((_PARTS if one else _JOINS) for one, other in zip(upstream, target, strict=True) if one != other)

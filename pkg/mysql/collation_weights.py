@@ -1,8 +1,8 @@
 """The weights of a collation, as a table from code points to weights, read from the server that compares.
 
-Two texts that the server calls equal have equal sequences of weights. This holds for collations that weigh each
+Two strings that the server treats as equal have equal sequences of weights. This holds for collations that weigh each
 character alone. For those with contractions (``ch`` as one letter) the weights are coarser than the server's, see
-:mod:`pkg.mysql.contractions`: still equal for texts that it calls equal, and for some others.
+:mod:`pkg.mysql.contractions`: still equal for strings that it treats as equal, and for some others.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from pymysql.connections import Connection
 from pkg.mysql.contractions import Points, candidates, coarse_weights, joined, longer, whole_script
 from pkg.mysql.introspect import query
 
-#: Code points with entries of their own in collation tables: three planes, and the tags and variation selectors of
-#: plane 14. The others are unassigned, for private use, or ideographs without compatibility forms.
+#: Code points with their own entries in collation tables: three planes, and the tags and variation selectors of plane
+#: 14. The others are unassigned, for private use, or ideographs without compatibility forms.
 NEAR = 0x30000
 TAGS = range(0xE0000, 0xE1000)
 _PLANE = 0x10000
 _SPACE, _OTHER = 0x20, 0x21
-#: The last one of an extension: TiDB loses the connection when it weighs it by utf8mb4_0900_ai_ci.
+#: The last code point of an extension: TiDB loses the connection when it weighs it by utf8mb4_0900_ai_ci.
 _UNWEIGHABLE = 0x2CEA1
-#: Far code points; a collation that gives all of these one weight does so for all of their kind.
+#: Far code points; a collation that gives all of these one weight does so for all far code points.
 _FAR = (0x30000, 0x3FFFD, 0x40000, 0xE1000, 0xF0000, 0x10FFFD)
 _DIGITS = " UNION ALL ".join(f"SELECT {i}{' AS d' if i == 0 else ''}" for i in range(16))
-#: What follows charset and ``_``, with ``nopad_`` taken out: characters weigh the same wherever they stand.
+#: The part of a collation's name after charset and ``_``, without ``nopad_``: characters weigh the same at any
+#: position.
 _SIMPLE = frozenset(
     {
         *("general_ci", "general_mysql500_ci", "general1400_as_ci", "unicode_ci", "unicode_520_ci"),
@@ -39,13 +40,13 @@ _SIMPLE = frozenset(
     }
 )
 _SIMPLE_OF_MULTI_BYTE = frozenset({"gbk_chinese_ci"})
-#: The only ones of single-byte charsets with contractions.
+#: The only single-byte charsets' collations with contractions.
 _CZECH = "czech_cs"
-#: Collations of Unicode 9 and 14. They compare by several levels, the first of which _ai_ci compares alone.
+#: Collations of Unicode 9 and 14. They compare several levels; _ai_ci compares only the first.
 _UCA = re.compile(r"(?P<language>(?:\w+_)?0900|uca1400(?:_\w+)?)_(?P<kind>a[is]_c[is](?:_ks)?)")
-#: Of these languages there are no others but those of all levels.
+#: These languages only have collations of all levels.
 _ALL_LEVELS = ("ja_0900", "zh_0900")
-#: What follows a Unicode charset and ``_`` in the collations of languages by earlier versions of Unicode.
+#: The part after a Unicode charset and ``_`` in the collations of languages in earlier versions of Unicode.
 _LANGUAGES = frozenset(
     {
         *("croatian_ci", "croatian_mysql561_ci", "czech_ci", "danish_ci", "esperanto_ci", "estonian_ci"),
@@ -55,18 +56,19 @@ _LANGUAGES = frozenset(
     }
 )
 _UNICODE = frozenset({"utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"})
-#: Two levels, of which only MariaDB's function can give the first alone.
+#: Two levels; only MariaDB's function can return the first alone.
 _OF_TWO_LEVELS = "thai_520_w2"
-#: What parts the levels in the weights of MySQL's collations.
+#: Separates the levels in the weights of MySQL's collations.
 _LEVEL_END = b"\0\0"
-#: Sequences of more characters are not looked for.
+#: Longer sequences are not searched.
 _LONGEST = 4
 #: Weights of two bytes, so that they can be split as characters.
 _UNIT, _UNITS = 2, "utf-16-be"
 _TOGETHER = 10_000
-#: Stands between sequences whose weights are asked for together: a character that no language contracts.
+#: Separates sequences in one query for weights: a character that no language contracts.
 _SEPARATOR = 0x30
-#: Sequences that Unicode's own table or a language contracts: letters with marks, vowels before consonants, digraphs.
+#: Sequences that Unicode's default table or a language contracts: letters with marks, vowels before consonants,
+#: digraphs.
 _MARKS = (0x300, 0x301, 0x306, 0x308, 0x30A, 0x327, 0x653, 0x654, 0x655, 0xB7, 0x387)
 _LETTERS = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x400, 0x460), *range(0x621, 0x64B))
 _CONTRACTED = (
@@ -82,8 +84,8 @@ _CONTRACTED = (
 class CollationWeights:
     """The weights of a collation's characters.
 
-    ``packed`` unfolds to a tuple of byte strings, see :func:`weights`. ``far`` is the weight of every code point
-    beyond the table; b'' when each of them equals only itself.
+    ``packed`` expands to a tuple of byte strings, see :func:`weights`. ``far`` is the weight of every code point beyond
+    the table; b'' when each of them equals only itself.
     """
 
     collation: str
@@ -91,7 +93,7 @@ class CollationWeights:
     far: bytes = b""
 
     def __repr__(self) -> str:
-        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
+        """Part of the fingerprints in the meta tables, so this text must never change."""
         return f"Folding({self.collation!r}, {zlib.crc32(self.packed):08x}, {self.far.hex()!r})"
 
     @classmethod
@@ -104,7 +106,7 @@ class CollationWeights:
 
 @lru_cache(maxsize=64)
 def weights(folding: CollationWeights) -> tuple[bytes, ...]:
-    """The weights by code point; those of :data:`TAGS` follow at :data:`NEAR`. Kept by the process."""
+    """The weights by code point; those of :data:`TAGS` follow at :data:`NEAR`. Cached in the process."""
     count = int.from_bytes(folding.packed[-4:], "little")
     data = zlib.decompress(folding.packed[:-4])
     lengths, at = data[:count], count
@@ -122,9 +124,8 @@ def weights(folding: CollationWeights) -> tuple[bytes, ...]:
 
 
 def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:
-    """The weights that this server gives; None for a collation of which too little is known, or when the server
-    cannot say. Takes 0.3 s per plane, and 2 s for contractions. Raises ``pymysql.Error`` only when the connection is
-    lost."""
+    """The weights of a collation on this server; None when too little is known of it, or the server can't answer. Takes
+    0.3 s per plane, and 2 s for contractions. Raises ``pymysql.Error`` only when the connection is lost."""
     try:
         asked = _first_level(charset, collation, single=_bytes_per_character(conn, charset) == 1)
         if not asked:
@@ -146,10 +147,10 @@ def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str)
 
 
 def _table(scale: _Scale) -> tuple[list[bytes], bytes]:
-    """The weights of the characters alone, and that of those beyond."""
+    """The weights of the single characters, and that of those beyond the table."""
     table = scale.plane(0)
     if not table[_SPACE]:
-        # Alone it stands at the end, where it may count for nothing.
+        # A single space is at the end, where it may be ignored.
         table[_SPACE] = scale.weight((_SPACE, _OTHER)).removesuffix(table[_OTHER])
     far = {scale.weight((point,)) for point in _FAR}
     if len(far) == 1 and {scale.weight((point,)) for point in (0x1F600, 0x20000)} == far:
@@ -160,7 +161,7 @@ def _table(scale: _Scale) -> tuple[list[bytes], bytes]:
 
 
 def _coarse(scale: _Scale, collation: str, table: list[bytes]) -> list[bytes]:
-    """The table by which contractions have the weights of their characters; empty where that can't be found out."""
+    """The table that maps contractions to their characters' weights; empty where that is unknown."""
     if any(len(weight) % _UNIT for weight in table):
         return []
     known: dict[Points, bytes] = {}
@@ -179,19 +180,19 @@ def _coarse(scale: _Scale, collation: str, table: list[bytes]) -> list[bytes]:
 
 
 def _tail(charset: str, collation: str) -> str:
-    """What follows the charset in a collation's name."""
+    """The part of a collation's name after the charset."""
     tail = collation.removeprefix(f"{charset}_").replace("nopad_", "")
     return tail.removeprefix("utf8_") if charset == "utf8mb3" else tail
 
 
 def _is_simple(charset: str, collation: str) -> bool:
-    """Whether the collation's name promises that it has no contractions."""
+    """Whether the collation's name guarantees that it has no contractions."""
     tail = _tail(charset, collation)
     return tail not in _LANGUAGES and (not (uca := _UCA.fullmatch(tail)) or uca["language"] == "0900")
 
 
 def _first_level(charset: str, collation: str, *, single: bool) -> str:
-    """The collation to ask for, '' for one of which too little is known."""
+    """The collation to query, '' for one of which too little is known."""
     tail = _tail(charset, collation)
     if uca := _UCA.fullmatch(tail):
         return collation if uca["language"] in _ALL_LEVELS else f"{charset}_{uca['language']}_ai_ci"
@@ -200,13 +201,13 @@ def _first_level(charset: str, collation: str, *, single: bool) -> str:
 
 
 def _bytes_per_character(conn: Connection[Any], charset: str) -> int:
-    """The most that a character takes; 0 for a charset that the server does not have."""
+    """The maximum bytes of a character; 0 for a charset that the server does not have."""
     rows = query(conn, "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = %s", (charset,))
     return int(rows[0][0]) if rows else 0
 
 
 class _Scale:
-    """What a server answers about the weights of one collation."""
+    """A server's answers about the weights of one collation."""
 
     def __init__(self, conn: Connection[Any], charset: str, collation: str) -> None:
         self._conn = conn
@@ -214,7 +215,7 @@ class _Scale:
         self._collation = collation
         self._levels = any(language in collation for language in _ALL_LEVELS)
         self._level = " LEVEL 1" if collation.endswith(_OF_TWO_LEVELS) else ""
-        # TiDB does not have it.
+        # TiDB does not have this function.
         self._utf32 = _bytes_per_character(conn, "utf32") > 0
 
     def plane(self, plane: int, count: int = _PLANE) -> list[bytes]:
@@ -235,7 +236,7 @@ class _Scale:
         return self._read(query(self._conn, f"SELECT {self._weight(self._written(points))}")[0][0])
 
     def together(self, asked: Sequence[Points]) -> list[bytes] | None:
-        """The weights of sequences, many asked for at once; None when their answers can't be told apart."""
+        """The weights of sequences, many in one query; None when the answers can't be separated."""
         separator = self.weight((_SEPARATOR,)).decode(_UNITS, "surrogatepass")
         found: list[bytes] = []
         for start in range(0, len(asked), _TOGETHER):
@@ -248,7 +249,7 @@ class _Scale:
         return found
 
     def _read(self, weight: str | None) -> bytes:
-        """The first level of what the server gives in hexadecimal digits."""
+        """The first level of the server's answer in hexadecimal digits."""
         weights = bytes.fromhex(weight or "")
         if not self._levels:
             return weights
@@ -256,7 +257,7 @@ class _Scale:
         return weights[: next(levels, len(weights))]
 
     def is_independent(self) -> bool:
-        """Whether no sequence that some collation contracts weighs otherwise than its characters."""
+        """Whether every sequence that some collation contracts weighs the same as its characters."""
 
         def weight(points: Sequence[int]) -> str:
             return self._weight(self._written(points))

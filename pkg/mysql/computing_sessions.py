@@ -1,4 +1,4 @@
-"""Which session variables make an upstream's generated columns differ from those that the target's writers get."""
+"""Which session variables make an upstream's generated columns differ from those of the target's writers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pkg.mysql.introspect import query, variable
 from pkg.mysql.session_expressions import TIME_ZONE
 
 _COMPARED = ("div_precision_increment", "lc_time_names", "default_week_format")
-#: Names of the zone in which rows are written.
+#: Names of the time zone in which rows are written.
 _UTC = frozenset({"+00:00", "-00:00", "utc", "etc/utc", "uct", "etc/uct", "zulu", "etc/zulu", "universal"})
 
 
 def computing_settings(conn: Connection[Any]) -> Mapping[str, str]:
-    """What the server's new sessions compute with. Raises ``pymysql.Error``."""
+    """The variables that new sessions of the server compute with. Raises ``pymysql.Error``."""
     zone = variable(conn, TIME_ZONE) or ""
     if zone.upper() == "SYSTEM":
         zone = str(query(conn, "SELECT @@system_time_zone")[0][0])
@@ -25,7 +25,7 @@ def computing_settings(conn: Connection[Any]) -> Mapping[str, str]:
 
 
 def differing(upstream: Mapping[str, str], target: Mapping[str, str], session: Mapping[str, str]) -> frozenset[str]:
-    """The variables by which sessions of the upstream compute otherwise than writers with the task's ``session``."""
+    """The variables that differ between sessions of the upstream and writers with the task's ``session``."""
     writers = {**target, **{name.lower(): value for name, value in session.items()}}
     found = {name for name in _COMPARED if name in upstream and name in writers and upstream[name] != writers[name]}
     return frozenset(found | ({TIME_ZONE} if upstream[TIME_ZONE].lower() not in _UTC else set()))

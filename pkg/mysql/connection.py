@@ -1,7 +1,7 @@
-"""Connections to upstreams and targets, and what their errors mean.
+"""Connections to upstreams and targets, and the meaning of their errors.
 
-The only place that turns a driver's exception into a :class:`DMError`: with the server's number and SQLSTATE in the
-form operators' scripts match (``Error 1054 (42S22): …``), the scope of the connection, and whether to try again.
+Only this module turns a driver's exception into a :class:`DMError`: with the server's number and SQLSTATE in the form
+that operators' scripts match (``Error 1054 (42S22): …``), the scope of the connection, and whether to retry.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pkg.tls.client import tls_context
 
 Scope = Literal["upstream", "downstream"]
 
-#: The server said no for now: the same statement may well pass when tried again.
+#: Temporary errors: the same statement may succeed when it is repeated.
 RETRYABLE_NUMBERS = frozenset(
     {
         1020,  # record has changed since last read (MariaDB with innodb_snapshot_isolation)
@@ -57,20 +57,20 @@ RETRYABLE_NUMBERS = frozenset(
         3159,
         3169,  # session was killed
         4031,  # disconnected by the server because of inactivity
-        8002,  # TiDB: SELECT … FOR UPDATE met a write conflict
+        8002,  # TiDB: SELECT … FOR UPDATE had a write conflict
         8005,  # TiDB: write conflict
-        8020,  # TiDB: somebody locked the table
+        8020,  # TiDB: another session locked the table
         8022,  # TiDB: the transaction was rolled back and can be repeated
-        8024,  # TiDB: the transaction is not valid any more
+        8024,  # TiDB: the transaction is no longer valid
         8027,  # TiDB: schema is out of date
-        8028,  # TiDB: schema changed meanwhile
+        8028,  # TiDB: schema changed in the meantime
         8113,  # TiDB: schema changed, of a prepared statement
         8120,  # TiDB: no timestamp from PD
         8176,  # TiDB: the server is short of memory
         8229,  # TiDB: the transaction's locks may have expired
         8245,  # TiDB: a DDL is changing the column
         8252,  # TiDB: the resource group is used up for now
-        8501,  # TiDB: may pass when it is tried again
+        8501,  # TiDB: may succeed on a retry
         9001,  # TiDB: PD timeout
         9002,  # TiKV timeout
         9003,  # TiKV busy
@@ -86,7 +86,7 @@ RETRYABLE_NUMBERS = frozenset(
     }
 )
 _LOST = frozenset({2006, 2013, 2014, 1053, 1927, 1158, 1159, 1160, 1161, 3169, 4031})
-#: Numbers that servers use for several errors, one of which is temporary.
+#: Numbers that servers use for several errors, of which one is temporary.
 _RETRYABLE_TEXTS = {
     1290: re.compile(r"read.only", re.IGNORECASE),  # --read-only during a switch-over; not --skip-grant-tables
     1105: re.compile(  # TiDB's number for errors without a number of their own
@@ -95,14 +95,14 @@ _RETRYABLE_TEXTS = {
         re.IGNORECASE,
     ),
 }
-#: TiDB's numbers for a transaction beyond a limit, and what an operator does about each.
+#: TiDB's numbers for a transaction above a limit, and the operator action for each.
 TOO_MUCH_AT_ONCE = {
     8004: "Raise performance.txn-total-size-limit of TiDB, then resume the task.",
     8175: "The transaction needs more memory than the target allows. Raise the limit there (SET GLOBAL "
     "tidb_mem_quota_query = …, in bytes), then resume the task.",
 }
 _TOO_MUCH_TEXTS = tuple(f"Error {number} " for number in TOO_MUCH_AT_ONCE)
-#: The same for a row beyond the limit.
+#: The same for a row above the limit.
 TOO_LARGE_ROW = {
     8025: "Raise the target's limit above the row's size (performance.txn-entry-size-limit, or from TiDB 7.6 on SET "
     "GLOBAL tidb_txn_entry_size_limit = …, in bytes; TiKV's raftstore.raft-entry-max-size must be larger still), then "
@@ -125,7 +125,7 @@ _HINTS = {
 
 
 class NameCursor(pymysql.cursors.Cursor):
-    """In statements with arguments, a ``%`` in a quoted name is part of the name: tasks and schemas may have one."""
+    """In statements with arguments, doubles a ``%`` in a quoted name: tasks and schemas may have one."""
 
     def mogrify(self, query: Any, args: Any = None) -> str:
         return super().mogrify(query if args is None else _QUOTED_NAME.sub(_without_arguments, query), args)
@@ -134,8 +134,8 @@ class NameCursor(pymysql.cursors.Cursor):
         return super().execute(query if args is None else self.mogrify(query, args))
 
 
-#: What every session begins with. Otherwise a server's global defaults would decide how structures are shown
-#: (ANSI_QUOTES), how many rows a SELECT gives, how literals are read, and how a transaction ends.
+#: The variables of every session. Otherwise a server's global defaults would determine how structures are shown
+#: (ANSI_QUOTES), how many rows a SELECT returns, how literals are parsed, and how a transaction ends.
 NEUTRAL_SESSION: Mapping[str, str] = {
     "sql_mode": "",
     "sql_quote_show_create": "ON",
@@ -166,12 +166,12 @@ def connect(
 ) -> Connection[Any]:
     """Opens a connection and sets its session variables: :data:`NEUTRAL_SESSION`, ``cfg``'s, then ``session``.
 
-    With ``local_data`` the server may be sent LOAD DATA LOCAL. The driver still opens no file for a server that
-    asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`. Without
-    ``security`` in ``cfg`` the connection is encrypted where the server offers that, and the server is not verified.
+    ``local_data`` permits LOAD DATA LOCAL. The driver still opens no file on a server's request: the caller of the
+    statement sends the data itself. ``bulk`` permits :mod:`pkg.mysql.bulk`. Without ``security`` in ``cfg`` the
+    connection is encrypted where the server offers that, and the server is not verified.
 
     Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back), or is not the
-    one that ``security`` asks for; 11112 for unusable TLS files.
+    one that ``security`` requires; 11112 for unusable TLS files.
     """
     host = cfg.host.strip("[]")  # an IPv6 literal may be written with brackets
     try:
@@ -179,7 +179,7 @@ def connect(
             host=host,
             port=cfg.port,
             user=cfg.user,
-            # Servers have the digest of UTF-8. The driver would take latin1, and refuse what that lacks.
+            # Servers store the digest of UTF-8. The driver would use latin1, and refuse characters that it lacks.
             password=cfg.password.encode(),
             database=database,
             charset=charset,
@@ -204,7 +204,7 @@ def connect(
 
 
 def set_session(conn: Connection[Any], session: Mapping[str, str]) -> None:
-    """Sets session variables; numbers and booleans are passed bare, all else as strings."""
+    """Sets session variables; passes numbers and booleans bare, everything else as strings."""
     assignments = []
     for name, value in session.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
@@ -222,14 +222,14 @@ def error_number(exc: BaseException) -> int:
 
 
 def is_lost(exc: BaseException) -> bool:
-    """Whether the connection is gone, so that it must be opened again before anything else."""
+    """Whether the connection is lost, so that it must be opened again first."""
     if isinstance(exc, pymysql.err.InterfaceError):
         return True
     return isinstance(exc, OSError) or error_number(exc) in _LOST
 
 
 def is_retryable(exc: BaseException) -> bool:
-    """Whether the same may pass when it is tried again, perhaps on a new connection."""
+    """Whether a retry may succeed, perhaps on a new connection."""
     number = error_number(exc)
     if is_lost(exc) or number in RETRYABLE_NUMBERS:
         return True
@@ -238,7 +238,7 @@ def is_retryable(exc: BaseException) -> bool:
 
 
 def error_text(exc: BaseException) -> str:
-    """``Error 1054 (42S22): Unknown column …``, the form that scripts know."""
+    """``Error 1054 (42S22): Unknown column …``, the form that scripts match."""
     number = error_number(exc)
     if not number:
         return f"{exc}" or type(exc).__name__
@@ -247,17 +247,17 @@ def error_text(exc: BaseException) -> str:
 
 
 def shortened(statement: str) -> str:
-    """A statement as messages show it."""
+    """A statement in the form for messages."""
     return f"{statement[:200]}{'…' if len(statement) > 200 else ''}"
 
 
 def is_too_much_at_once(error: DMError) -> bool:
-    """Whether the server refused a transaction for its size, so that a smaller one may pass."""
+    """Whether the server refused a transaction for its size, so that a smaller one may succeed."""
     return error.raw_cause.startswith(_TOO_MUCH_TEXTS)
 
 
 def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: str = "") -> DMError:
-    """What a failed statement means. A DMError passes through; ``statement`` is shown cut to 200 characters."""
+    """The error of a failed statement. A DMError stays unchanged; ``statement`` is shown cut to 200 characters."""
     if isinstance(exc, DMError):
         return exc
     where = f" on {table}" if table else ""
@@ -303,7 +303,7 @@ def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
 
 
 def _not_the_server(why: ssl.SSLCertVerificationError, cfg: DBConfig, scope: Scope) -> DMError:
-    """Nothing was sent to whoever answered. ``why`` names what is wrong with its certificate."""
+    """The server is not verified, so nothing was sent to it. ``why`` is the problem with its certificate."""
     cause = why.verify_message if getattr(why, "verify_message", "") else str(why)
     return errors.new(
         Code.DBDriverError,

@@ -1,10 +1,10 @@
-"""Collations with contractions: sequences of characters that a collation weighs as one. Pure.
+"""Collations with contractions: character sequences that a collation weighs as one. Pure.
 
-A text's weights are those of its characters, but for the contractions in it, which have weights of their own: in
-Czech ``ch`` is a letter behind ``h``. Where the pieces of a text begin depends on what stands before them, so that no
-table by character gives the weights. It gives a *coarser* form of them, though, when weights are brought into classes
-by which every contraction has the form of its characters together: equal weights then have equal forms, wherever the
-pieces begin. :func:`coarse_weights` finds such classes, as fine as it can with little effort.
+A string's weights are those of its characters, except for its contractions, which have their own weights: in Czech
+``ch`` is a letter after ``h``. Where the units of a string begin depends on the characters before them, so no table by
+character gives the weights. But a table can give a *coarser* form: group weights into classes in which every
+contraction has the form of its characters together. Then equal weights have equal forms, wherever the units begin.
+:func:`coarse_weights` finds such classes, as fine as possible with little effort.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _MARKS = range(0x300, 0x370)
 _MARKED = (*_LATIN, *range(0x180, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000))
 _DOTS = (0xB7, 0x387, 0x27, 0x2019)
 _KANA = (*range(0x3041, 0x3100), *range(0x31F0, 0x3200), *range(0xFF66, 0xFFA0))
-#: Marks of length, repetition and voice: with what they repeat, they may weigh as that.
+#: Marks of length, repetition and voice: together with the repeated character, they may weigh as that.
 _KANA_MARKS = (0x3005, 0x3031, 0x3032, *range(0x3099, 0x309F), *range(0x30FC, 0x30FF), 0xFF70, 0xFF9E, 0xFF9F)
-#: Scripts whose vowel signs stand before, around or behind the letter: these four, and others of 128 code points each.
+#: Scripts whose vowel signs are before, around or after the letter: these four, and others of 128 code points each.
 _WIDE = (range(0x600, 0x700), range(0xF00, 0x1000), range(0x1000, 0x10A0), range(0x1A00, 0x1B00))
 _SCRIPTS = _WIDE + tuple(
     range(first, first + 0x80)
@@ -37,20 +37,20 @@ _SCRIPTS = _WIDE + tuple(
     for first in range(start, end, 0x80)
     if not any(first in wide for wide in _WIDE)
 )
-#: Vowels that are written before the letter that they are spoken behind, and signs that make one vowel with another.
+#: Vowels written before the letter after which they are spoken, and signs that form one vowel with another.
 _LEADING = {
     0xE00: (*range(0xE40, 0xE45), 0xE4D),
     0xE80: (*range(0xEC0, 0xEC5), 0xECD),
     0x1980: tuple(range(0x19B5, 0x19BB)),
     0xAA80: tuple(range(0xAAB5, 0xAABD)),
 }
-#: Scripts of which a language contracts whole syllables: none of their weights count there.
+#: Scripts whose whole syllables a language contracts: their weights are all ignored.
 _SYLLABLES = {"myanmar": range(0x1000, 0x10A0)}
 
 
 @lru_cache(maxsize=1)
 def candidates() -> tuple[Points, ...]:
-    """The pairs of characters that Unicode's own table or a language's rules may contract, the letter first."""
+    """The pairs of characters that Unicode's default table or a language's rules may contract, the letter first."""
     pairs: dict[Points, None] = dict.fromkeys((a, b) for a in _LATIN for b in _LATIN)
     pairs |= dict.fromkeys((a, b) for a in _ASCII for b in _DOTS)
     pairs |= dict.fromkeys((a, b) for a in _MARKED for b in _MARKS if unicodedata.category(chr(a)) in ("Lu", "Ll"))
@@ -74,7 +74,7 @@ def _marks(script: range) -> tuple[int, ...]:
 
 
 def longer(found: Iterable[Points]) -> list[Points]:
-    """Sequences of one character more that may be contractions, too, when these are."""
+    """Sequences of one character more that may also be contractions if these are."""
     longer: dict[Points, None] = {}
     for points in found:
         head, *rest = points
@@ -94,7 +94,7 @@ def longer(found: Iterable[Points]) -> list[Points]:
 
 
 def joined(points: Points, table: Sequence[bytes], known: Mapping[Points, bytes]) -> set[bytes]:
-    """The weights that a sequence has without being a contraction itself, however it consists of characters and of
+    """The possible weights of a sequence that is no contraction itself, for each way to split it into characters and
     ``known`` contractions."""
     found = {table[points[0]] + rest for rest in joined(points[1:], table, known)} if points else {b""}
     for size in range(2, len(points) + 1):
@@ -105,7 +105,7 @@ def joined(points: Points, table: Sequence[bytes], known: Mapping[Points, bytes]
 
 
 def whole_script(collation: str) -> list[int]:
-    """The letters and marks of which a collation contracts whole syllables; none for most."""
+    """The letters and marks whose whole syllables a collation contracts; empty for most."""
     script = next((points for name, points in _SYLLABLES.items() if f"_{name}_" in collation), range(0))
     return list(filter(_is_letter, script))
 
@@ -116,10 +116,10 @@ def _is_letter(point: int) -> bool:
 
 
 def coarse_weights(unequal: Iterable[Unequal], ignored: Iterable[bytes] = ()) -> Callable[[bytes], bytes]:
-    """A function from weights to their coarser form, by which the two of each pair are equal.
+    """A function from weights to their coarser form, in which the two of each pair are equal.
 
-    Weights are units of two bytes. The function maps each unit to another or to nothing, so that the form of a text is
-    that of its parts together. ``ignored``: weights that count for nothing.
+    Weights are units of two bytes. The function maps each unit to another or to nothing, so that the form of a string
+    is the concatenation of its parts' forms. ``ignored``: weights that are ignored.
     """
     pairs = [(_units(one), _units(other)) for one, other in dict.fromkeys(unequal)]
     classes = _Classes()
@@ -136,7 +136,7 @@ def coarse_weights(unequal: Iterable[Unequal], ignored: Iterable[bytes] = ()) ->
                 continue
             changed = True
             if Counter(one) == Counter(other):
-                # Of a vowel and a consonant that change their places, the vowel is in more of the pairs.
+                # When a vowel and a consonant swap positions, the vowel is in more of the pairs.
                 classes.ignore(max(one, key=lambda unit: (often[unit], unit)))
                 continue
             for a, b in zip(one, other, strict=False):
@@ -161,7 +161,7 @@ def _without_common_ends(one: list[bytes], other: list[bytes]) -> tuple[list[byt
 
 
 class _Classes:
-    """Units that count as one, and those that count for nothing."""
+    """Units that are treated as one, and ignored units."""
 
     def __init__(self) -> None:
         self._parent: dict[bytes, bytes] = {}

@@ -1,8 +1,8 @@
-"""What this project uses of PyMySQL beyond its documented interface. Nothing else touches it.
+"""The only module that uses PyMySQL beyond its documented interface.
 
-The driver has no public way to send without waiting, to read rows as bytes, to run other commands than queries, or to
-change how it greets a server. What it does inside may change with each of its series, so :data:`SERIES` is the one that
-was tried, here as in pyproject.toml, and tests/integration/test_driver.py holds each function to real servers.
+The driver has no public way to send without waiting, to read rows as bytes, to run commands other than queries, or to
+change its handshake. Its internals may change with each of its series, so :data:`SERIES` is the tested one, here as in
+pyproject.toml, and tests/integration/test_driver.py checks each function with real servers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pymysql.protocol import OKPacketWrapper
 
 from pkg.mysql import parsec
 
-#: Major and minor version. Executors of a cluster bring a driver of their own.
+#: Major and minor version. A cluster's executors have their own driver.
 SERIES = (1, 2)
 if pymysql.VERSION[:2] != SERIES:
     raise ImportError(
@@ -37,16 +37,16 @@ _MARIADB_FLAGS = slice(28, 32)
 
 
 class ParsecExchange:
-    """What the driver calls for an account of MariaDB's plugin ``parsec``."""
+    """The driver's handler for accounts with MariaDB's plugin ``parsec``."""
 
     def __init__(self, conn: Connection[Any]) -> None:
         self._conn = conn
 
     def authenticate(self, scramble: Packet) -> Packet:
-        """Proves the password; the server's last packet. Raises pymysql.Error."""
+        """Proves the password; returns the server's last packet. Raises pymysql.Error."""
         raw: Any = self._conn
         write_packet(self._conn, b"")
-        # Data of a plugin has a byte before it where it could be taken for another packet.
+        # A plugin's data has an extra first byte where it could look like another packet.
         derivation = read_packet(self._conn).get_all_data().removeprefix(b"\1")
         client = secrets.token_bytes(parsec.SCRAMBLE_SIZE)
         try:
@@ -58,10 +58,10 @@ class ParsecExchange:
 
 
 class PreferringConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
-    """A connection that uses TLS where the server offers it, when nothing else is asked for.
+    """A connection that uses TLS if the server offers it, when no TLS settings are given.
 
     The driver does that too, but reads all of the system's CA certificates for each connection, 20 ms of CPU, and then
-    verifies nothing. Accounts of MariaDB's plugin ``parsec``, which the driver lacks, can connect.
+    verifies nothing. This class also connects accounts with MariaDB's plugin ``parsec``, which the driver lacks.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -84,13 +84,13 @@ def _unverified() -> ssl.SSLContext:
 
 
 class BulkConnection(PreferringConnection):
-    """A connection that announces bulk executions to a MariaDB server; for other servers nothing differs."""
+    """A connection that announces bulk executions to a MariaDB server; no difference for other servers."""
 
     _greeted = False
 
     def write_packet(self, payload: bytes) -> None:
         raw: Any = self
-        # The first packet has the capabilities, over TLS the second as well; both before anything is authenticated.
+        # The first packet has the capabilities, over TLS the second too; both before the authentication.
         if not self._greeted and _speaks_mariadb(raw.server_version, raw.server_capabilities):
             changed = bytearray(payload)
             changed[0] &= ~CLIENT.LONG_PASSWORD & 0xFF  # clear: the flags of MariaDB count
@@ -110,12 +110,12 @@ def _speaks_mariadb(version: str, capabilities: int) -> bool:
 
 
 class Packet(Protocol):
-    """A packet of the server's, as the driver gives it."""
+    """A packet from the server, as the driver returns it."""
 
     def get_all_data(self) -> bytes: ...
 
     def read_all(self) -> bytes:
-        """What is not read yet."""
+        """The unread rest."""
         ...
 
     def is_ok_packet(self) -> bool: ...
@@ -127,7 +127,7 @@ class Packet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's text behind its length."""
+    """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's message after its length."""
 
     matched: int
     warnings: int
@@ -135,7 +135,7 @@ class ServerAnswer:
 
 
 def answer_of(packet: Packet) -> ServerAnswer:
-    """What an OK packet says. Raises pymysql.Error for one that begins a result set."""
+    """The content of an OK packet. Raises pymysql.Error for one that begins a result set."""
     if not packet.is_ok_packet():
         raise pymysql.err.InternalError(CR.CR_COMMANDS_OUT_OF_SYNC, "a statement that returns rows was sent ahead")
     ok: Any = OKPacketWrapper(packet)  # type: ignore[arg-type]
@@ -143,13 +143,13 @@ def answer_of(packet: Packet) -> ServerAnswer:
 
 
 def command(conn: Connection[Any], code: int, data: bytes | str) -> None:
-    """Sends a command, as soon as the results of earlier ones are read. Raises the driver's exceptions."""
+    """Sends a command, once the results of earlier ones are read. Raises the driver's exceptions."""
     raw: Any = conn
     raw._execute_command(code, data)
 
 
 def write(conn: Connection[Any], data: bytes | memoryview) -> None:
-    """Sends bytes that have their packets' headers. Raises pymysql.Error."""
+    """Sends bytes that include the headers of their packets. Raises pymysql.Error."""
     raw: Any = conn
     if raw._sock is None:
         raise pymysql.err.InterfaceError(0, "the connection is closed")
@@ -157,13 +157,13 @@ def write(conn: Connection[Any], data: bytes | memoryview) -> None:
 
 
 def write_packet(conn: Connection[Any], payload: bytes) -> None:
-    """Sends a payload of less than 16 MiB as the packet that is next in number. Raises pymysql.Error."""
+    """Sends a payload of less than 16 MiB as the packet with the next number. Raises pymysql.Error."""
     raw: Any = conn
     raw.write_packet(payload)
 
 
 def number_next(conn: Connection[Any], sequence: int) -> None:
-    """Sets the sequence number of the next packet, whichever side sends it."""
+    """Sets the sequence number of the next packet of either side."""
     raw: Any = conn
     raw._next_seq_id = sequence
 
@@ -176,13 +176,13 @@ def read_packet(conn: Connection[Any]) -> Packet:
 
 
 def read_result(conn: Connection[Any]) -> None:
-    """Reads the answer to a statement to its end, so that the next one can be sent. Raises pymysql.Error."""
+    """Reads a statement's whole answer, so that the next statement can be sent. Raises pymysql.Error."""
     raw: Any = conn
     raw._affected_rows = raw._read_query_result(unbuffered=False)
 
 
 def reader(conn: Connection[Any]) -> BufferedReader:
-    """The buffered reader that all packets come through; what it holds was read from the socket already."""
+    """The buffered reader of all packets; its buffered bytes are no longer in the socket."""
     raw: Any = conn
     found: BufferedReader = raw._rfile
     return found
@@ -197,7 +197,7 @@ def socket_of(conn: Connection[Any]) -> socket.socket:
 
 @contextmanager
 def reading_for(conn: Connection[Any], seconds: float) -> Iterator[None]:
-    """Lets each read of an answer wait up to ``seconds``."""
+    """Sets the timeout of each read of an answer to ``seconds``."""
     raw: Any = conn
     before, raw._read_timeout = raw._read_timeout, seconds
     try:
@@ -208,8 +208,8 @@ def reading_for(conn: Connection[Any], seconds: float) -> Iterator[None]:
 
 @contextmanager
 def texts_as_bytes(conn: Connection[Any]) -> Iterator[None]:
-    """Values of results that are read inside are bytes, as the server sent them. A text that is not valid in the
-    connection's charset would leave the rest of its result on the wire."""
+    """Makes the values of internal results bytes, as the server sent them. A value that is invalid in the connection's
+    charset would leave the rest of its result on the wire."""
     conn.use_unicode = False
     try:
         yield
@@ -218,16 +218,16 @@ def texts_as_bytes(conn: Connection[Any]) -> Iterator[None]:
 
 
 def drop(conn: Connection[Any]) -> None:
-    """Closes the socket without a goodbye, which would wait behind what is unread. May be called again."""
+    """Closes the socket without COM_QUIT, which would wait after unread data. May be called again."""
     raw: Any = conn
     raw._force_close()
 
 
 def break_off(conn: Connection[Any]) -> None:
-    """Ends a connection that another thread uses, which finds it lost. Does nothing to a closed one."""
+    """Ends a connection that another thread uses; that thread gets a lost connection. No effect on a closed one."""
     raw: Any = conn
     found: socket.socket | None = raw._sock
     if found is not None:
         with suppress(OSError):
-            # Not TLS's own: the other thread is still reading through it.
+            # Not the TLS shutdown: the other thread is still reading through it.
             socket.socket.shutdown(found, socket.SHUT_RDWR)

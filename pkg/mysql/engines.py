@@ -1,4 +1,4 @@
-"""Tables that cannot roll back: what is written to them stays, also when the transaction is rolled back."""
+"""Tables that cannot roll back: their changes stay, even when the transaction is rolled back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pymysql.connections import Connection
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 
-#: The item of ``ignore-checking-items`` by which an operator answers for such tables.
+#: The item of ``ignore-checking-items`` with which an operator accepts such tables.
 IGNORE = "table_engine"
 
 
 def engines_without_transactions(conn: Connection[Any]) -> frozenset[str]:
-    """Names in lower case of the engines that can't roll back. Raises pymysql.Error."""
+    """Lower-case names of the engines that can't roll back. Raises pymysql.Error."""
     rows = query(conn, "SELECT ENGINE, TRANSACTIONS FROM information_schema.ENGINES")
     return frozenset(str(engine).lower() for engine, transactions in rows if str(transactions).upper() != "YES")
 
@@ -52,7 +52,7 @@ def problem(table: tuple[str, str], engine: str) -> str:
 
 
 def remedy(table: tuple[str, str]) -> str:
-    """What an operator does about it."""
+    """The operator action for it."""
     return f"Run ALTER TABLE {qualified(*table)} ENGINE=InnoDB at the target."
 
 

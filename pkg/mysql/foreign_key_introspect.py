@@ -1,7 +1,7 @@
-"""Which foreign keys a server has, and what it does with them.
+"""Reads a server's foreign keys, and whether it enforces and logs them.
 
-They are read from information_schema, or from SHOW CREATE TABLE: MariaDB's information_schema hides them from accounts
-that may only SELECT.
+The source is information_schema, or SHOW CREATE TABLE: MariaDB's information_schema hides them from accounts with only
+SELECT.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def fetch_foreign_keys(conn: Connection[Any]) -> list[ForeignKey]:
 
 
 def _action(rule: str) -> str:
-    """A rule that changes rows; '' for those that only refuse."""
+    """A rule that changes rows; '' for rules that only refuse."""
     return "" if rule in ("RESTRICT", "NO ACTION") else rule
 
 
 def enforces_foreign_keys(conn: Connection[Any], server: ServerInfo) -> bool:
-    """Whether the server enforces foreign keys. TiDB shows them since ever, and enforces them from 6.6 on."""
+    """Whether the server enforces foreign keys. TiDB always shows them, and enforces them from 6.6 on."""
     if server.flavor != "tidb":
         return True
     version = re.search(r"TiDB-v(\d+)\.(\d+)", server.version_text)
@@ -75,24 +75,24 @@ def enforces_foreign_keys(conn: Connection[Any], server: ServerInfo) -> bool:
 
 
 def logs_actions(conn: Connection[Any]) -> bool:
-    """Whether what foreign keys do is in the server's binlog: MySQL from 9.6 on, unless InnoDB does it as before."""
+    """Whether the server logs the effects of foreign keys: MySQL from 9.6 on, unless InnoDB handles them as before."""
     return (variable(conn, "innodb_native_foreign_keys") or "ON").upper() in ("0", "OFF")
 
 
 def shown_foreign_keys(conn: Connection[Any], tables: Iterable[TableId]) -> list[ForeignKey]:
-    """The foreign keys of those of ``tables`` that are there. Raises pymysql.Error."""
+    """The foreign keys of those of ``tables`` that exist. Raises pymysql.Error."""
     return [key for table in tables for key in keys_in(table, show_create_if_there(conn, *table))]
 
 
 def shown_table_keys(
     conn: Connection[Any], tables: Iterable[TableId], *, listed: bool = False
 ) -> dict[TableId, list[ForeignKey]]:
-    """The foreign keys of each of ``tables`` that is there and a base table. ``listed``: the server lists them as such.
+    """The foreign keys of each existing base table in ``tables``. ``listed``: the server lists them as base tables.
 
     Raises pymysql.Error.
     """
     shown = ((table, show_create_if_there(conn, *table)) for table in tables)
-    # Of what SHOW CREATE TABLE shows, sequences and system-versioned tables look alike.
+    # In SHOW CREATE TABLE, sequences and system-versioned tables look the same.
     return {table: keys_in(table, text) for table, text in shown if text and (listed or is_base_table(conn, *table))}
 
 
@@ -107,7 +107,7 @@ def fetch_table_keys(conn: Connection[Any]) -> dict[TableId, list[ForeignKey]]:
 
 
 def keys_in(child: TableId, create: str) -> list[ForeignKey]:
-    """The foreign keys in a table's definition as servers write it. Pure."""
+    """The foreign keys in a table's definition from the server. Pure."""
     found = []
     for columns, schema, table, parent_columns, on_delete, on_update in _KEY.findall(create):
         actions = _action(on_delete), _action(on_update)

@@ -1,4 +1,4 @@
-"""What a strict session refuses for the expression of a generated column, and what may be done about it. Pure."""
+"""Errors of a strict session for the expression of a generated column, and the operator action. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pkg.mysql.schema import TableInfo
 
 #: An expression's number is out of its type's range. Values alone never give this error.
 OUT_OF_RANGE = 1690
-#: Expressions give these, and so do values that a column does not hold.
+#: Errors of expressions, and also of values that a column can't store.
 REFUSALS = frozenset({1264, 1265, 1292, 1365, 1366, 1406, 1411, 1441, OUT_OF_RANGE, 3141, 4037, 4038})
 #: The difference of unsigned numbers may be negative.
 UNSIGNED = "NO_UNSIGNED_SUBTRACTION"
-#: With these, a server refuses what it would warn of otherwise.
+#: With these modes, a server raises an error instead of a warning.
 _STRICT = frozenset(
     {
         *("STRICT_ALL_TABLES", "STRICT_TRANS_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"),
@@ -29,12 +29,12 @@ def with_unsigned(mode: str) -> str:
 
 
 def relaxed(mode: str) -> str:
-    """A sql_mode without all that is strict."""
+    """A sql_mode without all strict modes."""
     return ",".join(name for name in map(str.strip, mode.split(",")) if name and name.upper() not in _STRICT)
 
 
 def advice(target: tuple[str, str], names: Sequence[str], otherwise: str) -> str:
-    """What an operator does about a row that ``target`` refuses, which has the generated columns ``names``, or
+    """The operator action for a row that ``target`` refuses and that has the generated columns ``names``, or
     ``otherwise`` when none of them is the cause."""
     columns = ", ".join(map(quote, names))
     drops = ", ".join(f"DROP COLUMN {quote(name)}" for name in names)
@@ -51,9 +51,9 @@ _WORD = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 
 
 def base_columns(table: TableInfo, name: str) -> frozenset[str] | None:
-    """The plain columns that decide the value of the generated column ``name``, maybe more; None when it is not known.
+    """The plain columns that determine the generated column ``name``, perhaps more; None when unknown.
 
-    Words within texts of the expression count, too.
+    Words inside the expression's string literals count, too.
     """
     found: set[str] = set()
     waiting, seen = [name], {name.lower()}

@@ -1,4 +1,4 @@
-"""What a server says about itself and its tables."""
+"""Reads a server's variables, version and tables."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from pkg.mysql.shown_literals import as_text, doubtful_defaults
 
 _UNKNOWN_COLUMN, _UNKNOWN_VARIABLE = 1054, 1193
 _MISSING = frozenset({1049, 1146, 1051, 1008})
-#: A schema is read as a whole when at least one in so many of its tables is asked for.
+#: A schema is read as a whole when at least one in so many of its tables is requested.
 _WHOLE_SCHEMA = 10
 _COLUMNS = (
     "COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA, COLUMN_DEFAULT"
     " FROM information_schema.COLUMNS"
 )
 _INDEXES = "INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE FROM information_schema.STATISTICS"
-#: MySQL 8 takes a prefix of so many bytes for the length of the whole column when the column has one of these types.
+#: For columns of these types, MySQL 8 takes a prefix of so many bytes as the length of the whole column.
 _HIDDEN_PREFIX = 8
 _LARGE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
-#: Types that both ends of a period may have.
+#: Types of the two ends of a period.
 _PERIODS = frozenset({"date", "datetime", "timestamp"})
 _WITHOUT_OVERLAPS = re.compile(r"^ *(?:PRIMARY KEY|UNIQUE KEY (`(?:[^`]|``)+`)) \(.* WITHOUT OVERLAPS\)", re.MULTILINE)
 _FOREIGN_KEYS = "REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE"
@@ -49,7 +49,7 @@ class ServerInfo:
 
     @property
     def tells_json_types(self) -> bool:
-        """Whether it keeps SQL types in JSON documents, and has JSON_TABLE to ask for them."""
+        """Whether it keeps SQL types in JSON documents, and has JSON_TABLE to read them."""
         return self.flavor == "mysql" and self.version >= (8, 0, 4)
 
 
@@ -76,13 +76,13 @@ def variable(conn: Connection[Any], name: str) -> str | None:
 
 
 def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
-    """The statement that makes a table, or a schema when no table is named. Reads defaults where the server does not
-    show them as they are (:mod:`pkg.mysql.shown_literals`)."""
+    """The statement that creates a table, or a schema without a table name. Reads defaults where the server does not
+    show them exactly (:mod:`pkg.mysql.shown_literals`)."""
     what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
     shown = _show_create(conn, what)
     if not table or b"?" not in shown:
         return with_nullable_counters(as_text(shown))
-    # MySQL puts it also in the place of bytes that are not in the connection's charset.
+    # MySQL also shows it for bytes that are not in the connection's charset.
     query(conn, "SET character_set_results = NULL")
     shown = _show_create(conn, what)
     query(conn, f"SET character_set_results = {conn.charset}")
@@ -95,7 +95,7 @@ def _show_create(conn: Connection[Any], what: str) -> bytes:
 
 
 def _defaults(conn: Connection[Any], schema: str, table: str, columns: Sequence[str]) -> dict[str, str]:
-    """What columns of text get by default; without those whose default is no text."""
+    """The defaults of text columns; without columns whose default is no text."""
     if not columns:
         return {}
     asked = ", ".join(f"CONVERT(DEFAULT({quote(name)}) USING utf8mb4)" for name in columns)
@@ -105,7 +105,7 @@ def _defaults(conn: Connection[Any], schema: str, table: str, columns: Sequence[
 
 
 def show_create_if_there(conn: Connection[Any], schema: str, table: str = "") -> str:
-    """As :func:`show_create`; '' for what is not there."""
+    """As :func:`show_create`; '' if it does not exist."""
     try:
         return show_create(conn, schema, table)
     except pymysql.Error as exc:
@@ -114,15 +114,15 @@ def show_create_if_there(conn: Connection[Any], schema: str, table: str = "") ->
         return ""
 
 
-#: Where InnoDB lists its tables, in newer and older servers.
+#: InnoDB's list of tables, in newer and older servers.
 _FILE_LISTS = ("INNODB_TABLES", "INNODB_SYS_TABLES")
 _NO_SUCH_LIST = frozenset({1109, 1146})
 _NO_PRIVILEGE = 1227
 
 
 def fetch_file_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]:
-    """The numbers that InnoDB gave the files of a table or its partitions, sorted: they move with the rows. TiDB gives
-    such numbers to the tables and partitions themselves.
+    """The numbers of InnoDB's files for a table or its partitions, sorted: they move with the rows. TiDB gives such
+    numbers to the tables and partitions themselves.
 
     Empty without the PROCESS privilege, for other engines, and for names beyond ASCII.
     """
@@ -146,7 +146,7 @@ def fetch_file_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int,
 
 
 def _tidb_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]:
-    """The numbers of a TiDB's table or its partitions; empty for a server that has no such numbers."""
+    """The numbers of a table or its partitions in TiDB; empty for a server without such numbers."""
     where = "TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     of_partitions = (
         f"SELECT TIDB_PARTITION_ID FROM information_schema.PARTITIONS WHERE {where} AND PARTITION_NAME <> ''"
@@ -162,7 +162,7 @@ def _tidb_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]
 
 
 def _file_name(name: str) -> str:
-    """An ASCII name as it is part of a file's."""
+    """An ASCII name in the form of a file name."""
     return re.sub(r"[^0-9A-Za-z_]", lambda found: f"@{ord(found[0]):04x}", name)
 
 
@@ -184,7 +184,7 @@ def server_info(conn: Connection[Any]) -> ServerInfo:
 
 
 def list_schemas(conn: Connection[Any]) -> list[str]:
-    """The schemas that could be migrated, sorted."""
+    """The schemas that can be migrated, sorted."""
     names = [str(row[0]) for row in query(conn, "SHOW DATABASES")]
     return sorted(name for name in names if name.lower() not in SYSTEM_SCHEMAS)
 
@@ -200,7 +200,7 @@ def list_tables(conn: Connection[Any], schema: str) -> list[str]:
 
 
 def list_all_tables(conn: Connection[Any]) -> dict[str, list[str]]:
-    """The schemas that could be migrated, each with its base tables (no views), all sorted."""
+    """The schemas that can be migrated, each with its base tables (no views), all sorted."""
     found: dict[str, list[str]] = {schema: [] for schema in list_schemas(conn)}
     rows = query(conn, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'")
     for schema, table in sorted((str(schema), str(table)) for schema, table in rows):
@@ -210,13 +210,13 @@ def list_all_tables(conn: Connection[Any]) -> dict[str, list[str]]:
 
 
 def is_base_table(conn: Connection[Any], schema: str, table: str) -> bool:
-    """Whether there is such a table that can be migrated; the server reads this one alone."""
+    """Whether such a table exists and can be migrated; the server reads only this one."""
     where = "TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"
     return bool(query(conn, f"SELECT 1 FROM information_schema.TABLES WHERE {where}", (schema, table)))
 
 
 def folds_names(conn: Connection[Any]) -> bool:
-    """Whether the server takes names of tables that differ in case alone for one."""
+    """Whether the server treats table names that differ only in case as equal."""
     return (variable(conn, "lower_case_table_names") or "0") != "0"
 
 
@@ -225,7 +225,7 @@ NOT_MIGRATED = {"SYSTEM VERSIONED": "system-versioned table", "SEQUENCE": "seque
 
 
 def list_other_objects(conn: Connection[Any]) -> list[tuple[str, str, str]]:
-    """What stands beside base tables: schema, name, and kind as the server calls it (VIEW, SEQUENCE, …), sorted."""
+    """The objects other than base tables: schema, name, and the server's kind (VIEW, SEQUENCE, …), sorted."""
     rows = query(
         conn,
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_TYPE <> 'BASE TABLE'",
@@ -235,15 +235,15 @@ def list_other_objects(conn: Connection[Any]) -> list[tuple[str, str, str]]:
 
 
 def fetch_table_info(conn: Connection[Any], schema: str, table: str) -> TableInfo | None:
-    """The structure of a base table as the server has it now; None when there is no such table."""
+    """The current structure of a base table on the server; None when there is no such table."""
     found = _structures(conn, schema, table)
-    # A server that folds names' case answers with its own spelling.
+    # A server that folds names' case returns its own spelling.
     info = found.get(table) or next(iter(found.values()), None)
     return None if info is None else replace(info, schema=schema, name=table)
 
 
 def tables_with_generated_columns(conn: Connection[Any], tables: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of the tables (schema, name) that have generated columns, by one question per schema."""
+    """Those of the tables (schema, name) that have generated columns, with one query per schema."""
     found = []
     for schema in sorted({schema for schema, _ in tables}):
         rows = query(
@@ -258,10 +258,10 @@ def tables_with_generated_columns(conn: Connection[Any], tables: Collection[tupl
 
 
 def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str]) -> dict[str, TableInfo]:
-    """The structures of those of ``tables`` that exist, by the names asked for.
+    """The structures of the existing ``tables``, by the requested names.
 
-    A schema's structures are read as a whole, which for thousands of tables takes a fraction of the time; but not
-    for a few tables of a large schema.
+    A schema is read as a whole, which takes a fraction of the time for thousands of tables; but not for a few tables of
+    a large schema.
     """
     folds = folds_names(conn)
     real = {name.lower() if folds else name: name for name in list_tables(conn, schema)}
@@ -270,7 +270,7 @@ def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str
         found = {name: info for name in set(there.values()) if (info := fetch_table_info(conn, schema, name))}
     else:
         found = _structures(conn, schema) if there else {}
-    # One that is dropped meanwhile is not there.
+    # A table dropped in the meantime is missing.
     return {table: replace(found[name], schema=schema, name=table) for table, name in there.items() if name in found}
 
 
@@ -305,7 +305,7 @@ def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str
             name=str(name),
             columns=structures.get(str(name), ()),
             indexes=indexes_of(str(name)),
-            # MariaDB lists its newest collations there by a shorter name.
+            # MariaDB lists its newest collations there under a shorter name.
             charset=str(charset or "") or str(collation or "").partition("_")[0],
             collation=str(collation or ""),
             foreign_keys=tuple(sorted({(str(ref[0]), str(ref[1])) for ref in keys.get(str(name), ()) if ref[1]})),
@@ -336,7 +336,7 @@ def _may_be_of_a_period(index: Index, columns: Mapping[str, Column]) -> bool:
 
 
 def with_periods(indexes: tuple[Index, ...], create: str) -> tuple[Index, ...]:
-    """The indexes of a table, with what only its CREATE TABLE statement shows: keys WITHOUT OVERLAPS."""
+    """The indexes of a table, with the part that only its CREATE TABLE statement shows: keys WITHOUT OVERLAPS."""
     found = {name[1:-1].replace("``", "`") if name else "PRIMARY" for name in _WITHOUT_OVERLAPS.findall(create)}
     return tuple(replace(index, without_overlaps=True) if index.name in found else index for index in indexes)
 
@@ -361,7 +361,7 @@ def _column(name: str, data_type: str, column_type: str, nullable: str, *rest: A
         generated = "STORED"
     column_type = str(column_type)
     if charset is None and data_type in ("enum", "set"):
-        # MySQL 8 shows none for members that are bytes.
+        # MySQL 8 shows no charset for binary members.
         charset = collation = "binary"
     return Column(
         name=str(name),
@@ -383,9 +383,9 @@ def _to_indexes(rows: Sequence[tuple[Any, ...]], hidden_prefix: Callable[[str], 
     unique: dict[str, bool] = {}
     hashed: dict[str, bool] = {}
     for name, non_unique, column, length, kind in rows:
-        # A functional key part (MySQL 8) has no column name: we do not identify rows by such an index.
+        # A functional key part (MySQL 8) has no column name: such an index does not identify rows.
         column = str(column or "")
-        # Whole TEXT and BLOB columns are in FULLTEXT indexes and MariaDB's unique hashes only.
+        # Only FULLTEXT indexes and MariaDB's unique hashes contain whole TEXT and BLOB columns.
         prefix = hidden_prefix(column) if length is None and kind == "BTREE" else int(length or 0)
         parts.setdefault(str(name), []).append(IndexPart(column, prefix))
         unique[str(name)], hashed[str(name)] = not int(non_unique), kind == "HASH"
@@ -393,7 +393,7 @@ def _to_indexes(rows: Sequence[tuple[Any, ...]], hidden_prefix: Callable[[str], 
 
 
 def _hidden_prefix(conn: Connection[Any], columns: Mapping[str, Column], name: str) -> int:
-    """The prefix in characters that an index without one must have on that column; 0 when it may have the whole."""
+    """The required prefix in characters of an index on that column; 0 when the index may have the whole column."""
     column = columns.get(name)
     if column is None or column.type_name not in _LARGE:
         return 0

@@ -1,4 +1,4 @@
-"""The value that an SQL literal stands for, in the forms that row decoders and dump tools write. Pure."""
+"""The value of an SQL literal, in the forms that row decoders and dump tools write. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def literal_text(literal: bytes) -> LiteralText | None:
 
 
 def unquoted(inner: bytes, quote: bytes) -> bytes:
-    """The bytes that a string stands for; ``\\%`` and ``\\_`` keep their backslash."""
+    """The bytes of a string literal; ``\\%`` and ``\\_`` keep their backslash."""
 
     def meant(part: re.Match[bytes]) -> bytes:
         escaped = part[1]
@@ -57,7 +57,7 @@ def unquoted(inner: bytes, quote: bytes) -> bytes:
 
 
 def split_tuple(row: bytes) -> list[bytes]:
-    """The literals of an SQL tuple as the row decoder writes it, or of a bare list of them."""
+    """The literals of an SQL tuple from the row decoder, or of a list of them without parentheses."""
     inner = row[1:-1] if row[:1] == b"(" else row
     found: list[list[bytes]] = [[]]
     depth = 0

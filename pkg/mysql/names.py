@@ -21,5 +21,5 @@ def qualified(schema: str, table: str) -> str:
 
 
 def quote_string(text: str) -> str:
-    """A string literal that holds under every sql_mode but NO_BACKSLASH_ESCAPES."""
+    """A string literal that is valid in every sql_mode except NO_BACKSLASH_ESCAPES."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"

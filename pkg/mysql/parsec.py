@@ -1,7 +1,7 @@
-"""The client's side of MariaDB's PARSEC authentication (11.6 and newer), as bytes; :mod:`pkg.mysql.driver` sends them.
+"""The client's side of MariaDB's PARSEC authentication (11.6 and newer); :mod:`pkg.mysql.driver` sends the bytes.
 
-The server sends a random scramble, then how the account's key follows from its password; the client proves the key by a
-signature: https://mariadb.com/docs/server/reference/plugins/authentication-plugins/authentication-plugin-parsec
+The server sends a random scramble, then how to derive the account's key from the password; the client proves the key
+with a signature: https://mariadb.com/docs/server/reference/plugins/authentication-plugins/authentication-plugin-parsec
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import hashlib
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-#: What the server's account calls the plugin.
+#: The plugin's name in the server's account.
 PLUGIN = "parsec"
 #: Bytes of each side's scramble, and of the key.
 SCRAMBLE_SIZE = KEY_SIZE = 32
-#: The key derivation's name, PBKDF2, and the largest exponent that MariaDB's own clients accept: whoever answers as a
-#: server could otherwise keep a client busy for hours.
+#: The key derivation's name, PBKDF2, and the largest exponent that MariaDB's own clients accept: otherwise a false
+#: server could keep a client busy for hours.
 _PBKDF2 = ord("P")
 _LARGEST_EXPONENT = 3
 

@@ -1,8 +1,8 @@
-"""Statements sent ahead of their answers: many of them in one round trip to a distant server.
+"""Sends statements before the answers of earlier ones: many in one round trip to a distant server.
 
-A server reads the next command when it has answered the one before, so the answers come in order. All statements that
-were sent run, also those behind one that fails: only the statements of an open transaction belong here, and its COMMIT
-only when every answer is in.
+A server reads the next command after it has answered the one before, so the answers come in order. All sent statements
+run, also those after a failed one: so only statements of an open transaction are allowed here, and its COMMIT only when
+every answer has arrived.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pkg.mysql.wire import Command, send_command
 
 T = TypeVar("T")
 
-#: Statements, and bytes of statements, that may be on their way without an answer. What runs for nothing behind a
-#: statement that fails is bounded by them.
+#: Maximum statements, and bytes of statements, that are sent without an answer. They limit the useless work after a
+#: failed statement.
 AHEAD = 64
 BYTES_AHEAD = 4 * 1024 * 1024
-#: One packet of the protocol holds less than this; longer commands need several.
+#: One packet of the protocol holds less than this; longer commands need several packets.
 _PACKET = (1 << 24) - 1
 
 
@@ -53,8 +53,8 @@ def send_ahead(
 ) -> Generator[tuple[T, ServerAnswer], None, None]:
     """Runs statements that return no rows; yields each with its answer, in order. ``ahead`` 1 waits for each answer.
 
-    Raises :class:`Refused` with the first statement that fails. The connection can be used afterwards unless the
-    failure is one to try again on a new connection. Closing the iterator early reads what is still to come.
+    Raises :class:`Refused` with the first failed statement. The connection can be used afterwards unless the failure
+    needs a retry on a new connection. Closing the iterator early reads the remaining answers.
     """
     waiting: deque[_Sent[T]] = deque()
     size = 0
@@ -89,7 +89,7 @@ def _next(conn: Connection[Any], waiting: deque[_Sent[T]]) -> tuple[T, ServerAns
 
 
 def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
-    """Reads the answers that nobody waits for any more: the transaction is rolled back in any case."""
+    """Reads answers that are no longer needed: the transaction is rolled back in any case."""
     for sent in waiting:
         try:
             receive(conn, sent.sequence)
@@ -109,6 +109,6 @@ def send(conn: Connection[Any], data: bytes | Command) -> int:
 
 
 def receive(conn: Connection[Any], sequence: int) -> ServerAnswer:
-    """The answer to the oldest statement without an answer. Raises the driver's exceptions."""
+    """The answer to the oldest unanswered statement. Raises the driver's exceptions."""
     driver.number_next(conn, sequence)
     return answer_of(driver.read_packet(conn))

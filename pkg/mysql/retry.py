@@ -1,4 +1,4 @@
-"""Retrying what is worth retrying: backoff with jitter, a limit, and a way to stop at once."""
+"""Retries with backoff, jitter and a limit, that stop at once on request."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def retrying(
     budget: float | None = None,
     on_retry: Callable[[DMError, int], None] | None = None,
 ) -> T:
-    """Runs ``action`` until it succeeds, its error is not retryable, attempts run out, or a stop is asked for.
+    """Runs ``action`` until it succeeds, its error is not retryable, attempts run out, or a stop is requested.
 
-    Waits ``base`` × 2^n seconds up to ``cap``, half of it random. No try begins more than ``budget`` seconds after the
-    first failure: a try may itself wait long. The last :class:`DMError` is raised as it came.
+    Waits ``base`` × 2^n seconds up to ``cap``, half of it random. No attempt begins more than ``budget`` seconds after
+    the first failure: an attempt may itself wait long. Raises the last :class:`DMError` unchanged.
     """
     failed_at: float | None = None
     for attempt in range(1, attempts + 1):
@@ -46,7 +46,7 @@ def retrying(
 
 
 def _sleep(seconds: float, should_stop: Callable[[], bool] | None) -> bool:
-    """Sleeps in small steps; False when a stop was asked for meanwhile."""
+    """Sleeps in small steps; False when a stop was requested in the meantime."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         if should_stop is not None and should_stop():

@@ -1,4 +1,4 @@
-"""A table's structure, as the tracker, the row decoder and the appliers need it. Pure data, no I/O."""
+"""A table's structure, for the tracker, the row decoder and the appliers. Pure data, no I/O."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class IndexPart:
 class Index:
     """An index; ``name`` is ``PRIMARY`` for the primary key.
 
-    ``hashed``: it was declared as a hash, or the server says that it is one. Not part of what an index is: a statement
-    may leave it to the server.
+    ``hashed``: it was declared as a hash, or the server shows it as one. Not part of an index's identity: a statement
+    may leave the choice to the server.
     ``without_overlaps``: the last two parts are the end and the start of a period. Rows with equal other parts collide
-    when their periods overlap (MariaDB). Known of structures that a server has shown.
+    when their periods overlap (MariaDB). Known only for structures read from a server.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Index:
 
 
 def in_order(indexes: Iterable[Index]) -> tuple[Index, ...]:
-    """By name. Servers sort them by collations of their own, and the choice of a row key must not depend on that."""
+    """By name. Servers sort indexes by their own collations, and the choice of a row key must not depend on that."""
     return tuple(sorted(indexes, key=lambda index: index.name.upper()))
 
 
@@ -81,8 +81,8 @@ def in_order(indexes: Iterable[Index]) -> tuple[Index, ...]:
 class ForeignKey:
     """A foreign key; tables are (schema, name). ``parent_columns`` belong to ``columns``.
 
-    ``acts``: the server changes the child's rows by itself (CASCADE, SET NULL, SET DEFAULT). ``actions``: what it does
-    when the parent's row is deleted and when its key changes, '' for nothing.
+    ``acts``: the server itself changes the child's rows (CASCADE, SET NULL, SET DEFAULT). ``actions``: its actions when
+    the parent's row is deleted and when its key changes, '' for none.
     """
 
     child: tuple[str, str]
@@ -97,9 +97,9 @@ class ForeignKey:
 class TableInfo:
     """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references.
 
-    ``keys_certain``: False where the indexes are those of a later time; rows prove columns alone.
-    ``expressions``: pairs of a generated column and its expression in the server's words. Known of structures that a
-    server has shown, if it shows expressions.
+    ``keys_certain``: False where the indexes are of a later time; rows prove only columns.
+    ``expressions``: pairs of a generated column and its expression as the server writes it. Known only for structures
+    read from a server, if it shows expressions.
     """
 
     schema: str
@@ -118,7 +118,7 @@ class TableInfo:
         object.__setattr__(self, "_by_name", _positions(self.columns))
 
     def index_of(self, column: str) -> int:
-        """The column's position, names compared without case; -1 when there is none."""
+        """The column's index, names compared without case; -1 when there is none."""
         return self._by_name.get(column.lower(), -1)
 
     def column(self, name: str) -> Column | None:
@@ -173,7 +173,7 @@ class TableInfo:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> TableInfo:
-        """From what :meth:`to_json` wrote, parsed. Equal parts of many tables are one object: shards are alike."""
+        """From parsed output of :meth:`to_json`. Equal parts of many tables share one object: shards are alike."""
         return cls(
             schema=data["schema"],
             name=data["name"],
@@ -199,7 +199,7 @@ class TableInfo:
 
 _COLUMN_FIELDS = tuple(each.name for each in fields(Column))
 _TABLE_FIELDS = tuple(each.name for each in fields(TableInfo) if each.init and each.compare)
-#: Bounded, as what is remembered stays in memory: some MB of columns, some tens of MB of wide tables.
+#: Limited, as the cache stays in memory: some MB of columns, some tens of MB of wide tables.
 _shared_column = lru_cache(1 << 14)(Column)
 
 

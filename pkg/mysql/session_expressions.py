@@ -1,6 +1,7 @@
 """Generated columns whose values depend on the session that writes the row. Pure.
 
-A row's image has the value that the upstream's session computed. The target computes its own, in a writer's session.
+A row's image has the value that the upstream's session computed. The target computes its own value in a writer's
+session.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 
 TIME_ZONE = "time_zone"
-#: What makes an expression depend on a variable.
+#: Parts of an expression that depend on a variable.
 _DEPENDENT: Mapping[str, re.Pattern[str]] = {
     TIME_ZONE: re.compile(
         r"\b(?:unix_timestamp|from_unixtime|now|sysdate|curdate|curtime|current_date|current_time|current_timestamp"
@@ -24,7 +25,7 @@ _DEPENDENT: Mapping[str, re.Pattern[str]] = {
     "default_week_format": re.compile(r"\bweek\s*\(", re.IGNORECASE),
 }
 _NAME = r"`((?:[^`]|``)+)`"
-#: Uses of a column that, for a TIMESTAMP, are the same in every time zone.
+#: Uses of a column that give the same result in every time zone if it is a TIMESTAMP.
 _ZONELESS = re.compile(
     rf"\b(?:unix_timestamp|isnull)\s*\(\s*{_NAME}\s*\)|{_NAME}\s+is\s+(?:not\s+)?null\b", re.IGNORECASE
 )
@@ -34,7 +35,7 @@ _COLUMN = re.compile(rf"{_NAME}|([\w$]+)")
 def variables_of(table: TableInfo, name: str) -> frozenset[str]:
     """The session variables that the value of the generated column ``name`` may depend on.
 
-    None for an expression that the server does not show.
+    None if the server does not show the expression.
     """
     found: set[str] = set()
     waiting, seen = [name], {name.lower()}
@@ -43,7 +44,7 @@ def variables_of(table: TableInfo, name: str) -> frozenset[str]:
         expression = table.expression_of(column.name) if column is not None else None
         if column is None or expression is None:
             continue
-        # What is left of a TIMESTAMP becomes a date and a time in the session's zone.
+        # Every other TIMESTAMP becomes a date and a time in the session's zone.
         left = _ZONELESS.sub(_kept_unless_timestamp(table), expression)
         copies = column.type_name == "timestamp" and _COLUMN.fullmatch(left.strip(" ()")) is not None
         found |= {variable for variable, pattern in _DEPENDENT.items() if pattern.search(left)}
@@ -74,10 +75,10 @@ def dependent_columns(table: TableInfo) -> Mapping[str, frozenset[str]]:
 
 
 def kept_otherwise(table: TableInfo, differing: Callable[[], Collection[str]]) -> Mapping[str, frozenset[str]]:
-    """The columns of a target, with variables, that would keep other values than the upstream has.
+    """A target's columns, with variables, that would store values other than the upstream's.
 
-    ``differing``: the variables that the writers' sessions have otherwise; asked only when it matters. A virtual column
-    without an index keeps nothing.
+    ``differing``: the variables that differ in the writers' sessions; called only if needed. A virtual column without
+    an index stores nothing.
     """
     indexed = {name.lower() for index in table.indexes for name in index.columns}
     found = {
@@ -90,7 +91,7 @@ def kept_otherwise(table: TableInfo, differing: Callable[[], Collection[str]]) -
 
 
 def problem(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> str:
-    """What is wrong with the ``columns`` that :func:`kept_otherwise` found."""
+    """The problem with the ``columns`` that :func:`kept_otherwise` found."""
     named = ", ".join(f"{quote(name)} ({', '.join(sorted(variables))})" for name, variables in columns.items())
     return (
         f"the target {qualified(*table)} computes {named} from the session's variables, which are not the same in the "
@@ -99,7 +100,7 @@ def problem(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> st
 
 
 def remedy(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> str:
-    """What an operator does about it."""
+    """The operator action for it."""
     variables = sorted({name for found in columns.values() for name in found} - {TIME_ZONE})
     settings = "" if not variables else (
         f"Set {', '.join(variables)} under `session` of target-database to what the upstream has globally. "

@@ -1,7 +1,7 @@
-"""Text literals in what SHOW CREATE TABLE returns, where the server cannot or does not write them as they are. Pure.
+"""String literals in SHOW CREATE TABLE's output that the server cannot or does not show exactly. Pure.
 
-MySQL and MariaDB keep this text in three-byte UTF-8: a longer character of a default, a comment, or an ENUM or SET
-member is shown as ``?``. Defaults of binary columns are in it as raw bytes, whatever they are.
+MySQL and MariaDB keep this output in three-byte UTF-8: a longer character of a default, a comment, or an ENUM or SET
+member is shown as ``?``. It contains defaults of binary columns as raw bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def doubtful_defaults(shown: bytes) -> list[str]:
 
 
 def as_text(shown: bytes, defaults: Mapping[str, str] | None = None) -> str:
-    """The statement, which creates the same table. ``defaults``: what the defaults of columns are in truth."""
+    """The statement, which creates the same table. ``defaults``: the real defaults of columns."""
     known = defaults or {}
     replaced = {token.start(): known[name] for name, token in _defaults(shown) if name in known}
 
@@ -37,7 +37,7 @@ def as_text(shown: bytes, defaults: Mapping[str, str] | None = None) -> str:
 
 
 def _defaults(shown: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
-    """Each column's default that is a literal, with the column's name. A column has a line of its own."""
+    """Each column's default that is a literal, with the column's name. A column has its own line."""
     name, end = "", 0
     for token in _TOKEN.finditer(shown):
         between = shown[end : token.start()]

@@ -1,4 +1,4 @@
-"""The SQLSTATE of a server's error number. The driver drops it, and scripts look for it behind the number. Pure."""
+"""The SQLSTATE of a server's error number. The driver drops it, and scripts look for it after the number. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBERS = {
     "70100": "1317",
 }
 _STATES = {int(number): state for state, numbers in _NUMBERS.items() for number in numbers.split()}
-#: The state of errors that have none of their own.
+#: The state of errors without their own.
 _GENERAL = "HY000"
 
 

@@ -1,4 +1,4 @@
-"""In which forms a target takes values exactly. MySQL and MariaDB take all forms that are used here."""
+"""The forms of values that a target accepts exactly. MySQL and MariaDB accept all forms used here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pymysql.connections import Connection
 
 from pkg.mysql.introspect import query, server_info, variable
 
-#: A character whose code in latin1 is not its code in UTF-8, and the latter.
+#: A character whose code in latin1 is not its code in UTF-8, and its code in UTF-8.
 _LATIN1_CHARACTER, _IN_UTF8 = "E4", "C3A4"
 
 
@@ -19,8 +19,8 @@ class TargetValues:
     ``negative_zero``: FLOAT and DOUBLE columns keep it.
     ``compares_wide_sets``: a SET of 64 members may be compared with a number.
     ``keeps_null_counters``: NULL in an AUTO_INCREMENT column stays NULL.
-    ``folds_names``: names that differ in case alone are one table's.
-    ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE takes the new value of a BIT column of more than 56 bits by VALUES().
+    ``folds_names``: table names that differ only in case are equal.
+    ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE gets the new value of a BIT column of more than 56 bits by VALUES().
     """
 
     text_by_bytes: bool = True
@@ -35,10 +35,10 @@ EXACT_VALUES = TargetValues()
 
 
 def fetch_target_values(conn: Connection[Any]) -> TargetValues:
-    """What this server does. Raises ``pymysql.Error``."""
-    # TiDB keeps latin1 as UTF-8, and knows few charsets beside.
+    """The properties of this server. Raises ``pymysql.Error``."""
+    # TiDB stores latin1 as UTF-8, and has few other charsets.
     ((converted,),) = query(conn, f"SELECT HEX(CONVERT(_latin1 x'{_LATIN1_CHARACTER}' USING utf8mb4))")
-    # TiDB stores 0 for -0e0, which is another value in a condition; it compares a SET as a signed number, and fails
+    # TiDB stores 0 for -0e0, which differs in a condition; it compares a SET as a signed number, and fails
     # with "overflows bigint"; VALUES() of a BIT has its bytes reversed; NULL in an AUTO_INCREMENT column is numbered.
     exact = server_info(conn).flavor != "tidb"
     return TargetValues(
@@ -52,5 +52,5 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
 
 
 def folds_names(conn: Connection[Any]) -> bool:
-    """Whether names of tables that differ in case alone are one table's."""
+    """Whether table names that differ only in case are equal."""
     return (variable(conn, "lower_case_table_names") or "0") != "0"

@@ -1,6 +1,6 @@
 """Sends large statements, and commands that are not queries, without copying them.
 
-The driver's own way joins, slices and copies a statement several times over: a row of 64 MB would take 700 MB.
+The driver joins, slices and copies a statement several times: a row of 64 MB would take 700 MB.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FULL_PACKET = 0xFFFFFF
 
 
 def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> None:
-    """Executes ``head + body + tail``, a statement without a result set; ``body`` is released.
+    """Executes ``head + body + tail``, a statement without a result set; releases ``body``.
 
     Raises ``pymysql.Error`` as the driver does.
     """
@@ -31,7 +31,7 @@ def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> N
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the protocol other than a query, in ``parts``, which are not copied."""
+    """A protocol command other than a query, in ``parts``, which are not copied."""
 
     code: int
     parts: tuple[bytes, ...]
@@ -48,13 +48,13 @@ def send_command(conn: Connection[Any], command: Command) -> int:
 
 
 def packets(parts: list[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The parts joined, as the protocol's packets: views of the parts with the packets' headers between them. Pure."""
+    """The joined parts as the protocol's packets: views of the parts with the packets' headers between them. Pure."""
     left = sum(map(len, parts))
     views = [memoryview(part) for part in parts if part]
     number, again = 0, True
     while again:
         size = min(left, _FULL_PACKET)
-        left, again = left - size, size == _FULL_PACKET  # a full packet says that another one follows
+        left, again = left - size, size == _FULL_PACKET  # after a full packet another one follows
         yield size.to_bytes(3, "little") + bytes([number % 256])
         number += 1
         while size:

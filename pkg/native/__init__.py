@@ -1,6 +1,6 @@
-"""The compiled parts, and the choice between them and the pure Python code that does the same work.
+"""The compiled parts, and the choice between them and the equivalent pure Python code.
 
-``DM_KERNEL=python`` asks for the pure Python code; ``DM_KERNEL=native`` makes a missing compiled part an error.
+``DM_KERNEL=python`` selects the pure Python code; ``DM_KERNEL=native`` makes a missing compiled part an error.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from types import ModuleType
 from pkg.native.sources import digest
 
 CHOICE = os.environ.get("DM_KERNEL", "")
-#: Each is made of ``<name>.c``.
+#: Each is compiled from ``<name>.c``.
 PARTS = ("dump", "relay", "rows", "scan", "sqlscan")
-#: Part → why it could not be loaded.
+#: Part → the reason why it could not be loaded.
 _REASONS: dict[str, str] = {}
 _SWITCHED_OFF = "DM_KERNEL=python"
 
 
 def load(name: str) -> ModuleType | None:
-    """The compiled module ``_<name>``, None when the pure Python code is to be used.
+    """The compiled module ``_<name>``, None to use the pure Python code.
 
-    Raises ImportError when ``DM_KERNEL=native`` asks for a part that was not built, RuntimeError for a part that was
-    built from other sources than those beside it, ValueError for another choice.
+    Raises ImportError when ``DM_KERNEL=native`` requires a part that was not built, RuntimeError for a part that was
+    built from other sources than those next to it, ValueError for another choice.
     """
     if CHOICE not in ("", "python", "native"):
         raise ValueError(f"DM_KERNEL={CHOICE} is neither python nor native")
@@ -42,8 +42,8 @@ def load(name: str) -> ModuleType | None:
 
 
 def _check_sources(name: str, module: ModuleType) -> None:
-    """Old compiled code with new Python code would do something between the two. Where only the compiled part is, as on
-    an executor, there is nothing to compare. Raises RuntimeError."""
+    """Raises RuntimeError for a part from other sources: old compiled code does not match new Python code. Where only
+    the compiled part is installed, as on an executor, there is nothing to compare."""
     wanted = digest(Path(__file__).parent, name)
     if wanted and getattr(module, "SOURCES", "") != wanted:
         raise RuntimeError(
@@ -53,21 +53,21 @@ def _check_sources(name: str, module: ModuleType) -> None:
 
 
 def missing() -> dict[str, str]:
-    """The parts that this process does without, each with the reason. Raises what :func:`load` raises."""
+    """The parts that this process runs without, each with the reason. Raises what :func:`load` raises."""
     if CHOICE == "python":
         return dict.fromkeys(PARTS, _SWITCHED_OFF)
     return {name: _REASONS[name] for name in PARTS if load(name) is None}
 
 
 def in_use() -> str:
-    """What this process works with, for the log: ``native (rows, …)`` or ``python``."""
+    """The parts in use, for the log: ``native (rows, …)`` or ``python``."""
     without = missing()
     loaded = [name for name in PARTS if name not in without]
     return f"native ({', '.join(loaded)})" if loaded else "python"
 
 
 def trouble() -> str:
-    """What an operator is to know: that compiled code is missing which nobody switched off. '' when all is well."""
+    """A warning for the operator: compiled code is missing that was not switched off. '' when all is well."""
     reasons = {} if CHOICE == "python" else missing()
     if not reasons:
         return ""

@@ -1,4 +1,4 @@
-"""The C sources of the compiled parts, and their digest: a part left over from older sources is not taken for theirs.
+"""The C sources of the compiled parts, and their digest, which detects a part that was built from older sources.
 
 ``setup.py`` runs this file by itself, before the package can be imported.
 """
@@ -8,23 +8,23 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-#: What every part is built with.
+#: The sources that all parts include.
 COMMON = "common"
 
 
 def sources(folder: Path, name: str) -> list[Path]:
-    """What ``_<name>`` is compiled from; nothing where the sources are not installed."""
+    """The sources of ``_<name>``; empty where they are not installed."""
     own = sorted((folder / name).glob("*.c"))
     return own and [*own, *sorted((folder / COMMON).glob("*.c"))]
 
 
 def headers(folder: Path, name: str) -> list[Path]:
-    """What those include."""
+    """The headers that those include."""
     return [*sorted((folder / name).glob("*.h")), *sorted((folder / COMMON).glob("*.h"))]
 
 
 def digest(folder: Path, name: str) -> str:
-    """Of all that ``_<name>`` is made from; '' where there are no sources."""
+    """The digest of all sources of ``_<name>``; '' where there are none."""
     found = hashlib.blake2b(digest_size=16)
     compiled = sources(folder, name)
     if not compiled:

@@ -1,1 +1,1 @@
-"""What a program of ours needs as a process: log, metrics, signals, threads that serve, memory, a folder of its own."""
+"""The process of a program: log, metrics, signals, service threads, memory, and a folder of its own."""

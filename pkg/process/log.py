@@ -3,7 +3,7 @@
 ``[2026/01/02 03:04:05.678 +00:00] [INFO] [server.py:12] ["message"] [key=value]``
 
 Files are opened for append, and may be truncated or removed while the program runs; :mod:`pkg.process.log_rotation`
-renames them when they are full. Values under a key that names a secret never reach a line.
+renames full files. Values under a key that names a secret never reach a line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
 class Logger:
-    """``log.info("message", key=value)``: the message is constant, what varies goes into the fields."""
+    """``log.info("message", key=value)``: the message is constant, variable parts are fields."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
@@ -49,7 +49,7 @@ class Logger:
 
     def _emit(self, level: int, message: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
-            # The caller of info() and friends, two frames up, is the place to show.
+            # The caller of info() and the like, two frames up, is the location to show.
             self._logger.log(level, message, extra={"fields": fields}, stacklevel=3)
 
 
@@ -58,7 +58,7 @@ def get_logger(name: str) -> Logger:
 
 
 def parse_level(text: str) -> int:
-    """``info`` → logging.INFO. Raises ``ValueError`` for a name DM does not know."""
+    """``info`` → logging.INFO. Raises ``ValueError`` for a name that DM does not know."""
     try:
         return _LEVELS[text.lower()]
     except KeyError:
@@ -68,10 +68,10 @@ def parse_level(text: str) -> int:
 def setup(
     *, level: str = "info", file: str = "", fmt: str = "text", rotate: str = "", redact_values: bool = False
 ) -> None:
-    """Directs all of the project's logging to ``file`` (standard error when empty). Call once per process.
+    """Sends all of the project's log lines to ``file`` (standard error when empty). Call once per process.
 
     ``redact_values`` hides the values of rows. ``rotate`` is the setting ``log-rotate``, already checked.
-    Raises ``OSError`` for a file that cannot be written; its folder is made when missing.
+    Raises ``OSError`` for a file that cannot be written; a missing folder is created.
     """
     handler: logging.Handler
     if file:
@@ -88,7 +88,7 @@ def setup(
 
 
 def _thread_died(args: threading.ExceptHookArgs) -> None:
-    """A thread's unforeseen end belongs into the log, not only on a standard error that nobody may keep."""
+    """A thread's unexpected end belongs in the log, not only in standard error, which may be lost."""
     if args.exc_type is SystemExit:
         return
     trace = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
@@ -106,7 +106,7 @@ def _level_name(record: logging.LogRecord) -> str:
 
 
 class _FieldsFormatter(logging.Formatter):
-    """Has the fields of a line, without secrets, and without the values of rows if asked so."""
+    """Adds the fields of a line, without secrets and, with ``redact_values``, without the values of rows."""
 
     def __init__(self, redact_values: bool = False) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Hides the values of rows in texts that go to a log (``redact-info-log``). Pure.
+"""Hides the values of rows in strings for a log (``redact-info-log``). Pure.
 
-Values are in statements (literals from the first ``VALUES``, ``SET`` or ``WHERE`` on) and in what servers and we say
-about them (``Duplicate entry '…' for key``). Cut-off texts are common, so all possible values are hidden: a number too
-many that shows as ``?`` does less harm than one shown.
+Values are in statements (literals after the first ``VALUES``, ``SET`` or ``WHERE``) and in error messages of servers
+and of this program (``Duplicate entry '…' for key``). Truncated strings are common, so every possible value is hidden:
+one hidden number too many does less harm than one shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HIDDEN = "?"
 
 _DML = re.compile(r"\b(?:insert|replace|update|delete|select|load|call)\b", re.IGNORECASE)
 _VALUES_FOLLOW = re.compile(r"\b(?:values?|set|where|having|limit)\b", re.IGNORECASE)
-#: Names first, since they are kept as they are; a literal may lack its end where the text was cut.
+#: Names first, since they stay unchanged; a literal may lack its end where the string was cut.
 _TOKEN = re.compile(
     r"""
     (?P<name>`(?:[^`]|``)*`? | (?!(?:_\w+|[xXbBnN])['"]) [^\W\d][\w$]*)
@@ -25,9 +25,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: After the last of these comes the server's message, no statement any more.
+#: After the last of these comes the server's message, which is not part of the statement.
 _SERVER_SAYS = re.compile(r"\bError \d+ \(\w{5}\): ")
-#: What precedes a value in a message, the value, and what follows it. A value may hold quotes itself.
+#: The text before a value in a message, the value, and the text after it. A value may contain quotes.
 _MESSAGES = (
     re.compile(r"(Duplicate entry )(?:'.*?'(?= for key\b)|\(.*?\)(?= for the key\b)|['(].*)", re.DOTALL),
     re.compile(r"(\bvalue:? )(?:'.*?'(?= for (?:column|function)\b| value found\b)|'.*'|'.*)", re.DOTALL),
@@ -40,7 +40,7 @@ _MESSAGES = (
 
 
 def redact(text: str) -> str:
-    """``text`` with ``?`` in the place of row values."""
+    """``text`` with ``?`` instead of row values."""
     for message in _MESSAGES:
         text = message.sub(rf"\g<1>{HIDDEN}", text)
     statement = _DML.search(text)
@@ -57,7 +57,7 @@ def _hide(token: re.Match[str]) -> str:
 
 
 def redact_field(value: Any) -> Any:
-    """A field of a log line: containers are gone through, anything else but plain numbers counts as text."""
+    """A field of a log line: redacts inside containers; everything except plain numbers counts as text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, dict):

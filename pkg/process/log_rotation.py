@@ -1,4 +1,4 @@
-"""The log file that is renamed when it is full, as DM's is. A file may also be moved or emptied by others."""
+"""A log file that is renamed when it is full, as in DM. Other programs may move or truncate it too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.settings.rotation import Rotation
 
 
 class RotatedFileHandler(logging.handlers.WatchedFileHandler):
-    """Appends to ``path``; opens it again when it was moved away, and renames it when it is full."""
+    """Appends to ``path``; opens it again after it was moved away, and renames it when it is full."""
 
     def __init__(self, path: str, rotation: Rotation) -> None:
         super().__init__(path, encoding="utf-8")
@@ -22,12 +22,12 @@ class RotatedFileHandler(logging.handlers.WatchedFileHandler):
         try:
             self._rotate_if_full()
         except OSError:
-            # A full disk, or a folder that may not be written: the file stays, and grows.
+            # A full disk, or a folder without write permission: the file stays, and grows.
             self.handleError(record)
         super().emit(record)
 
     def _rotate_if_full(self) -> None:
-        """Others may have emptied the file, so its size is asked for and not counted."""
+        """Asks for the file's size instead of counting, because others may have truncated the file."""
         if not self._rotation.size:
             return
         self.reopenIfNeeded()
@@ -41,7 +41,7 @@ class RotatedFileHandler(logging.handlers.WatchedFileHandler):
                 old.unlink(missing_ok=True)
 
     def _unused(self, path: Path) -> Path:
-        """As DM names it: the time of the renaming stands before the suffix. Microseconds keep the names in order."""
+        """DM's form: the time of the renaming is before the suffix. Microseconds keep the names in order."""
         moment = time.time()
         while True:
             stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(moment)) + f".{int(moment * 1e6) % 1_000_000:06d}"

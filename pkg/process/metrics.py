@@ -1,7 +1,7 @@
 """Prometheus metrics under DM's names, in the text form that scripts ``grep``.
 
-The client library's own text output renames counters to ``…_total`` and adds ``…_created`` series; DM's dashboards and
-scripts know neither, so the text is rendered here: one line per series, labels in alphabetical order, no blank in a
+The client library's text output renames counters to ``…_total`` and adds ``…_created`` series. DM's dashboards and
+scripts know neither, so this module renders the text: one line per series, labels in alphabetical order, no blank in a
 label's value.
 """
 
@@ -23,14 +23,14 @@ _BLANKS = re.compile(r"\s+")
 
 
 class _PlainCounter(Counter):
-    """A counter whose series keeps the name it was given."""
+    """A counter whose series has exactly the given name."""
 
     def _child_samples(self) -> Iterable[Sample]:
         return tuple(sample._replace(name="") for sample in super()._child_samples() if sample.name == "_total")
 
 
 class Metrics:
-    """One process' metrics: makes them, and renders them for ``GET /metrics``. Thread-safe."""
+    """One process's metrics: creates them, and renders them for ``GET /metrics``. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -39,11 +39,11 @@ class Metrics:
         self._others: list[Callable[[], bytes]] = []
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """A value that goes up and down. Raises ``ValueError`` for a name already in use, as do the others."""
+        """A value that goes up and down. Raises ``ValueError`` for a name in use, as the other methods do."""
         return Gauge(name, text, labels, registry=self.registry)
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """A value that only grows; its series is called ``name``, with ``_total`` only if ``name`` has it."""
+        """A value that only grows; its series is ``name``, with ``_total`` only if ``name`` has it."""
         kind = Counter if name.endswith("_total") else _PlainCounter
         return kind(name, text, labels, registry=self.registry)
 
@@ -52,17 +52,17 @@ class Metrics:
         return Histogram(name, text, labels, registry=self.registry, buckets=buckets)
 
     def cpu_usage(self, name: str) -> Gauge:
-        """This process' processor use in percent of one core, averaged since the last time it was asked for."""
+        """This process's CPU use in percent of one core, averaged since the last call."""
         gauge = self.gauge(name, "CPU usage of this process in percent of one core.")
         gauge.set_function(_CpuUsage())
         return gauge
 
     def before_render(self, refresh: Callable[[], None]) -> None:
-        """Calls ``refresh`` before each rendering, to set what is only worth knowing when somebody asks."""
+        """Calls ``refresh`` before each rendering, to set values that are only needed then."""
         self._refreshers.append(refresh)
 
     def add_text(self, other: Callable[[], bytes]) -> None:
-        """Puts another process' families behind these, as text that ends with a newline."""
+        """Appends another process's families, as text that ends with a newline."""
         self._others.append(other)
 
     def render(self) -> bytes:
@@ -76,7 +76,7 @@ class Metrics:
 
 
 class Distribution:
-    """Values by the first of ``bounds`` (ascending, one for each doubling) that they don't exceed.
+    """Counts values by the first of ``bounds`` (ascending, one for each doubling) that they don't exceed.
 
     For a hot path: one thread adds, without a lock; a scrape may see a value in its count and not yet in ``total``.
     """
@@ -91,7 +91,7 @@ class Distribution:
         self.total = 0.0
 
     def add(self, value: float, times: int = 1) -> None:
-        """``value``, which came ``times`` times: an average of so many counts as each of them."""
+        """Adds ``value`` ``times`` times: for the average of so many values."""
         self._counts[bisect_left(self._bounds, value)] += times
         self.total += value * times
 
@@ -101,11 +101,11 @@ class Distribution:
         return sum(self._counts)
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
-        """All of it under ``name``, for a collector."""
+        """All counts under ``name``, for a collector."""
         return HistogramMetricFamily(name, text, buckets=self._buckets(), sum_value=self.total)
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
-        """All of it as one series of ``family``."""
+        """All counts as one series of ``family``."""
         family.add_metric(labels, self._buckets(), self.total)
 
     def _buckets(self) -> list[tuple[str, int]]:
@@ -113,7 +113,7 @@ class Distribution:
 
 
 class CounterFamily(Metric):
-    """A counter for a collector, whose series is called as the family is, with ``_total`` only if that has it."""
+    """A counter for a collector; its series has the family's name, with ``_total`` only if that has it."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
         super().__init__(name, text, "counter")
@@ -124,11 +124,11 @@ class CounterFamily(Metric):
 
 
 class AnnouncedFamily(GaugeMetricFamily):
-    """A family whose HELP and TYPE are there without any series."""
+    """A family with HELP and TYPE, even without any series."""
 
 
 class _CpuUsage:
-    """Processor seconds per wall-clock second between two calls, in percent."""
+    """CPU seconds per wall-clock second between two calls, in percent."""
 
     #: Shorter intervals would show the jitter of the clock rather than the load.
     MINIMUM = 0.5
@@ -148,10 +148,10 @@ class _CpuUsage:
 
 def _family(metric: Metric) -> list[str]:
     samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-    # Scripts look for names that must not be there.
+    # Scripts look for names that must not exist.
     if not samples and not isinstance(metric, AnnouncedFamily):
         return []
-    # A counter's family is announced under the name that its series really have.
+    # A counter's family is announced under the exact name of its series.
     name = samples[0].name if samples and metric.type == "counter" else metric.name
     text = metric.documentation.replace("\\", "\\\\").replace("\n", "\\n")
     return [f"# HELP {name} {text}", f"# TYPE {name} {metric.type}", *map(_series, samples)]

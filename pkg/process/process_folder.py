@@ -1,4 +1,4 @@
-"""A process's own temporary folder: removed at its end, and by the next process when its owner was killed."""
+"""A process's own temporary folder: removed at its end, or by the next process if its owner was killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOCK = ".lock"
 
 
 class ProcessFolder:
-    """Makes ``<base>/<prefix><random>`` and keeps a file in it locked, so others see that its owner lives.
+    """Creates ``<base>/<prefix><random>`` and locks a file in it, so that others see that its owner is alive.
 
     ``base`` is the system's temporary folder unless given. Only this user may enter the folder.
     Raises ``OSError`` when ``base`` is not writable.
@@ -27,7 +27,7 @@ class ProcessFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             if self.path.exists():
                 return
-            # Another process took it for an orphan's in the moment before it was locked.
+            # Another process removed it as an orphan's before it was locked.
             os.close(self._lock)
 
     def remove(self) -> None:

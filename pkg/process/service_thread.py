@@ -1,8 +1,8 @@
-"""Threads that serve for as long as their owner wants: none of them ends for good without its owner.
+"""Service threads: they run until their owner stops them, and a failed one restarts or ends its owner.
 
-A thread that dies takes a service with it, and everything else goes on as if it were there: a leader that binds
-nothing any more, a source that follows nobody. So what ends a loop unasked is in the log, with where it came from; the
-loop then starts again after a pause, or its owner is informed and has to end what cannot go on without it.
+Without this, a dead thread takes its service with it while the rest of the program runs on: a leader that binds
+nothing, a source that follows nobody. So each unexpected end of a loop is logged with its origin. Then the loop
+restarts after a pause, or its owner gets a call and must end what depends on the loop.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pkg.process.log import get_logger
 
 log = get_logger("service-thread")
 
-#: Seconds between the end of a loop and its next beginning: the first time, and at most.
+#: Seconds between the end of a loop and its restart: the first time, and at most.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
 class ServiceThread:
-    """Runs ``work`` until its owner sets ``stopping``, which ``work`` has to look at.
+    """Runs ``work`` until its owner sets ``stopping``, which ``work`` must check.
 
-    An exception, or an end that nobody asked for, is logged. Then ``on_failure`` is called, once, from the thread,
-    which ends; without one, ``work`` runs again, after pauses that grow while it keeps failing.
+    An exception, or an end without ``stopping``, is logged. Then ``on_failure`` is called once, from the thread, which
+    ends; without ``on_failure``, ``work`` restarts, after pauses that grow while it keeps failing.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ServiceThread:
                 failure = exc
             if self._stopping.is_set():
                 return
-            # Who served well for a while has not kept failing.
+            # A loop that ran well for a while has not kept failing.
             pause = self._first_pause if time.monotonic() - began > LONGEST_PAUSE else pause
             self._tell(failure, 0.0 if self._on_failure is not None else pause)
             if self._on_failure is not None:
@@ -78,6 +78,6 @@ class ServiceThread:
 
     def _tell(self, failure: BaseException, pause: float) -> None:
         what = "a service thread failed; " + ("it starts again" if pause else "what depends on it ends")
-        # Of errors made for operators the text says all; of others, where they came from.
+        # Errors made for operators are complete in their text; others need their traceback.
         trace = "" if isinstance(failure, DMError) else "".join(traceback.format_exception(failure))
         log.error(what, thread=self._name, error=str(failure) or repr(failure), pause=f"{pause:.1f}s", trace=trace)

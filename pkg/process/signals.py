@@ -1,4 +1,4 @@
-"""The signals that end a program of ours, passed on without an interrupt of the main thread."""
+"""Handles the signals that end a program, without an interrupt of the main thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def on_ending_signals(stop: Callable[[], None]) -> None:
-    """Calls ``stop`` once, at the first of the signals that end a program; further ones do nothing.
+    """Calls ``stop`` once, at the first signal that ends a program; further signals do nothing.
 
-    From a thread of its own: a handler interrupts the main thread anywhere, also where it holds a lock that
-    ``stop`` needs. Call it from the main thread, once per process.
+    ``stop`` runs in its own thread: a handler would interrupt the main thread anywhere, even while it holds a lock that
+    ``stop`` needs. Call this from the main thread, once per process.
     """
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
@@ -29,7 +29,7 @@ def on_ending_signals(stop: Callable[[], None]) -> None:
 
     def wait() -> None:
         number = receiver.recv(1)
-        # The descriptor stays open: signals may come until the very end.
+        # The descriptor stays open: signals may arrive until the end.
         sender.detach()
         log.info("got signal to exit", signal=signal.Signals(number[0]).name)
         stop()

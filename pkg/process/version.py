@@ -1,4 +1,4 @@
-"""What ``-V`` and ``/status`` say about this build."""
+"""The version that ``-V`` and ``/status`` show."""
 
 from __future__ import annotations
 

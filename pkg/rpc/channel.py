@@ -1,4 +1,4 @@
-"""Client channels to a master's or worker's port: address forms, TLS, message sizes. Light enough for ``dmctl``."""
+"""Client channels to the port of a master or worker: address forms, TLS, message sizes. Light enough for ``dmctl``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MAX_MESSAGE = 256 * 1024 * 1024
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
-    # A channel that failed once tries again soon: servers here restart within seconds.
+    # A failed channel retries soon: servers here restart within seconds.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 3000),
-    # Proxies meant for web traffic must not come between the parts of a cluster.
+    # Proxies for web traffic must not be between the parts of a cluster.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 def normalize(address: str) -> str:
-    """``host:port`` from what people write: ``:8261``, ``host:port``, ``http://host:port/``."""
+    """``host:port`` from the forms that people write: ``:8261``, ``host:port``, ``http://host:port/``."""
     bare = address.strip()
     for scheme in ("http://", "https://"):
         bare = bare.removeprefix(scheme)
@@ -34,7 +34,7 @@ def normalize(address: str) -> str:
 
 
 def split_addresses(text: str) -> list[str]:
-    """A comma list of addresses in the form of :func:`normalize`, empty parts left out."""
+    """The addresses in a comma-separated list, in the form of :func:`normalize`, without empty parts."""
     return [normalize(part) for part in text.split(",") if part.strip()]
 
 
@@ -43,7 +43,7 @@ def open_channel(address: str, security: SecurityConfig | None = None) -> grpc.C
 
     Raises ``OSError`` for certificate files that can't be read.
     """
-    # gRPC takes a tenth of a second to load, and address forms are needed before anybody talks.
+    # gRPC takes a tenth of a second to load, and address forms are needed before any connection.
     import grpc
 
     if security is None or not _wants_tls(security):

@@ -1,8 +1,8 @@
 """Messages and plain values as DM's ``dmctl`` prints them.
 
-Two encoders, since DM's output comes from two: :func:`to_json` for protobuf messages (all fields printed, in the order
-of their numbers) and :func:`marshal_indent` for everything else. Both escape strings as Go's ``encoding/json`` does.
-Scripts and golden files compare the text, so empty lists, ``null`` and number forms are part of the interface.
+There are two encoders, as in DM: :func:`to_json` for protobuf messages (all fields printed, in the order of their
+numbers) and :func:`marshal_indent` for everything else. Both escape strings as Go's ``encoding/json`` does. Scripts and
+golden files compare the output, so empty lists, ``null`` and number forms are part of the interface.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 INDENT = "    "
-#: A list that DM's answers do not have, and that is left out while it is empty.
+#: Lists that DM's answers do not have; left out while they are empty.
 WARNINGS = "warnings"
-#: What Go's encoder escapes beyond the JSON standard, so that its output may stand inside HTML and JavaScript.
+#: The characters that Go's encoder escapes beyond the JSON standard, to make its output safe inside HTML and
+#: JavaScript.
 _GO_ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"},
 )
@@ -89,7 +90,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _list(values: Any, field: FieldDescriptor, indent: str) -> Iterator[str]:
-    """A list opens and closes on lines of its own, also when it is empty."""
+    """A list opens and closes on its own lines, even when it is empty."""
     inner = indent + INDENT
     yield "["
     separator = ""
@@ -120,7 +121,7 @@ def _map_key(key: str | int | bool) -> str:
 
 
 def _value(value: Any, field: FieldDescriptor, indent: str) -> Iterator[str]:
-    """One value of ``field``'s type; ``indent`` is that of the line it stands on."""
+    """One value of ``field``'s type; ``indent`` is that of its line."""
     kind = field.cpp_type
     if kind == FieldDescriptor.CPPTYPE_MESSAGE:
         yield from _object(value, indent)
@@ -144,7 +145,8 @@ def _value(value: Any, field: FieldDescriptor, indent: str) -> Iterator[str]:
 
 
 def _float(value: float) -> str:
-    """Go's form: shortest digits that read back, no exponent between 1e-6 and 1e21, none of Python's ``.0``."""
+    """Go's form: shortest digits that parse to the same value, no exponent between 1e-6 and 1e21, no ``.0`` at the
+    end."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):

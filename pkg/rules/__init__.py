@@ -1,1 +1,1 @@
-"""The rules of a task: which tables take part, where their rows go, and what is changed or left out. Pure."""
+"""The rules of a task: which tables take part, the targets of their rows, and which values change. Pure."""

@@ -18,7 +18,7 @@ from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, Se
 
 @dataclass(frozen=True, slots=True)
 class AllowListDecision:
-    """Whether a name takes part, and what decided: the ``key`` of the list and the position of its entry.
+    """Whether a name takes part, and the reason: the ``key`` of the list and the index of its entry.
 
     ``item`` is -1 when no entry matched. ``key`` is empty when nothing decided, *system* for a system schema,
     *meta-schema* for one of that name, *shadow-table-rules* or *trash-table-rules* for a table of an online DDL tool.
@@ -43,12 +43,12 @@ class _NameSet:
         if REGEX_MARK in (schema[:1], table[:1]):
             self._regexes.insert(schema, table, item)
             return
-        # The list is a set: naming a table twice says nothing new.
+        # The list is a set: a repeated table has no effect.
         with contextlib.suppress(DuplicatePatternError):
             self._wildcards.insert(schema, table, item)
 
     def matching(self, schema: str, table: str) -> list[int]:
-        """The positions of the entries that match."""
+        """The indexes of the matching entries."""
         schema_level, table_level = self._regexes.match(schema, table)
         return sorted([*self._wildcards.match(schema, table).all, *schema_level, *table_level])
 
@@ -56,9 +56,9 @@ class _NameSet:
 class BlockAllowListFilter:
     """Decides per table, in DM's order: system schemas, do-dbs, ignore-dbs, do-tables, ignore-tables.
 
-    ``meta_schema``: where the target keeps the task's progress; an upstream's schema of that name is left out.
-    ``online``: tables of online DDL tools are left out, too.
-    Raises a 20044 error for an entry that is not valid. Picklable; decisions are remembered per table.
+    ``meta_schema``: the target's schema for the task's progress; an upstream's schema of that name is excluded.
+    ``online``: tables of online DDL tools are excluded, too. Raises a 20044 error for an invalid entry. Picklable;
+    decisions are cached per table.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class BlockAllowListFilter:
         return self.verdict(schema, table).allowed
 
     def verdict(self, schema: str, table: str = "") -> AllowListDecision:
-        """As :meth:`allows`, with what decided."""
+        """As :meth:`allows`, with the reason."""
         key = (schema, table)
         verdict = self._cache.get(key)
         if verdict is None:
@@ -102,7 +102,7 @@ class BlockAllowListFilter:
         return verdict
 
     def entries(self, key: str, schema: str, table: str = "") -> list[int]:
-        """The positions of all entries of the list ``key`` (do-dbs, …) that match, whether they decide or not."""
+        """The indexes of all matching entries of the list ``key`` (do-dbs, …), whether they decide or not."""
         return self._lists[key].matching(schema, table)
 
     def _decide(self, schema: str, table: str) -> AllowListDecision:

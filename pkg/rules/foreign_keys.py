@@ -1,7 +1,7 @@
-"""Whether the target's foreign keys can do what the upstream's do. Pure.
+"""Whether the target's foreign keys can have the same effects as the upstream's. Pure.
 
-What CASCADE and SET NULL change is not in the binlog. It comes out equal when the target has the same keys between the
-same tables and checks them; where that can't be, the rows that they change would stay, or change without need.
+The changes of CASCADE and SET NULL are not in the binlog. The result is equal if the target has the same keys between
+the same tables and checks them; otherwise rows that should change would stay, or other rows would change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey
 
-#: The item of ``ignore-checking-items`` by which an operator answers for it.
+#: The item of ``ignore-checking-items`` with which an operator accepts it.
 IGNORE = "foreign_keys"
 _WAY_PAST = (
     f"If the rows that these keys change do not matter, add `{IGNORE}` to ignore-checking-items: the task then "
@@ -22,7 +22,7 @@ _WAY_PAST = (
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyProblem:
-    """What cannot become equal at the target, and what an operator can do."""
+    """A difference that would remain at the target, and the operator action."""
 
     what: str
     workaround: str
@@ -30,7 +30,7 @@ class ForeignKeyProblem:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeySetting:
-    """What a task says. ``checks``: foreign_key_checks of its session, None when it says nothing. ``merges``: shards
+    """A task's settings. ``checks``: foreign_key_checks of its session, None without one. ``merges``: shards
     are merged. ``mapped``: upstream tables with column mapping. ``acts``: the target's server enforces foreign keys."""
 
     checks: bool | None = None
@@ -41,7 +41,7 @@ class ForeignKeySetting:
 
 @dataclass(frozen=True, slots=True)
 class MigratedTables:
-    """Where the upstream's tables go, by their names in lower case, and the target tables' names in lower case."""
+    """The targets of the upstream's tables, by lower-case names, and the target tables' names in lower case."""
 
     routes: Mapping[TableId, TableId]
     targets: frozenset[TableId]
@@ -60,10 +60,10 @@ def find_problems(
     present: Collection[TableId],
     setting: ForeignKeySetting,
 ) -> list[ForeignKeyProblem]:
-    """What keeps the target from doing what the upstream's keys do.
+    """Why the target can't do what the upstream's keys do.
 
-    ``present``: those target tables of the upstream's children that are there; what the task itself is still to create
-    is not missed.
+    ``present``: the existing target tables of the upstream's children; tables that the task itself will create are not
+    reported as missing.
     """
     routes = migrated.routes
     setting = replace(setting, mapped=frozenset(map(_folded, setting.mapped)))
@@ -92,7 +92,7 @@ def find_problems(
 
 
 def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: ForeignKeySetting) -> tuple[str, str] | None:
-    """Why a key of the upstream cannot act at any target, and what to do."""
+    """Why a key of the upstream can't have its effect at any target, and the operator action."""
     if _folded(key.parent) not in routes:
         return (
             f"its parent {qualified(*key.parent)} is not migrated, so the target does not see when it acts",
@@ -132,7 +132,7 @@ def _lacks(child: TableId) -> tuple[str, str]:
 def _needless(
     target: Iterable[ForeignKey], wanted: Collection[object], migrated: Collection[TableId]
 ) -> Iterator[ForeignKeyProblem]:
-    """Keys of the target that would act where the upstream's do not."""
+    """Keys of the target with actions that the upstream's keys do not have."""
     for key in target:
         if key.acts and _folded(key.parent) in migrated and _identity(key) not in wanted:
             yield ForeignKeyProblem(
@@ -144,7 +144,7 @@ def _needless(
 
 
 def _strangers(target: list[ForeignKey], migrated: Collection[TableId]) -> Iterator[ForeignKeyProblem]:
-    """Keys to tables that the task does not migrate, checked because a key beside them acts."""
+    """Keys to tables that the task does not migrate; they are checked because another key in the table acts."""
     ends_of = [(key, {_folded(key.child), _folded(key.parent)}) for key in target]
     beside: dict[TableId, set[TableId]] = {}
     for ends in (ends for _, ends in ends_of if all(end in migrated for end in ends)):

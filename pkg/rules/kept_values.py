@@ -1,7 +1,7 @@
-"""Rows whose values certainly stay in the target, told by one look at their text. Pure.
+"""Finds rows whose values certainly stay unchanged in the target, by one look at their text. Pure.
 
-Asking each value (:meth:`ColumnLoss.changes`) takes a row apart first, which costs many times more. A row that does not
-have these forms is not lost: its values are asked.
+A check of each value (:meth:`ColumnLoss.changes`) splits a row first, which costs many times more. A row without these
+forms is not necessarily changed: its values are checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIGITS = rb"\d{0,%d}0*"
 
 
 def kept_rows(losses: Sequence[ColumnLoss | None]) -> re.Pattern[bytes] | None:
-    """What rows begin like whose values all stay; one loss, or None, for each literal. None if no form is known."""
+    """The start of rows whose values all stay; one loss, or None, for each literal. None if no form is known."""
     last = max((number for number, loss in enumerate(losses) if loss is not None), default=-1)
     forms = [_ANY if loss is None else _kept(loss) for loss in losses[: last + 1]]
     if not all(forms):
@@ -28,7 +28,7 @@ def kept_rows(losses: Sequence[ColumnLoss | None]) -> re.Pattern[bytes] | None:
 
 
 def _kept(loss: ColumnLoss) -> bytes:
-    """The literals that stay, or some of them; empty where that takes more than their form."""
+    """The literals that stay, or some of them; empty if their form alone does not show it."""
     form = _of_kind(loss)
     if not form:
         return b""

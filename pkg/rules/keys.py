@@ -138,7 +138,7 @@ def _tables(key: str, effect: str, note: str, table: str) -> Block:
 
 
 def block_allow_list(note: str = "") -> tuple[FileKey | Block, ...]:
-    """``note`` is added to what each key does."""
+    """``note`` is added to the effect of each key."""
     return (
         _tables("do-tables", "Schema of tables that take part.", note, '"*"'),
         FileKey("do-dbs", f"Schemas that take part; empty: all.{note}", _LIST, default="[]", sample=f"[{_SHOP}]"),

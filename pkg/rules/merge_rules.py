@@ -1,6 +1,6 @@
-"""What column mapping and a route's extracts ask of the target's table. Pure.
+"""The requirements of column mapping and of a route's extracts for the target's table. Pure.
 
-The full copy and the prechecks refuse by it what would fail, or be cut, row after row.
+With these the full copy and the prechecks refuse a task whose rows would all fail or be truncated.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _SIZED_TEXT = frozenset({"char", "varchar", "binary", "varbinary"})
 _DECIMAL = re.compile(r"decimal\((\d+)(?:,(\d+))?\)", re.IGNORECASE)
 _LENGTH = re.compile(r"\((\d+)\)")
-#: FLOAT and DOUBLE hold whole numbers up to there, others are rounded.
+#: FLOAT and DOUBLE store whole numbers exactly up to this value.
 _EXACT = {"float": 1 << 24, "double": 1 << 53}
 
 
 @dataclass(frozen=True, slots=True)
 class TargetProblem:
-    """Why rows of an upstream table do not fit into its target, and what to do."""
+    """Why rows of an upstream table do not fit into its target, and the operator action."""
 
     what: str
     workaround: str
 
 
 def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Iterable[str]) -> list[TargetProblem]:
-    """Of a route that fills ``columns``. ``target`` None: it would be made from the upstream's CREATE TABLE."""
+    """For a route that fills ``columns``. ``target`` None: it will be created from the upstream's CREATE TABLE."""
     names = list(columns)
     problems = [_present(upstream, name) for name in names if upstream.column(name) is not None]
     wanted = [name for name in names if upstream.column(name) is None]
@@ -56,7 +56,7 @@ def _not_created(names: Sequence[str]) -> TargetProblem:
 
 
 def _missing(target: TableInfo, names: Sequence[str]) -> list[TargetProblem]:
-    """One for each column, as scripts count them; each with the statement that adds all."""
+    """One problem for each column, as scripts count them; each with the statement that adds all columns."""
     added = ", ".join(f"ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL" for name in names)
     what = f"the target table {_name(target)} must contain extended columns that it lacks:"
     return [TargetProblem(f"{what} {quote(name)}", f"ALTER TABLE {_name(target)} {added}") for name in names]
@@ -70,7 +70,7 @@ def _generated(target: TableInfo, name: str) -> TargetProblem:
 
 
 def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: TableMapping) -> list[TargetProblem]:
-    """Of a mapping whose numbers the target's columns can't hold. ``target`` None: as for :func:`extract_problems`."""
+    """For a mapping whose numbers the target's columns can't store. ``target`` None: as in :func:`extract_problems`."""
     problems = []
     for transform in mapping.transforms:
         if not isinstance(transform, PartitionId) or not transform.base:
@@ -93,7 +93,7 @@ def _too_small(upstream: TableInfo, target: TableInfo | None, column: Column, tr
 
 
 def holds(column: Column, number: int) -> bool:
-    """Whether the column can hold a positive number; unknown types can."""
+    """Whether the column can store a positive number; unknown types can."""
     kind = column.type_name.lower()
     if kind in _BITS:
         return number < 1 << (_BITS[kind] if column.unsigned else _BITS[kind] - 1)

@@ -75,7 +75,7 @@ class BlockAllowList:
 
 
 class OnlineTableSettings(Protocol):
-    """The settings of a subtask that name the tables of online schema change tools."""
+    """The settings of a subtask with the table names of online schema change tools."""
 
     @property
     def online_ddl(self) -> bool: ...
@@ -86,7 +86,7 @@ class OnlineTableSettings(Protocol):
 
 
 class TableChoiceSettings(OnlineTableSettings, Protocol):
-    """The settings of a subtask that decide which tables take part."""
+    """The settings of a subtask that determine which tables take part."""
 
     @property
     def block_allow_list(self) -> BlockAllowList: ...

@@ -1,6 +1,6 @@
 """Regular expressions over names of schemas and tables (patterns that begin with ``~``) and over statements.
 
-Operators write them for Go's ``regexp``, as DM does: its syntax and its answers are RE2's, so RE2 itself decides.
+Operators write them for Go's ``regexp``, as in DM: its syntax and results are RE2's, so RE2 itself evaluates them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 #: RE2's byte escape, which Go's engine refuses: a match could begin or end within a character.
-#: What stands between \\Q and \\E is text. Possessive: each part is read one way only, so it takes linear time.
+#: The text between \\Q and \\E is literal. Possessive: each part is read in one way only, so it takes linear time.
 _BYTE_ESCAPE = re.compile(r"(?:[^\\]|\\Q.*?(?:\\E|\Z)|\\[^CQ])*+\\C", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class RegexMatch(Protocol):
-    """Where an expression matches: ``match[0]`` is the whole, the others are its groups."""
+    """A match: ``match[0]`` is the whole, the others are its groups."""
 
     def __getitem__(self, group: int, /) -> str | None: ...
 
@@ -24,13 +24,13 @@ class RegexMatch(Protocol):
 
 
 class NameRegex:
-    """A compiled pattern. Picklable; loads RE2 when it is made, so what only imports this module does without.
+    """A compiled pattern. Picklable; loads RE2 when created, so that modules that only import this need no RE2.
 
-    Raises ``ValueError`` for text that is not a regular expression of Go's syntax.
+    Raises ``ValueError`` for a regular expression that is invalid in Go.
     """
 
     def __init__(self, pattern: str, *, case_sensitive: bool) -> None:
-        import re2  # Spark executors import rules, compile none, and need not have it.
+        import re2  # Spark executors import rules, compile none, and do not need it.
 
         self.pattern = pattern
         self._case_sensitive = case_sensitive

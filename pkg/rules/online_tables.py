@@ -1,7 +1,7 @@
 """Recognises the tables of online schema change tools (gh-ost, pt-online-schema-change) by their names.
 
-A *ghost* table is a copy that a tool changes and that takes the real table's name in the end; *trash* is what else a
-tool leaves: its log, and the real table as it was before. Neither takes part in a task with ``online-ddl``.
+A *ghost* table is a copy that a tool changes and that gets the real table's name at the end; *trash* is the rest that a
+tool leaves: its log, and the old real table. Neither takes part in a task with ``online-ddl``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class TableKind(enum.Enum):
 
 
 class OnlineTables:
-    """Names under the rules of one task; every name is a real table's without rules. Pure and picklable.
+    """Names under the rules of one task; without rules every name is a real table's. Pure and picklable.
 
-    Raises ``ValueError`` for a rule that is not valid.
+    Raises ``ValueError`` for an invalid rule.
     """
 
     def __init__(self, shadow: Iterable[str] = (), trash: Iterable[str] = ()) -> None:
-        # A name that both rules match is a ghost's, as in DM.
+        # A name that matches both rules is a ghost's, as in DM.
         self._rules = tuple(
             (kind, compile_online_rule(rule))
             for kind, rules in ((TableKind.GHOST, shadow), (TableKind.TRASH, trash))
@@ -42,9 +42,9 @@ class OnlineTables:
         return next((kind for kind, rule in self._rules if rule.search(table)), TableKind.REAL)
 
     def real_names(self, table: str) -> Iterator[str]:
-        """What the real table of a ghost or trash table may be called; the name itself for a real table.
+        """The possible names of a ghost or trash table's real table; the name itself for a real table.
 
-        A tool puts more underscores in front of a name that is in use: the table of ``__t_new`` is ``_t`` or ``t``.
+        A tool adds more underscores before a name that is in use: the table of ``__t_new`` is ``_t`` or ``t``.
         """
         found = next((match for _, rule in self._rules if (match := rule.search(table))), None)
         if found is None:
@@ -58,8 +58,8 @@ class OnlineTables:
 
 
 def compile_online_rule(rule: str) -> NameRegex:
-    """One of the ``shadow-table-rules`` or ``trash-table-rules``: case counts, as in DM.
+    """One of the ``shadow-table-rules`` or ``trash-table-rules``: case-sensitive, as in DM.
 
-    Raises ``ValueError`` for text that is not a regular expression.
+    Raises ``ValueError`` for an invalid regular expression.
     """
     return NameRegex(rule, case_sensitive=True)

@@ -1,7 +1,7 @@
-"""Rules whose schema or table pattern is a regular expression, found by what names begin with.
+"""Rules whose schema or table pattern is a regular expression, found by the start of names.
 
 A trie can't hold them, and trying thousands of expressions for each of thousands of tables takes minutes. Most begin
-with plain text (``~^shop_\\d+$``), so that only those are tried whose beginning a name has.
+with plain text (``~^shop_\\d+$``), so only those whose start matches the name are tried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _RegexRule(Generic[T]):
 
 
 class _ByPrefix(Generic[_V]):
-    """Values by the plain text that a pattern begins with."""
+    """Values by the plain text at the start of a pattern."""
 
     def __init__(self, case_sensitive: bool) -> None:
         self._case_sensitive = case_sensitive
@@ -36,7 +36,7 @@ class _ByPrefix(Generic[_V]):
 
     def candidates(self, name: str) -> Iterable[_V]:
         if not self._case_sensitive and not name.isascii():
-            # Without case, letters outside ASCII may equal one of a prefix in ways that lower() does not show.
+            # Ignoring case, letters outside ASCII may equal one of a prefix in ways that lower() does not show.
             return chain.from_iterable(self._values.values())
         folded = name if self._case_sensitive else name.lower()
         return chain.from_iterable(self._values.get(folded[:end], ()) for end in range(len(folded) + 1))
@@ -51,7 +51,7 @@ class _MatchedSchema(Generic[T]):
 
 
 class RegexSelector(Generic[T]):
-    """Rules by pairs of patterns, of which any may be a regular expression. Picklable (without its memory)."""
+    """Rules by pairs of patterns, each of which may be a regular expression. Picklable (without its cache)."""
 
     def __init__(self, case_sensitive: bool) -> None:
         self._case_sensitive = case_sensitive
@@ -59,14 +59,14 @@ class RegexSelector(Generic[T]):
         self._by_schema: dict[str, _MatchedSchema[T]] = {}
 
     def insert(self, schema_pattern: str, table_pattern: str, rule: T) -> None:
-        """Adds a rule; raises ``ValueError`` for a pattern that is not valid."""
+        """Adds a rule; raises ``ValueError`` for an invalid pattern."""
         schema = NamePattern(schema_pattern, self._case_sensitive)
         table = NamePattern(table_pattern, self._case_sensitive) if table_pattern else None
         self._rules.add(schema.prefix, _RegexRule(schema, table, rule))
         self._by_schema.clear()
 
     def match(self, schema: str, table: str = "") -> tuple[list[T], list[T]]:
-        """The schema-level and the table-level rules that match, in no order; without ``table`` none of the latter."""
+        """The matching schema-level and table-level rules, in no order; without ``table`` only the former."""
         found = self._by_schema.get(schema)
         if found is None:
             if len(self._by_schema) >= CACHE_SIZE:

@@ -1,10 +1,10 @@
-"""The wildcard selector that routes and filters share: which rules match a schema and a table name.
+"""The wildcard selector of routes and filters: which rules match a schema and a table name.
 
-Patterns go into a trie of bytes, so that a look-up costs about the length of the name however many rules there are:
+Patterns are stored in a trie of bytes, so that a look-up costs about the length of the name for any number of rules:
 
 - ``*`` zero or more characters, only as the last one;
 - ``?`` exactly one;
-- ``[…]`` one of a list of characters and ranges, ``[!…]`` one that is not; ``[!]`` is a literal ``!``, a ``[``
+- ``[…]`` one of a list of characters and ranges, ``[!…]`` any other; ``[!]`` is a literal ``!``, a ``[``
   without its ``]`` is literal. ``[0-63]`` is one character of ``0``–``6`` or ``3``, not a number up to 63.
 
 A rule with an empty table pattern is a *schema-level* rule, the others are *table-level*. A name without a table (a
@@ -21,9 +21,9 @@ from pkg.rules.name_regex import NameRegex
 
 T = TypeVar("T")
 
-#: Distinct names that one selector remembers; beyond it, it forgets all and starts again, so memory stays bounded.
+#: Distinct names in one selector's cache; above it, the cache is cleared, so memory stays limited.
 CACHE_SIZE = 200_000
-#: A pattern that begins with it is a regular expression, which the trie can't hold.
+#: The prefix of a regular expression, which the trie can't hold.
 REGEX_MARK = "~"
 
 
@@ -33,7 +33,7 @@ class DuplicatePatternError(ValueError):
 
 @dataclass(slots=True, eq=False)
 class _TrieNode(Generic[T]):
-    """One state of the trie. ``exact`` is what a pattern ending here holds, ``tail`` what ``…*`` here holds."""
+    """One state of the trie. ``exact`` is the item of a pattern ending here, ``tail`` that of ``…*`` here."""
 
     literal: dict[int, _TrieNode[T]] = field(default_factory=dict)
     question: _TrieNode[T] | None = None
@@ -49,7 +49,7 @@ class _Trie(Generic[T]):
         self._root: _TrieNode[T] = _TrieNode()
 
     def get(self, pattern: str) -> T | None:
-        """The item held by exactly this pattern."""
+        """The item of exactly this pattern."""
         node, tail = self._walk(pattern)
         return node.tail if tail else node.exact
 
@@ -61,7 +61,7 @@ class _Trie(Generic[T]):
             node.exact = item
 
     def _walk(self, pattern: str) -> tuple[_TrieNode[T], bool]:
-        """The node that the pattern leads to (made when missing), and whether a ``*`` ends it."""
+        """The node of the pattern (created when missing), and whether a ``*`` ends it."""
         steps, tail = _parse(pattern)
         node = self._root
         for step in steps:
@@ -122,7 +122,7 @@ def _parse(pattern: str) -> tuple[list[int | frozenset[int] | None], bool]:
 
 
 def check_wildcard(pattern: str) -> None:
-    """For rules that take wildcards alone; raises ``ValueError`` for one that is not valid or meant as a regex."""
+    """For rules that accept only wildcards; raises ``ValueError`` for an invalid pattern, or one meant as a regex."""
     if pattern.startswith(REGEX_MARK):
         raise ValueError(
             f"pattern {pattern!r} is a regular expression, which only routes and the block-allow-list support (for "
@@ -150,7 +150,7 @@ def _parse_class(body: bytes, pattern: str) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _SchemaItem(Generic[T]):
-    """What one schema pattern holds: its schema-level rule, and the trie of its table-level rules."""
+    """The content of one schema pattern: its schema-level rule, and the trie of its table-level rules."""
 
     rule: tuple[int, T] | None = None
     tables: _Trie[tuple[int, T]] | None = None
@@ -169,7 +169,7 @@ class Matches(Generic[T]):
 
 
 class Selector(Generic[T]):
-    """Rules by schema and table pattern. Look-ups are remembered; picklable (without its memory).
+    """Rules by schema and table pattern. Look-ups are cached; picklable (without its cache).
 
     ``star_takes_schemas``: a name without a table matches the table pattern ``*``, as in DM's binlog event filters.
     """
@@ -184,7 +184,7 @@ class Selector(Generic[T]):
         self._by_schema: dict[str, list[_SchemaItem[T]]] = {}
 
     def insert(self, schema_pattern: str, table_pattern: str, rule: T) -> None:
-        """Adds a rule; raises ``ValueError`` for a pattern that is not valid, or that is there already."""
+        """Adds a rule; raises ``ValueError`` for an invalid or existing pattern."""
         if not schema_pattern:
             raise ValueError("the schema pattern must not be empty")
         schema_key, table_key = self._fold(schema_pattern), self._fold(table_pattern)
@@ -209,7 +209,7 @@ class Selector(Generic[T]):
         self._by_schema.clear()
 
     def match(self, schema: str, table: str = "") -> Matches[T]:
-        """All rules that match; without a ``table`` the schema-level ones, and ``*`` if it takes schemas."""
+        """All matching rules; without a ``table`` the schema-level ones, and ``*`` with ``star_takes_schemas``."""
         key = (self._fold(schema), self._fold(table))
         found = self._cache.get(key)
         if found is None:
@@ -249,14 +249,14 @@ def _in_order(entries: list[tuple[int, T]]) -> tuple[T, ...]:
 
 
 class NamePattern:
-    """One pattern over one name, on its own: ``~`` and a regular expression, or a wildcard pattern.
+    """One pattern over one name: ``~`` and a regular expression, or a wildcard pattern.
 
-    Raises ``ValueError`` for a pattern that is not valid.
+    Raises ``ValueError`` for an invalid pattern.
     """
 
     def __init__(self, pattern: str, case_sensitive: bool) -> None:
         self._regex = None
-        #: Every name that matches begins with it ('' when that is not known); lower case when case does not count.
+        #: Every matching name begins with it ('' when unknown); lower case when case is ignored.
         self.prefix = _literal_prefix(pattern) if case_sensitive else _literal_prefix(pattern).lower()
         self._wildcard: Selector[bool] | None = None
         if pattern.startswith(REGEX_MARK):
@@ -276,10 +276,10 @@ _WILDCARD_LITERAL = re.compile(r"[^*?\[~]*")
 
 
 def _literal_prefix(pattern: str) -> str:
-    """The plain characters that a pattern begins with; '' for a regular expression that may begin otherwise."""
+    """The plain characters at the start of a pattern; '' for a regular expression that may begin differently."""
     if not pattern.startswith(REGEX_MARK):
         literal = _WILDCARD_LITERAL.match(pattern)
         return literal[0] if literal else ""
     anchored = _ANCHORED_LITERAL.match(pattern)
-    # An alternative may begin in another way, wherever it stands.
+    # An alternative may begin differently, at any position.
     return anchored[1] if anchored and "|" not in pattern else ""

@@ -1,4 +1,4 @@
-"""Table routing: which target table an upstream table goes to, and what its name adds to its rows."""
+"""Table routing: the target table of an upstream table, and the values that its name adds to its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, Matches, Selector
 
 @dataclass(frozen=True, slots=True)
 class _Extract:
-    """``kind`` says of which name: table, schema or source."""
+    """``kind`` is the kind of name: table, schema or source."""
 
     kind: str
     column: str
@@ -35,7 +35,7 @@ class _Extract:
 
 
 def extract_regex(extract: ExtractRule, case_sensitive: bool) -> NameRegex:
-    """The compiled expression. Raises ``ValueError`` for one that is not valid, has no group or no target column."""
+    """The compiled expression. Raises ``ValueError`` for an invalid one, or without a group or target column."""
     if not extract.target_column:
         raise ValueError("target-column must not be empty")
     regex = NameRegex(extract.regexp, case_sensitive=case_sensitive)
@@ -45,10 +45,10 @@ def extract_regex(extract: ExtractRule, case_sensitive: bool) -> NameRegex:
 
 
 class TableRouter:
-    """Routes by rules, a table-level rule before a schema-level one; names that no rule matches stay as they are.
+    """Routes by rules, a table-level rule before a schema-level one; names without a matching rule stay unchanged.
 
-    Raises a 20045 error for a rule that is not valid. Picklable, and cheap with thousands of rules: results are
-    remembered per table.
+    Raises a 20045 error for an invalid rule. Picklable, and cheap with thousands of rules: results are cached per
+    table.
     """
 
     def __init__(self, routes: Sequence[RouteRule], case_sensitive: bool) -> None:
@@ -84,11 +84,11 @@ class TableRouter:
         return None
 
     def extracted(self, schema: str, table: str, source_id: str) -> tuple[tuple[str, str], ...]:
-        """What ``extract-table``, ``-schema`` and ``-source`` (in this order) add to each row of the upstream table.
+        """The values that ``extract-table``, ``-schema`` and ``-source`` (in this order) add to each row of the table.
 
         Pairs of target column and text, the regular expression's groups one after the other. Raises 40080 as
-        :meth:`route`, and 20045 for a name in which the expression is not found: without its value the rows of this
-        shard could not be told from others.
+        :meth:`route`, and 20045 for a name that the expression does not match: without its value the rows of this shard
+        could not be distinguished from others.
         """
         rule = self.rule_for(schema, table)
         extracts = self._extracts.get(rule, ()) if rule is not None else ()
@@ -102,7 +102,7 @@ class TableRouter:
         return rule.target_schema, (rule.target_table or table) if table else ""
 
     def matching(self, schema: str, table: str = "") -> Matches[RouteRule]:
-        """The rules that match, each level in the order of the rules; :meth:`rule_for` gives the one that decides."""
+        """The matching rules, each level in the order of the rules; :meth:`rule_for` returns the one that decides."""
         wildcard = self._selector.match(schema, table)
         schema_level, table_level = self._regexes.match(schema, table)
         return Matches(_rules([*wildcard.schema_level, *schema_level]), _rules([*wildcard.table_level, *table_level]))

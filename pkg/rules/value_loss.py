@@ -1,7 +1,7 @@
-"""Which values a target's column changes without an error: it fills in, rounds, cuts, pads, or misreads them. Pure.
+"""Values that a target's column changes without an error: it pads, rounds, truncates or misreads them. Pure.
 
-Sessions that write rows are strict, so a server refuses most values that do not fit. What is here is what it takes
-silently or with a note. check-task, the full copy and replication decide by the same functions.
+Sessions that write rows are strict, so a server refuses most values that do not fit. This module covers the values that
+it accepts silently or with a note. check-task, the full copy and replication use the same functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pkg.mysql.schema import Column, TableInfo
 #: The value of the task's key ``lossy-conversions`` that refuses nothing.
 ALLOW = "allow"
 SETTING = "lossy-conversions"
-#: The kind of a loss where no value can be shown to stay.
+#: The kind of a loss where no value certainly stays.
 EVERY = "every"
 _GENERATED = " (generated)"
 
@@ -33,12 +33,12 @@ _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtex
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _MEMBERS = frozenset({"enum", "set"})
 _ADDRESSES = frozenset({"uuid", "inet4", "inet6"})
-#: What a text column holds, in bytes.
+#: The capacity of a text column, in bytes.
 _TEXT_BYTES = {"tinytext": 255, "text": 65535, "mediumtext": (1 << 24) - 1, "longtext": (1 << 32) - 1}
 _BYTES_OF_A_CHARACTER = 4
 #: Charsets whose space has more than one byte.
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
-#: Digits of a number that keep their text in a column.
+#: Digits of a number that a column stores exactly.
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 6, 15
 _ARGUMENTS = re.compile(r"\(([0-9, ]+)\)")
 _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
@@ -57,8 +57,8 @@ _FORMS = {
 class ColumnLoss:
     """How values of an upstream's column may change in the target's ``column``.
 
-    ``nulls``: NULL becomes another value. ``kind`` names what is asked of each value (:data:`_CHANGES`), with ``limit``
-    and ``members``: '' nothing, :data:`EVERY` that no value can be trusted.
+    ``nulls``: NULL becomes another value. ``kind`` names the check of each value (:data:`_CHANGES`), with ``limit`` and
+    ``members``: '' no check, :data:`EVERY` when no value is certain.
     """
 
     column: str
@@ -74,20 +74,20 @@ class ColumnLoss:
         return self.kind == EVERY
 
     def changes(self, literal: bytes) -> bool:
-        """Whether the value of this literal would be another one in the target, without an error there."""
+        """Whether the target would store this literal as another value, without an error."""
         try:
             value = literal_text(literal)
             if value is None:
                 return self.nulls
             return self.every or (bool(self.kind) and _CHANGES[self.kind](self, value))
         except (ValueError, InvalidOperation, OverflowError, DMError):
-            # An expression, or bytes that are no text: nothing shows that the value stays.
+            # An expression, or bytes that are no text: it is not certain that the value stays.
             return bool(self.kind)
 
 
 def table_losses(upstream: TableInfo, target: TableInfo, *, allowed: bool, logged: bool = False) -> list[ColumnLoss]:
-    """Of the columns that both tables have. ``allowed``: the task lets values change; NULL stays NULL even then.
-    ``logged``: the values are those of row images, which have what the upstream computed."""
+    """For the columns in both tables. ``allowed``: the task permits values to change; NULL stays NULL even then.
+    ``logged``: the values are from row images, which contain those that the upstream computed."""
     pairs = [(column, target.column(column.name)) for column in upstream.columns]
     if logged:
         pairs = [(as_logged_value(here, there), there) for here, there in pairs]
@@ -96,7 +96,7 @@ def table_losses(upstream: TableInfo, target: TableInfo, *, allowed: bool, logge
 
 
 def column_loss(here: Column, there: Column) -> ColumnLoss | None:
-    """None where the target keeps every value, or refuses it."""
+    """None if the target stores every value exactly, or refuses it."""
     filled = there.type_name == "timestamp" or there.auto_increment
     nulls = here.nullable and not there.nullable and filled and not there.generated
     kind, limit, members = _KEPT
@@ -110,13 +110,13 @@ def column_loss(here: Column, there: Column) -> ColumnLoss | None:
 
 
 def as_logged_value(here: Column, there: Column | None) -> Column:
-    """A stored generated column as a plain one, where the target's is plain: rows bring its values."""
+    """A stored generated column as a plain one, if the target's is plain: rows contain its values."""
     stored = here.generated == "STORED" and there is not None and not there.generated
     return replace(here, generated="") if stored else here
 
 
 def _type(column: Column) -> str:
-    """The type as far as it limits values."""
+    """The type, as far as it limits values."""
     if column.type_name in _MEMBERS:
         return column.column_type
     return _WIDTH.sub(r"\1", column.column_type.lower()).replace(" zerofill", "").replace(" unsigned", "")
@@ -138,7 +138,7 @@ def _pair(here: Column, there: Column) -> _Pair:
             return rule(here, there)
     if one == two:
         return _KEPT
-    # JSON is text in MariaDB; geometries have subtypes, and go as bytes.
+    # JSON is text in MariaDB; geometries have subtypes, and are sent as bytes.
     return _KEPT if two == "json" or one not in _KNOWN else _EVERY
 
 
@@ -163,7 +163,7 @@ def _to_float(here: Column, there: Column) -> _Pair:
         return "scale", _arguments(there)[1], ()
     if one == "float" or one == two or _INTEGERS.get(one, 64) <= (24 if two == "float" else 32):
         return _KEPT
-    # What is left is a number of another kind into FLOAT, or a BIGINT or DECIMAL into DOUBLE.
+    # The rest: a number of another type into FLOAT, or a BIGINT or DECIMAL into DOUBLE.
     return {"decimal": f"{two} digits", "double": "single"}.get(one, two), 0, ()
 
 
@@ -192,7 +192,7 @@ def _to_text(here: Column, there: Column) -> _Pair:
 
 
 def _most(kind: str, column: Column) -> int:
-    """What a column of text or bytes holds: characters, or bytes where the type counts those."""
+    """The capacity of a text or binary column: in characters, or in bytes if the type counts bytes."""
     if kind in ("varchar", "varbinary", "char", "binary"):
         return _arguments(column)[0]
     return _TEXT_BYTES[kind.replace("blob", "text")]
@@ -238,7 +238,7 @@ def _arguments(column: Column) -> tuple[int, int]:
 
 
 def _scale(column: Column) -> int:
-    """Digits behind the point that the column keeps; a FLOAT or DOUBLE without a limit keeps any."""
+    """Digits after the point that the column stores; a FLOAT or DOUBLE without a limit stores any."""
     if column.type_name in ("float", "double"):
         return _arguments(column)[1] if "," in column.column_type else 1000
     return _arguments(column)[1] if column.type_name == "decimal" else 0
@@ -249,7 +249,7 @@ def _digits(column: Column) -> int:
     return _arguments(column)[0] if "(" in column.column_type else 0
 
 
-# -- what a value becomes ------------------------------------------------------------------------------------------
+# -- how a value changes ------------------------------------------------------------------------------------------
 
 
 def _text(value: LiteralText) -> str:
@@ -261,7 +261,7 @@ def _decimal(value: LiteralText) -> Decimal:
 
 
 def _beyond(number: Decimal, scale: int) -> bool:
-    """Whether the number has digits behind that many of its fraction."""
+    """Whether the number has more fraction digits than that."""
     # Decimal.normalize() would round to the context's 28 digits.
     _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
@@ -275,7 +275,7 @@ def _scaled(loss: ColumnLoss, value: LiteralText) -> bool:
 
 
 def _number_text(loss: ColumnLoss, value: LiteralText) -> bool:
-    """A text that is no number is refused by the server."""
+    """The server refuses text that is no number."""
     number = _text(value).strip()
     if _FORMS["number"].fullmatch(number) is None:
         return False
@@ -292,7 +292,7 @@ def _stored_single(number: float) -> float:
 
 
 def _single(_: ColumnLoss, value: LiteralText) -> bool:
-    """Of a DOUBLE, whose literal is the shortest text for it."""
+    """For a DOUBLE, whose literal is the shortest text for it."""
     number = float(value.data)
     return _stored_single(number) != number
 
@@ -340,7 +340,7 @@ def _time_text(loss: ColumnLoss, value: LiteralText) -> bool:
 def _spaces(_: ColumnLoss, value: LiteralText) -> bool:
     if value.charset in _WIDE:
         return _text(value).endswith(" ")
-    # Texts of other charsets may come in any, and none has this byte within a character.
+    # Strings may be in any other charset, and none has this byte within a character.
     return value.data.endswith(b" ")
 
 
@@ -389,7 +389,7 @@ _CHANGES: dict[str, Callable[[ColumnLoss, LiteralText], bool]] = {
 }
 
 
-# -- what is said ---------------------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------------
 
 
 def describe(loss: ColumnLoss) -> str:
@@ -398,7 +398,7 @@ def describe(loss: ColumnLoss) -> str:
 
 
 def way_out(target: tuple[str, str], loss: ColumnLoss) -> str:
-    """What an operator does so that the target keeps each value, or so that the task lets it change."""
+    """The operator action so that the target stores each value exactly, or the task permits the change."""
     altered = f"ALTER TABLE {qualified(*target)} MODIFY {quote(loss.column)}"
     if not loss.kind:
         return (

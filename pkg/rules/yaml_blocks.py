@@ -1,6 +1,6 @@
 """The rules of source and task files: binlog events, expressions, block-allow-lists, routes, column mappings.
 
-Each is read and checked in full; what the units do not support yet is refused afterwards by the reader of the file.
+Each is read and checked in full; the reader of the file then refuses settings that the units do not support yet.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXTRACTS = (
 
 
 def read_filter(section: Section) -> BinlogFilterRule:
-    """One binlog event filter. Raises 20037 at the key, or at the item of its list, that is not valid."""
+    """One binlog event filter. Raises 20037 at the key, or at the item of its list, that is invalid."""
     rule = BinlogFilterRule(
         schema_pattern=section.text("schema-pattern"),
         table_pattern=section.text("table-pattern"),
@@ -50,7 +50,7 @@ def read_filter(section: Section) -> BinlogFilterRule:
 
 
 def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure names ``key`` of ``section``, whose items are the rules (20037)."""
+    """Compiles the rules together; an error names ``key`` of ``section``, whose items are the rules (20037)."""
     contradiction = find_contradiction(rules, case_sensitive)
     if contradiction is not None:
         first, second = contradiction
@@ -69,7 +69,7 @@ def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, secti
 
 
 def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingRule:
-    """One column mapping rule. Raises 20046 at the key that is not valid."""
+    """One column mapping rule. Raises 20046 at the key that is invalid."""
     rule = ColumnMappingRule(
         schema_pattern=section.text("schema-pattern"),
         target_column=section.text("target-column"),
@@ -87,7 +87,7 @@ def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingR
 
 
 def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure names ``key`` of ``section`` (20046)."""
+    """Compiles the rules together; an error names ``key`` of ``section`` (20046)."""
     try:
         ColumnMapper(rules, case_sensitive)
     except DMError as exc:
@@ -97,7 +97,7 @@ def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bo
 def read_expression_filter(section: Section) -> ExpressionFilter:
     """One expression filter.
 
-    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for what is not an expression.
+    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for an invalid expression.
     """
     for key in ("schema", "table"):
         if not section.text(key):
@@ -202,7 +202,7 @@ def _extract(section: Section, key: str, regexp_key: str, case_sensitive: bool) 
 
 
 def check_routes(rules: Sequence[RouteRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure names ``key`` of ``section`` (20045)."""
+    """Compiles the rules together; an error names ``key`` of ``section`` (20045)."""
     try:
         TableRouter(rules, case_sensitive)
     except errors.DMError as exc:

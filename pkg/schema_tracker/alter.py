@@ -1,4 +1,4 @@
-"""ALTER TABLE on a structure, in the order in which the server itself does it."""
+"""ALTER TABLE on a structure, in the server's order of execution."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def altered(
     selected_charset: Charset,
     server: ServerDefaults,
 ) -> TableInfo:
-    """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply.
+    """The structure after one ALTER TABLE (without a rename of the table). Raises ``ValueError`` if it can't apply.
 
     ``schema_charset`` is the default of the table's schema, ``selected_charset`` that of the session's.
     """
     actions = _effective(table, actions)
     if not server.mariadb:
-        # To MySQL, CONVERT TO CHARACTER SET DEFAULT means the schema that is selected, independently of the table's.
+        # In MySQL, CONVERT TO CHARACTER SET DEFAULT means the charset of the selected schema, not of the table's.
         actions = [_naming(action, selected_charset) for action in actions]
     charset, converted = _charsets(table, actions, schema_charset, server)
     columns, names = _columns(table, actions, charset, server)
@@ -59,7 +59,7 @@ def altered(
     indexes = _indexes(table, actions, columns, names)
     engines = [action.options.engine for action in actions if isinstance(action, SetOptions)]
     added = tuple(action.index for action in actions if isinstance(action, AddIndex))
-    # Which table a dropped foreign key pointed to is not known here; keeping the pair only costs parallelism.
+    # The parent of a dropped foreign key is unknown here; keeping the pair only costs parallelism.
     foreign_keys = sorted({*table.foreign_keys, *referenced_tables(added)})
     return TableInfo(
         schema=table.schema,
@@ -81,7 +81,7 @@ def _naming(action: AlterAction, default: Charset) -> AlterAction:
 
 
 def _passed_over(actions: Iterable[AlterAction], server: ServerDefaults) -> bool:
-    """Whether the server leaves a CONVERT TO that changes no column alone, with the table's default charset."""
+    """Whether the server ignores a CONVERT TO that changes no column, with the table's default charset."""
     if server.mariadb or server.version >= (5, 7, 0):
         return False
     return all(
@@ -92,7 +92,7 @@ def _passed_over(actions: Iterable[AlterAction], server: ServerDefaults) -> bool
 
 
 def _effective(table: TableInfo, actions: Sequence[AlterAction]) -> list[AlterAction]:
-    """The actions without those that have nothing to do, each column added once."""
+    """The actions except those without effect, each column added once."""
     result: list[AlterAction] = []
     for action in actions:
         if _void(table, action):
@@ -101,7 +101,7 @@ def _effective(table: TableInfo, actions: Sequence[AlterAction]) -> list[AlterAc
         if earlier is None:
             result.append(action)
         elif isinstance(action, ChangeColumn):
-            # MariaDB lets MODIFY and CHANGE take a column over that the same statement adds.
+            # MariaDB accepts MODIFY and CHANGE of a column that the same statement adds.
             result.remove(earlier)
             result.append(AddColumn(action.column, action.position))
         elif isinstance(action, AddColumn) and not action.if_not_exists:
@@ -110,16 +110,16 @@ def _effective(table: TableInfo, actions: Sequence[AlterAction]) -> list[AlterAc
 
 
 def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: list[AlterAction]) -> AddColumn | None:
-    """The part before ``action`` that adds the column which ``action`` adds or changes."""
+    """The part before ``action`` that adds the column of ``action``."""
     name = action.column.name.lower()
-    # MariaDB looks for the new name when the table has no column of the old one.
+    # MariaDB looks for the new name when the table has no column with the old name.
     if isinstance(action, ChangeColumn) and table.column(action.old_name):
         return None
     return next((a for a in earlier if isinstance(a, AddColumn) and a.column.name.lower() == name), None)
 
 
 def _void(table: TableInfo, action: AlterAction) -> bool:
-    """Whether IF EXISTS or IF NOT EXISTS keeps the action from doing anything, or what it drops is gone already."""
+    """Whether the action has no effect because of IF EXISTS or IF NOT EXISTS, or because its object is already gone."""
     if isinstance(action, AddColumn):
         return action.if_not_exists and table.column(action.column.name) is not None
     if isinstance(action, ChangeColumn | RenameColumn):
@@ -141,9 +141,9 @@ def _void(table: TableInfo, action: AlterAction) -> bool:
 def _charsets(
     table: TableInfo, actions: Sequence[AlterAction], schema_charset: Charset, server: ServerDefaults
 ) -> tuple[Charset, Charset | None]:
-    """The table's default charset afterwards, and the one that CONVERT TO turns its columns into.
+    """The table's default charset afterwards, and the charset to which CONVERT TO converts its columns.
 
-    MySQL lets the last word decide about the default; for MariaDB an option outweighs CONVERT TO wherever it stands.
+    In MySQL the last option determines the default; in MariaDB an option overrides CONVERT TO at any position.
     """
     converted: Charset | None = None
     options = TableOptions()
@@ -162,7 +162,7 @@ def _charsets(
 
 
 def _merged(before: TableOptions, option: TableOptions, server: ServerDefaults) -> TableOptions:
-    """``CHARACTER SET x COLLATE y`` are two options; for MySQL the charset takes back a collation before it."""
+    """``CHARACTER SET x COLLATE y`` are two options; in MySQL the charset cancels a collation before it."""
     if option.charset and not server.mariadb:
         return TableOptions(option.charset, option.collation)
     return TableOptions(option.charset or before.charset, option.collation or before.collation)
@@ -170,7 +170,7 @@ def _merged(before: TableOptions, option: TableOptions, server: ServerDefaults) 
 
 @dataclass(slots=True)
 class _Placed:
-    """A column that is new or changed, still to be put at its place."""
+    """A new or changed column that is not yet at its position."""
 
     column: Column
     position: ColumnPlacement | None
@@ -179,7 +179,7 @@ class _Placed:
 def _columns(
     table: TableInfo, actions: Sequence[AlterAction], charset: Charset, server: ServerDefaults
 ) -> tuple[list[Column], dict[str, str]]:
-    """The columns afterwards, and how the old ones are called now ('' for dropped ones), by old name in lower case."""
+    """The columns afterwards, and the new names of the old ones ('' for dropped ones), by old name in lower case."""
     changes = {a.old_name.lower(): a for a in actions if isinstance(a, ChangeColumn | RenameColumn)}
     drops = {action.name.lower() for action in actions if isinstance(action, DropColumn)}
     added = {action.column.name.lower() for action in actions if isinstance(action, AddColumn)}
@@ -191,7 +191,7 @@ def _columns(
         key = column.name.lower()
         change = changes.get(key)
         if key in drops:
-            # The server finds a key's columns by name: a column added in the same statement steps into the key.
+            # The server finds a key's columns by name: a column added in the same statement joins the key.
             names[key] = column.name if key in added else ""
             continue
         if isinstance(change, RenameColumn):
@@ -204,7 +204,7 @@ def _columns(
         result.append(column)
     placed = _in_statement_order(placed, actions, charset, server)
     for item in placed:
-        # A column that moves is at its old place until its turn comes: others may be put behind it before.
+        # A column that moves keeps its old position until its turn: others may be put after it before that.
         result = [column for column in result if column is not item.column]
         _place(result, item)
     _unambiguous(result)
@@ -226,7 +226,7 @@ def _in_statement_order(
 
 
 def _redefaulted(columns: Sequence[Column], names: dict[str, str], actions: Sequence[AlterAction]) -> list[Column]:
-    """The columns after the ALTER COLUMN parts, which may speak of a column that the same statement adds."""
+    """The columns after the ALTER COLUMN parts, which may refer to a column that the same statement adds."""
     by_name = {column.name.lower(): column for column in columns}
     for action in actions:
         if isinstance(action, AlterColumn):

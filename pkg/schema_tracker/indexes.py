@@ -1,4 +1,4 @@
-"""Indexes as the server keeps them: names found for them, parts normalised, changes of columns followed."""
+"""Indexes as the server stores them: generates names, normalises parts, follows changes of columns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def find_index(indexes: Sequence[Index], name: str) -> Index | None:
 
 
 def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Column], *, certain: bool = True) -> None:
-    """Adds what ``definition`` makes: an index, for a foreign key one if none serves it yet, nothing for a check.
+    """Adds the result of ``definition``: an index, for a foreign key one if no other serves it, nothing for a check.
 
-    Not ``certain``: the indexes may be those that this statement, or a later one, has made.
+    Not ``certain``: the indexes may be those that this statement, or a later one, has created.
     Raises ``ValueError`` for a name that is taken, and for a column that the table lacks.
     """
     if definition.kind == "check":
@@ -33,8 +33,8 @@ def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Colu
     if taken is not None:
         if definition.if_not_exists and not definition.or_replace:
             return
-        # The server drops the index that it made for a foreign key as soon as another one serves it, without saying
-        # so: an index that identifies no row may make room.
+        # The server silently drops the index that it created for a foreign key as soon as another index serves it: an
+        # index that identifies no row may be such a one.
         if taken.unique and certain and not definition.or_replace:
             raise ValueError(f"the key {definition.name!r} exists already")
         indexes.remove(taken)
@@ -54,20 +54,20 @@ def _part(name: str, length: int, columns: Sequence[Column]) -> IndexPart:
 
 
 def normalised(part: IndexPart, column: Column) -> IndexPart:
-    """A prefix that is as long as the column is not a prefix."""
+    """A prefix of the column's full length is not a prefix."""
     limit = character_length(column)
     return replace(part, length=0) if limit and part.length >= limit else part
 
 
 def _serves(index: Index, parts: tuple[IndexPart, ...]) -> bool:
-    """Whether the index begins with these columns, so that a foreign key needs none of its own."""
+    """Whether the index begins with these columns, so that a foreign key needs no other index."""
     return [part.column.lower() for part in index.parts[: len(parts)]] == [part.column.lower() for part in parts]
 
 
 def without_nulls(
     columns: Sequence[Column], indexes: Sequence[Index], periods: Iterable[AddPeriod] = ()
 ) -> tuple[Column, ...]:
-    """The columns, those of the primary key and of periods NOT NULL."""
+    """The columns, with those of the primary key and of periods NOT NULL."""
     primary = find_index(indexes, "PRIMARY")
     members = {name.lower() for name in primary.columns} if primary else set()
     members |= {name.lower() for period in periods for name in (period.start, period.end)}

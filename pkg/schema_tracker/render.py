@@ -1,4 +1,4 @@
-"""Structure → CREATE TABLE, to be shown, edited and given back."""
+"""Structure → CREATE TABLE, which can be shown, edited and read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pkg.errors import DMError
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
-#: Words that are defaults without quotes; every other word is a text whose quotes the server left out.
+#: Unquoted defaults that are keywords; any other word is a string whose quotes the server omitted.
 _WORDS = frozenset(
     {"NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "LOCALTIME"}
     | {"LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"}
@@ -18,10 +18,10 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def create_table(info: TableInfo) -> str:
-    """The structure as a statement in one line, which makes the same structure again.
+    """The structure as a statement on one line, which creates the same structure again.
 
-    Not tracked, and therefore not in it: the expressions of generated columns (NULL instead), the columns of
-    foreign keys (a comment names the tables), comments, and what kind of index a FULLTEXT or SPATIAL one is.
+    Not tracked, and therefore omitted: the expressions of generated columns (NULL instead), the columns of foreign keys
+    (a comment names the tables), comments, and the kind of a FULLTEXT or SPATIAL index.
     """
     lines = [_column(column) for column in info.columns] + [_index(index) for index in info.indexes]
     options = [f"ENGINE={info.engine}"] if info.engine else []
@@ -51,7 +51,7 @@ def _column(column: Column) -> str:
 
 
 def _default(text: str) -> str:
-    """information_schema of MySQL and TiDB gives texts without their quotes."""
+    """information_schema of MySQL and TiDB shows strings without their quotes."""
     if _is_default(text):
         return text
     escaped = text.replace("\\", "\\\\").replace("'", "''")

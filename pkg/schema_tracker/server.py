@@ -1,4 +1,4 @@
-"""What a server's version and settings mean for the structures that its DDL makes."""
+"""A server's version and settings, as far as they affect the structures that its DDL creates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pkg.mysql.introspect import query, server_info, variable
 
 _SINGLE_BYTE = """armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 geostd8 greek hebrew keybcs2 koi8r koi8u
     latin2 latin7 macce macroman"""
-#: Charset → (most bytes of a character, default collation where it is not <charset>_general_ci).
+#: Charset → (maximum bytes of a character, default collation if it is not <charset>_general_ci).
 _CHARSETS: dict[str, tuple[int, str]] = {
     **dict.fromkeys(word_set(_SINGLE_BYTE), (1, "")),
     "binary": (1, "binary"),
@@ -41,20 +41,20 @@ _CHARSETS: dict[str, tuple[int, str]] = {
     "utf32": (4, ""),
     "utf8mb4": (4, ""),
 }
-# Collations of MariaDB that fit several charsets and take the one around them.
+# MariaDB's collations for several charsets; they use the charset of their context.
 _CONTEXTUAL = "uca1400_"
 
 
 @dataclass(frozen=True, slots=True)
 class Charset:
-    """A charset with a collation, both by the names that the server shows."""
+    """A charset with a collation, both with the server's names."""
 
     name: str
     collation: str
 
     @property
     def max_bytes(self) -> int:
-        """The most bytes that one character takes."""
+        """The maximum bytes of one character."""
         return _CHARSETS[self.name][0]
 
 
@@ -62,9 +62,9 @@ class Charset:
 class ServerDefaults:
     """The server whose DDL is followed.
 
-    ``charset``/``collation`` are what a new schema gets; ``explicit_timestamp`` is
-    ``explicit_defaults_for_timestamp``: without it a TIMESTAMP is NOT NULL unless NULL is said.
-    ``collations`` are its collations' names by id, as far as they are known. ``folds_names``: names of schemas and
+    ``charset``/``collation`` are those of a new schema; ``explicit_timestamp`` is ``explicit_defaults_for_timestamp``:
+    without it a TIMESTAMP without NULL is NOT NULL.
+    ``collations`` are its collations' names by id, as far as known. ``folds_names``: names of schemas and
     tables are kept in lower case (``lower_case_table_names`` is not 0). ``engine``: the default of new tables.
     """
 
@@ -88,12 +88,12 @@ class ServerDefaults:
 
     @property
     def geometry_collection(self) -> str:
-        """What the server calls that type, however it was written."""
+        """The server's name of that type, for any spelling."""
         return "geometrycollection" if self.mariadb or self.version < (8, 0, 11) else "geomcollection"
 
     @property
     def utf8mb3(self) -> str:
-        """What the server calls the three-byte utf8."""
+        """The server's name of the three-byte utf8."""
         renamed = self.version >= (10, 6, 0) if self.mariadb else self.version >= (8, 0, 30)
         return "utf8mb3" if renamed else "utf8"
 
@@ -102,7 +102,7 @@ class ServerDefaults:
         return self.resolve(self.charset, self.collation, None)
 
     def default_in(self, session: SessionDefaults) -> Charset:
-        """What a new schema gets in a session. Raises 11054 for a collation of which not even the charset is known."""
+        """A new schema's charset in a session. Raises 11054 for a collation without a known charset."""
         number = session.server_collation
         if number is None:
             return self.default
@@ -110,9 +110,9 @@ class ServerDefaults:
         return self.resolve("" if name else collation_charset(number), name, None)
 
     def resolve(self, charset: str, collation: str, inherited: Charset | None) -> Charset:
-        """The charset that a definition gets from what it says and what it inherits.
+        """The charset of a definition, from its own options and those that it inherits.
 
-        Raises ``ValueError`` for a charset that is not known.
+        Raises ``ValueError`` for an unknown charset.
         """
         charset, collation = self._alias(charset.lower()), self._alias(collation.lower())
         if charset == "default":
@@ -129,9 +129,9 @@ class ServerDefaults:
         return inherited if inherited is not None else self.default
 
     def default_collation(self, charset: str) -> str:
-        """The collation of a charset that is named without one, under the name (utf8 or utf8mb3) used for the charset.
+        """The collation of a charset without one, under the name (utf8 or utf8mb3) used for the charset.
 
-        Raises ``ValueError`` for a charset that is not known.
+        Raises ``ValueError`` for an unknown charset.
         """
         named = charset.lower()
         _, separator, tail = self.resolve(named, "", None).collation.partition("_")
@@ -142,7 +142,7 @@ class ServerDefaults:
         return charset if charset.name == "binary" else Charset(charset.name, f"{charset.name}_bin")
 
     def _alias(self, name: str) -> str:
-        """``utf8`` and ``utf8mb3``, alone or before a collation's ``_``, by this server's name of it."""
+        """``utf8`` and ``utf8mb3``, alone or before a collation's ``_``, replaced by this server's name of it."""
         head, separator, tail = name.partition("_")
         return f"{self.utf8mb3 if head in ('utf8', 'utf8mb3') else head}{separator}{tail}"
 
@@ -176,10 +176,10 @@ def fetch_server_defaults(conn: Connection[Any]) -> ServerDefaults:
 
 
 def fetch_collations(conn: Connection[Any]) -> dict[int, str]:
-    """Id → name of all collations that a server has. Both families use the same ids below 512, for the same ones."""
+    """Id → name of all collations of a server. Ids below 512 mean the same collation in both families."""
     info = server_info(conn)
     if info.flavor == "mariadb" and info.version >= (10, 10, 1):
-        # A collation that fits several charsets has an id for each.
+        # A collation for several charsets has an id for each.
         source = "FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
     else:
         source = "COLLATION_NAME FROM information_schema.COLLATIONS"

@@ -19,7 +19,7 @@ from pkg.schema_tracker.types import resolve_column
 def parse_create_table(
     sql: str, default_schema: str, server: ServerDefaults, *, inherited: Charset | None = None, sql_mode: str = ""
 ) -> TableInfo:
-    """The structure that a CREATE TABLE text makes (a dump's schema file, SHOW CREATE TABLE).
+    """The structure from a CREATE TABLE text (a dump's schema file, SHOW CREATE TABLE).
 
     ``inherited`` is the charset of the schema, the server's when None. Raises 36067 for text that is not understood,
     44009 for another statement or for one that needs other tables (LIKE).
@@ -37,7 +37,7 @@ def parse_create_table(
 
 
 def table_of(statement: DDLStatement, body: TableBody, inherited: Charset, server: ServerDefaults) -> TableInfo:
-    """The structure that a parsed CREATE TABLE makes. Raises 44003 when it contradicts itself."""
+    """The structure from a parsed CREATE TABLE. Raises 44003 when it contradicts itself."""
     ref = statement.refs[0]
     try:
         charset = table_charset(body.options, inherited, server)
@@ -75,14 +75,14 @@ def referenced_tables(indexes: tuple[IndexDef, ...]) -> tuple[tuple[str, str], .
 
 
 def table_charset(options: TableOptions, inherited: Charset, server: ServerDefaults) -> Charset:
-    """The default charset of a table or schema with these options, ``inherited`` where they say DEFAULT."""
+    """The default charset of a table or schema with these options; ``inherited`` for DEFAULT."""
     charset = options.charset
     if charset.lower() == "default" and server.mariadb:
-        # MariaDB takes the charset by its name, with the collation that goes with it by default.
+        # MariaDB uses only the charset's name, with its default collation.
         charset = inherited.name
     return server.resolve(charset, options.collation, inherited)
 
 
 def copy_of(source: TableInfo, schema: str, name: str) -> TableInfo:
-    """CREATE TABLE … LIKE: everything but the foreign keys."""
+    """CREATE TABLE … LIKE: everything except the foreign keys."""
     return replace(source.renamed(schema, name), foreign_keys=())

@@ -1,7 +1,7 @@
-"""Structure → TiDB's own description of a table, as DM keeps it in its checkpoints. Pure.
+"""Structure → TiDB's own description of a table, as DM stores it in its checkpoints. Pure.
 
-The reverse of :mod:`tidb_model`. Not tracked, and therefore not in it: the expressions of generated columns and of
-indexes (NULL instead), foreign keys, comments, ON UPDATE clauses and partitions. DM reads rows by the rest.
+The reverse of :mod:`tidb_model`. Not tracked, and therefore omitted: the expressions of generated columns and of
+indexes (NULL instead), foreign keys, comments, ON UPDATE clauses and partitions. DM needs only the rest to decode rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
 _Model: TypeAlias = "dict[str, Any]"
 
-#: Type → (TiDB's number, length where the type has none).
+#: Type → (TiDB's number, the length if the type has none).
 _NUMBERS = {
     "tinyint": (1, (4, 3)),
     "smallint": (2, (6, 5)),
@@ -48,7 +48,7 @@ _TABLE_VERSION, _COLUMN_VERSION = 5, 2
 
 
 def tidb_model_of(info: TableInfo) -> _Model:
-    """The description, to be written as JSON. Raises ``ValueError`` for a type that TiDB does not have."""
+    """The description, for output as JSON. Raises ``ValueError`` for a type that TiDB does not have."""
     columns = [_column(info, column, offset) for offset, column in enumerate(info.columns)]
     indexes = [_index(index, number, info, columns) for number, index in enumerate(info.indexes, 1)]
     return {
@@ -78,7 +78,7 @@ def _name(name: str) -> _Model:
 
 
 def _of_tidb(name: str) -> str:
-    """TiDB knows the three-byte utf8 by its older name."""
+    """TiDB uses the older name of the three-byte utf8."""
     return f"utf8{name[len('utf8mb3') :]}" if name.startswith("utf8mb3") else name
 
 
@@ -220,7 +220,7 @@ def _default(column: Column) -> tuple[str | None, str | None, bool]:
 
 
 def _index(index: Index, number: int, info: TableInfo, columns: list[_Model]) -> _Model:
-    """An expression is a hidden column, which is added to ``columns``."""
+    """An expression is a hidden column; adds it to ``columns``."""
     parts = [_part(index, place, part, info, columns) for place, part in enumerate(index.parts)]
     return {
         "id": number,

@@ -1,6 +1,6 @@
-"""TiDB's own description of a table (its ``TableInfo`` as JSON, which DM keeps in its checkpoints) → structure. Pure.
+"""TiDB's own description of a table (its ``TableInfo`` as JSON, which DM stores in its checkpoints) → structure. Pure.
 
-It is what TiDB's tracker made of the upstream's statements. So names, order and types are the upstream's. Charsets and
+TiDB's tracker created it from the upstream's statements. So names, order and types are the upstream's. Charsets and
 collations that a statement did not name are TiDB's defaults, whatever the upstream's are.
 """
 
@@ -17,7 +17,7 @@ from pkg.schema_tracker.types import resolve_column
 
 _Json: TypeAlias = Mapping[str, Any]
 
-#: What TiDB gives a table whose statement names no charset.
+#: TiDB's charset for a table whose statement names none.
 TIDB_CHARSET = "utf8mb4"
 
 _NUMBERS = {1: "TINYINT", 2: "SMALLINT", 3: "INT", 8: "BIGINT", 9: "MEDIUMINT"}
@@ -35,7 +35,7 @@ _LARGE = {
 }
 _BIT, _DECIMAL = 16, 246
 _NOT_NULL, _PRIMARY, _UNSIGNED, _ZEROFILL, _AUTO_INCREMENT = 1 << 0, 1 << 1, 1 << 5, 1 << 6, 1 << 9
-#: Columns and indexes in any other state are in the middle of a change.
+#: Columns and indexes in any other state are part of an unfinished change.
 _PUBLIC = 5
 _BINARY = "binary"
 
@@ -43,7 +43,7 @@ _BINARY = "binary"
 def table_of_tidb_model(data: Any, schema: str, name: str, server: ServerDefaults) -> TableInfo:
     """The structure of the upstream table ``schema``.``name``, as ``server`` shows types.
 
-    Raises ``ValueError`` for what is no such description, or of something that is no plain table.
+    Raises ``ValueError`` for an invalid description, or one of something other than a plain table.
     """
     try:
         return _table(data, schema, name, server)
@@ -71,7 +71,7 @@ def _table(data: _Json, schema: str, name: str, server: ServerDefaults) -> Table
 
 
 def _text(name: _Json) -> str:
-    """A name as it was written; beside it stands its lower-case form."""
+    """A name as it was written; TiDB stores the lower-case form next to it."""
     return str(name["O"])
 
 
@@ -149,7 +149,7 @@ def _default(data: _Json) -> str | None:
 
 
 def _row_id_key(data: _Json) -> list[Index]:
-    """The primary key that TiDB keeps as its row's number: it is in no index."""
+    """The primary key that TiDB uses as the row's number: it is in no index."""
     if not data["pk_is_handle"]:
         return []
     names = [_text(column["name"]) for column in data["cols"] if int(column["type"]["Flag"]) & _PRIMARY]
@@ -166,7 +166,7 @@ def _index(data: _Json, columns: Sequence[_Json]) -> Index:
 
 
 def _part(data: _Json, columns: Sequence[_Json]) -> IndexPart:
-    """An expression is a hidden column there. The part of a column that was renamed has the former name."""
+    """An expression is a hidden column in TiDB. A part whose column was renamed has the former name."""
     column = columns[int(data["offset"])]
     if column.get("hidden"):
         return IndexPart("")
@@ -174,6 +174,6 @@ def _part(data: _Json, columns: Sequence[_Json]) -> IndexPart:
 
 
 def _referenced(key: _Json, schema: str) -> tuple[str, str]:
-    """Earlier versions do not say the schema."""
+    """Earlier versions do not store the schema."""
     other = key.get("ref_schema") or {}
     return str(other.get("O") or schema), _text(key["ref_table"])

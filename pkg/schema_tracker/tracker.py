@@ -1,4 +1,4 @@
-"""The schema tracker: every upstream table's structure at the position that was reached. Pure, no I/O."""
+"""The schema tracker: the structure of every upstream table at the current position. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TableKey = tuple[str, str]
 
 
 class SchemaTracker:
-    """Tables by schema and name, changed by the statements that the upstream ran.
+    """Tables by schema and name, changed by the upstream's statements.
 
-    ``case_sensitive`` is the upstream's view of table names (``lower_case_table_names`` 0). A statement about a
-    table that is not known raises 44005, so that the caller can find the structure first; one that can't apply
-    raises 44006. Neither changes anything.
+    ``case_sensitive`` is the upstream's treatment of table names (``lower_case_table_names`` 0). A statement about an
+    unknown table raises 44005, so that the caller can find the structure first; one that can't apply raises 44006.
+    Neither changes anything.
     """
 
     def __init__(self, server: ServerDefaults, *, case_sensitive: bool = True) -> None:
@@ -45,26 +45,26 @@ class SchemaTracker:
         self._tables[self._key(table.schema, table.name)] = table
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Forgets a table; nothing happens when it is not known."""
+        """Drops a table from the tracker; no effect if it is unknown."""
         self._tables.pop(self._key(schema, name), None)
 
     def set_schema(self, name: str, charset: str, collation: str = "") -> None:
-        """What tables of this schema inherit. Raises ``ValueError`` for an unknown charset."""
+        """The charset that tables of this schema inherit. Raises ``ValueError`` for an unknown charset."""
         self._schemas[self._fold(name)] = self.server.resolve(charset, collation, None)
 
     def drop_schema(self, name: str) -> None:
-        """Forgets a schema with all of its tables."""
+        """Drops a schema with all of its tables from the tracker."""
         folded = self._fold(name)
         self._schemas.pop(folded, None)
         self._tables = {key: table for key, table in self._tables.items() if key[0] != folded}
 
     def snapshot(self, names: Iterable[TableKey] | None = None) -> dict[TableKey, str]:
-        """(schema, table) → JSON of the structure, for all tables or for those of ``names`` that are known."""
+        """(schema, table) → JSON of the structure, for all tables or for the known ones of ``names``."""
         known = self.tables() if names is None else [t for t in (self.table(*name) for name in names) if t]
         return {(table.schema, table.name): table.to_json() for table in known}
 
     def restore(self, snapshot: Mapping[TableKey, str]) -> None:
-        """Takes the tables of a snapshot over; others stay. Raises 44001 for text that no snapshot made."""
+        """Adds the tables of a snapshot; others stay. Raises 44001 for text that is no snapshot."""
         for (schema, name), text in snapshot.items():
             try:
                 self.set_table(TableInfo.from_json(text))
@@ -79,7 +79,7 @@ class SchemaTracker:
     # -- statements -------------------------------------------------------------------------------------------------
 
     def apply(self, statement: DDLStatement) -> None:
-        """Does what the statement did upstream."""
+        """Applies the statement's effect at the upstream."""
         handlers: Mapping[str, Callable[[DDLStatement], None]] = {
             "drop database": lambda s: self.drop_schema(s.refs[0].schema),
             "create table": self._create_table,
@@ -95,11 +95,11 @@ class SchemaTracker:
             handlers[statement.kind](statement)
 
     def preview(self, statement: DDLStatement, name: TableKey) -> TableInfo | None:
-        """The table ``name`` as :meth:`apply` would leave it, which it does not do. Raises as :meth:`apply`."""
+        """The table ``name`` after :meth:`apply`, without applying anything. Raises as :meth:`apply`."""
         return self._previews([statement], name)[-1]
 
     def stages(self, table: TableInfo, statements: Sequence[DDLStatement]) -> list[TableInfo | None]:
-        """``table`` as it is after each of the statements; nothing changes here. Raises as :meth:`apply`."""
+        """``table`` after each of the statements; nothing changes here. Raises as :meth:`apply`."""
         return self._previews(statements, (table.schema, table.name), table)
 
     def _previews(
@@ -202,7 +202,7 @@ class SchemaTracker:
         return self._schemas.get(self._fold(schema), self.server.default)
 
     def _selected_charset(self, statement: DDLStatement) -> Charset:
-        """That of the schema which was selected when the statement ran."""
+        """The charset of the schema that was selected when the statement ran."""
         if statement.default_schema:
             return self._charset(statement.default_schema)
         return self.server.default_in(statement.dialect.session)

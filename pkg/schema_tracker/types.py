@@ -1,4 +1,4 @@
-"""Data types as written → as information_schema shows them."""
+"""Data types as written → in information_schema's form."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VARCHAR_BYTES = 65535
 
 @dataclass(frozen=True, slots=True)
 class ResolvedType:
-    """A type as information_schema's columns of the same names give it."""
+    """A type in the form of information_schema's columns with the same names."""
 
     type_name: str
     column_type: str
@@ -59,7 +59,7 @@ def resolve_column(definition: ColumnDef, inherited: Charset, server: ServerDefa
     serial = definition.type.name == "SERIAL"
     nullable = definition.nullable
     if nullable is None:
-        # Without explicit_defaults_for_timestamp the first meaning of TIMESTAMP is NOT NULL.
+        # Without explicit_defaults_for_timestamp a TIMESTAMP is NOT NULL by default.
         nullable = resolved.type_name != "timestamp" or server.explicit_timestamp
     if serial or definition.primary:
         nullable = False
@@ -106,7 +106,7 @@ def _uncompressed(spec: TypeSpec, inherited: Charset, server: ServerDefaults) ->
     if name == "JSON" and server.mariadb:
         return ResolvedType("longtext", "longtext", False, "utf8mb4", "utf8mb4_bin")
     if name in ("BINARY", "VARBINARY"):
-        # As with VARCHAR: without strict mode it becomes a type that holds as much.
+        # As with VARCHAR: without strict mode it becomes a type that can store as much.
         return _blob("blob", _length(spec)) if _length(spec) > _VARCHAR_BYTES else _plain(name, [str(_length(spec, 1))])
     if name.lower() in _BLOBS:
         return _blob(name.lower(), _length(spec))
@@ -116,7 +116,7 @@ def _uncompressed(spec: TypeSpec, inherited: Charset, server: ServerDefaults) ->
 
 
 def convert_column(column: Column, charset: Charset, server: ServerDefaults) -> Column:
-    """What CONVERT TO CHARACTER SET makes of a column: text types grow so that as many characters fit as before."""
+    """A column after CONVERT TO CHARACTER SET: text types grow so that as many characters fit as before."""
     if column.type_name not in _CHARACTER or column.charset in ("", "binary"):
         return column
     if column.type_name in _TEXTS and charset.name != "binary":
@@ -162,7 +162,7 @@ def _signedness(spec: TypeSpec) -> str:
 def _integer(name: str, spec: TypeSpec, server: ServerDefaults) -> ResolvedType:
     base = name.lower()
     width = _length(spec) or _INTEGERS[name][spec.unsigned]
-    # MySQL 8 dropped the widths but where they mean something: booleans and ZEROFILL.
+    # MySQL 8 dropped the widths except where they have a meaning: booleans and ZEROFILL.
     shown = server.shows_width or spec.zerofill or (base == "tinyint" and width == 1 and not spec.unsigned)
     text = f"{base}({width})" if shown else base
     return ResolvedType(base, text + _signedness(spec), spec.unsigned)
@@ -184,12 +184,12 @@ def _year_width(spec: TypeSpec, server: ServerDefaults) -> str:
 
 
 def _size_class(length: int) -> int:
-    """The smallest that holds ``length`` bytes, or the largest: TEXT(n) counts characters, of up to 4 bytes each."""
+    """The smallest type for ``length`` bytes, or the largest: TEXT(n) counts characters, of up to 4 bytes each."""
     return next((i for i, limit in enumerate(_BLOB_LIMITS) if length <= limit), len(_BLOB_LIMITS) - 1)
 
 
 def _blob(base: str, length: int) -> ResolvedType:
-    """BLOB(n) is the smallest type that holds n bytes."""
+    """BLOB(n) is the smallest type for n bytes."""
     return _plain(_BLOBS[_size_class(length)] if base == "blob" and length else base, [])
 
 
@@ -209,7 +209,7 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
     if base == "text" and spec.args:
         base = _TEXTS[_size_class(_length(spec) * charset.max_bytes)] if _length(spec) else base
     if base == "varchar" and _length(spec) * charset.max_bytes > _VARCHAR_BYTES:
-        # Without strict mode, a VARCHAR that no row can hold becomes a text type.
+        # Without strict mode, a VARCHAR that is too long for a row becomes a text type.
         base = _TEXTS[_size_class(_length(spec) * charset.max_bytes)]
     if base in _TEXTS:
         return _in_charset(_plain(base, []), charset)
@@ -217,13 +217,13 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
 
 
 def _member(member: str, charset: str) -> str:
-    """A member's text, also of one given as a hex or bit literal."""
+    """A member's text, also from a hex or bit literal."""
     data = unescaped(member)
     return member if data is None else decode_text(data, charset)
 
 
 def _in_charset(type_: ResolvedType, charset: Charset) -> ResolvedType:
-    """The charset ``binary`` makes binary types of character types, except ENUM and SET."""
+    """The charset ``binary`` turns character types into binary types, except ENUM and SET."""
     if charset.name == "binary" and type_.type_name in _AS_BINARY:
         base = _AS_BINARY[type_.type_name]
         return ResolvedType(base, type_.column_type.replace(type_.type_name, base, 1))

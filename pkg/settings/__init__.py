@@ -1,1 +1,1 @@
-"""What every configuration file shares: strict YAML and TOML with positions, units, passwords, connections."""
+"""The shared parts of configuration files: strict YAML and TOML with positions, units, passwords, connections."""

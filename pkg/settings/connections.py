@@ -1,4 +1,4 @@
-"""How to reach a server, and how its connections are encrypted. Pure data; ``database.py`` reads it from files."""
+"""The address and the TLS settings of a server. Pure data; ``database.py`` reads it from files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SecurityConfig:
 
 @dataclass(frozen=True, slots=True)
 class DBConfig:
-    """How to reach one server. ``password`` is plain text here; never print it (``repr`` hides it)."""
+    """The address and account of a server. ``password`` is plain text here; never print it (``repr`` hides it)."""
 
     host: str
     port: int
@@ -32,6 +32,6 @@ class DBConfig:
 
     @property
     def foreign_key_checks(self) -> bool | None:
-        """What ``session`` says of foreign_key_checks; None when it says nothing."""
+        """The value of foreign_key_checks in ``session``; None without one."""
         value = dict(self.session).get("foreign_key_checks")
         return None if value is None else value.strip().upper() in ("1", "ON", "TRUE")

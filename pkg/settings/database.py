@@ -1,4 +1,4 @@
-"""The ``from`` and ``target-database`` blocks: how a file says where a server is."""
+"""The ``from`` and ``target-database`` blocks: the address and account of a server."""
 
 from __future__ import annotations
 

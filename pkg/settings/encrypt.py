@@ -1,7 +1,7 @@
 """Passwords in files: ``base64(IV + "@" + AES-256-CFB(password))`` under one secret key of the cluster.
 
 The form and the key file are DM's, so that old files stay valid. The key belongs to the process: master and worker read
-it from ``secret-key-path``; a worker without gets it when it registers over mutual TLS.
+it from ``secret-key-path``; a worker without a key file gets the key when it registers over mutual TLS.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_secret_key(path: str) -> bytes:
         raise errors.new(
             Code.ConfigSecretKeyPath,
             f"cannot read the secret key file {path}",
-            # A UnicodeDecodeError quotes the file's bytes, which may be most of a key.
+            # A UnicodeDecodeError quotes the file's bytes, which may contain most of a key.
             raw=exc if isinstance(exc, OSError) else "the file is not plain text",
             workaround=_KEY_WORKAROUND,
         ) from None
@@ -78,7 +78,7 @@ def read_secret_key(path: str) -> bytes:
 
 
 def key_proof(key: bytes, name: str) -> bytes:
-    """What the worker ``name`` shows to say which key it has; b'' for none. Nobody learns the key from it."""
+    """Identifies the key of the worker ``name``; b'' for none. It does not reveal the key."""
     return hmac.new(key, b"dm-worker " + name.encode(), hashlib.sha256).digest() if key else b""
 
 
@@ -91,7 +91,7 @@ def encrypt(plain: str, key: bytes | None = None) -> str:
 
 
 def decrypt(text: str, key: bytes | None = None) -> str:
-    """Opens what :func:`encrypt` made.
+    """Decrypts the output of :func:`encrypt`.
 
     Raises 11044 without a key, 11050 for text that is not base64, 11047 or 11048 for base64 of another content.
     """
@@ -117,7 +117,7 @@ def decrypt(text: str, key: bytes | None = None) -> str:
 
 
 def plain_password(text: str, key: bytes | None = None) -> str:
-    """What a password in a file means: decrypted if it is ciphertext under the key, otherwise as it stands."""
+    """The password in a file: decrypted if it is ciphertext under the key, otherwise unchanged."""
     usable = secret_key() if key is None else key
     if not text or not usable:
         return text
@@ -142,7 +142,7 @@ def _usable(key: bytes | None) -> bytes:
 
 
 def _cipher(key: bytes, initial: bytes) -> Cipher[ModeWithInitializationVector]:
-    # Imported here: dmctl reads task files too, and must start fast.
+    # Imported here: dmctl reads task files too, and must start quickly.
     from cryptography.hazmat.decrepit.ciphers.modes import CFB
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import AES

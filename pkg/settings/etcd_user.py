@@ -1,4 +1,4 @@
-"""The user that a program is in etcd. Its password is in a file, so that neither flags nor answers can show it."""
+"""A program's etcd user. Its password is in a file, so that neither flags nor answers can show it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pkg.errors import Code, ErrorKind
 
 @dataclass(frozen=True, slots=True)
 class EtcdUser:
-    """``password_path`` is read at each login: a new password counts without a restart."""
+    """``password_path`` is read at each login: a new password takes effect without a restart."""
 
     name: str
     password_path: str
 
     def password(self) -> str:
-        """What the file holds, without the end of the line. Raises 20018 if it cannot be read or is empty."""
+        """The file's content without the line end. Raises 20018 if the file cannot be read or is empty."""
         try:
             found = Path(self.password_path).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as exc:
@@ -31,7 +31,7 @@ class EtcdUser:
 def read_etcd_user(name: str, password_path: str, code: ErrorKind) -> EtcdUser | None:
     """The user of `etcd-username` and `etcd-password-path`; None without both.
 
-    Raises ``code`` if one of them is missing, 20018 for a file that has no password.
+    Raises ``code`` if one of them is missing, 20018 for a file without a password.
     """
     if bool(name) != bool(password_path):
         given, missing = ("etcd-username", "etcd-password-path") if name else ("etcd-password-path", "etcd-username")

@@ -1,8 +1,8 @@
-"""The declaration of a configuration file's keys: one entry says everything about a key but what its value does. Pure.
+"""Declares the keys of a configuration file: one entry defines everything about a key except its effect. Pure.
 
-A file is a tree of :class:`FileKey` and :class:`Block`, in the order in which we write the keys. From it come the shape
-that a file is checked against, the reading of simple values with their limits (``pkg/config/fields.py``), the warnings
-and the page about keys (``pkg/config/effects``), the sample, and which settings a stopped task may change.
+A file is a tree of :class:`FileKey` and :class:`Block`, in the order in which files are written. It is the source of
+the shape that a file is checked against, the reading of simple values with their limits (``pkg/config/fields.py``), the
+warnings and the page about keys (``pkg/config/effects``), the sample, and the settings that a stopped task may change.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pkg.errors import ErrorKind
     from pkg.settings.yaml_reader import Section
 
-#: works: the product acts on the value. warned: an answer says that the value does nothing. refused: an error names it.
+#: works: the program uses the value. warned: an answer warns that the value has no effect. refused: an error names it.
 EffectKind = Literal["works", "warned", "refused"]
-#: one: keys right here. named: a mapping from the user's names to such blocks. items: a list of them.
+#: one: keys directly below. named: a mapping from the user's names to such blocks. items: a list of them.
 BlockForm = Literal["one", "named", "items"]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values that a key may have, and the error for another one. Empty is always allowed: the default."""
+    """The allowed values of a key, and the error for another value. Empty is always allowed: the default."""
 
     values: tuple[str, ...]
     error: ErrorKind
@@ -37,16 +37,17 @@ class Choices:
 class FileKey:
     """One key.
 
-    ``default`` is as the page shows it; None: as the class of the block has it. ``acts`` is the module that acts on the
-    value, from the repository's root; '' for keys that are not *works*, and for what the reader of the file carries out
-    itself. ``field`` is the field with the value if its name is not the key's.
+    ``default`` is the default on the page; None: that of the block's class. ``acts`` is the module that uses the value,
+    from the repository's root; '' for keys that are not *works*, and for those that the reader of the file executes
+    itself. ``field`` is the field with the value if its name differs from the key's.
 
-    A value is read by the field's type. ``zero_is_default``: 0 or empty gives the default, as an absent key.
-    ``choices`` limits it. ``read`` reads or checks what is not that simple; a key without field needs it to be checked
-    at all. ``free``: a mapping whose keys are the user's own. ``updatable``: ``update-task`` may change it.
+    The field's type determines how a value is read. ``zero_is_default``: 0 or empty gives the default, as an absent
+    key. ``choices`` limits it. ``read`` reads or checks values that are not that simple; a key without a field is only
+    checked if it has ``read``. ``free``: a mapping whose keys are the user's own. ``updatable``: ``update-task`` may
+    change it.
 
-    ``sample`` is the value in the full sample, one for each name of a named block; ``comment`` is what stands before
-    it, with an empty first line for a gap.
+    ``sample`` is the value in the full sample, one for each name of a named block; ``comment`` precedes it, with an
+    empty first line for a gap.
     """
 
     name: str
@@ -65,15 +66,15 @@ class FileKey:
 
     @property
     def target(self) -> str:
-        """The field that the value goes to, if the block's class has it."""
+        """The field for the value, if the block's class has it."""
         return self.field or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Keys below a key. ``model`` is the class that has their values as fields.
+    """Keys below a key. ``model`` is the class with their values as fields.
 
-    With ``effect`` the page has one row for the whole block. ``names``: those of the entries in the full sample.
+    With ``effect`` the page has one row for the whole block. ``names``: the names of the entries in the full sample.
     """
 
     name: str
@@ -92,7 +93,7 @@ FilePart: TypeAlias = "FileKey | Block"
 
 
 def shape_of(parts: Iterable[FilePart]) -> Mapping[str, Shape]:
-    """The keys that a file, or a block of it, may have."""
+    """The allowed keys of a file or block."""
     return {part.name: _shape(part) for part in parts}
 
 

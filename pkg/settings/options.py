@@ -1,7 +1,7 @@
-"""How dm-master and dm-worker read their settings: Go-style flags over a strict TOML file.
+"""Reads the settings of dm-master and dm-worker: Go-style flags over a strict TOML file.
 
-A program lists its :class:`Option` objects; this module turns command line and file into one mapping of checked
-values (flags win) and writes such a mapping back as TOML. The program says which codes the errors have.
+A program lists its :class:`Option` objects; this module merges command line and file into one mapping of checked values
+(flags win) and writes such a mapping back as TOML. The program provides the error codes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOG_FORMATS = ("text", "json")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting. ``name`` is flag and TOML key alike; a dot in it names a TOML table."""
+    """One setting. ``name`` is both flag and TOML key; a dot in it names a TOML table."""
 
     name: str
     kind: OptionKind = "str"
@@ -59,7 +59,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionErrors:
-    """The errors for what can be wrong with a program's settings."""
+    """The error codes for a program's settings."""
 
     flags: ErrorKind
     arguments: ErrorKind
@@ -97,7 +97,7 @@ def read_settings(argv: Sequence[str], options: Sequence[Option], codes: OptionE
 
 
 def check_logging(level: str, log_format: str, rotate: str, codes: OptionErrors) -> None:
-    """Refuses a level or format that the log does not have, and a ``rotate`` that is no rotation."""
+    """Refuses a level or format that the log does not support, and an invalid ``rotate``."""
     for key, value, allowed in (("log-level", level.lower(), LOG_LEVELS), ("log-format", log_format, LOG_FORMATS)):
         if value not in allowed:
             raise errors.new(
@@ -124,7 +124,7 @@ def usage(program: str, options: Sequence[Option]) -> str:
 
 
 def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
-    """Go's flag syntax: ``-x v``, ``--x=v``, ``-bool``; one dash or two mean the same; ``--`` ends the flags."""
+    """Go's flag syntax: ``-x v``, ``--x=v``, ``-bool``; one and two dashes are equal; ``--`` ends the flags."""
     by_flag = {name: o for o in options if o.flag for name in (o.name, o.short) if name}
     values: dict[str, Any] = {}
     rest = list(argv)
@@ -236,11 +236,11 @@ def place_of(path: str, key: str) -> str:
     try:
         return f"{path}:{_line_of(Path(path).read_text(encoding='utf-8'), key)}: " if path else ""
     except (OSError, UnicodeDecodeError):
-        return f"{path}: "  # removed since
+        return f"{path}: "  # removed in the meantime
 
 
 def _line_of(text: str, key: str) -> int:
-    """The line that sets ``key``: tomllib keeps no places, so the file is searched; 1 when it is not found."""
+    """The line that sets ``key``: tomllib keeps no positions, so the file is searched; 1 when it is not found."""
     table, _, last = key.rpartition(".")
     current = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -279,7 +279,7 @@ def _from_toml(kind: OptionKind, value: Any) -> Any:
 
 
 def pem_bytes(text: str) -> bytes:
-    """PEM text as it stands, or base64 of it. Raises ``ValueError`` for anything else, without quoting it."""
+    """PEM text unchanged, or decoded from base64. Raises ``ValueError`` for anything else, without quoting it."""
     if "-----BEGIN" in text:
         return text.encode("utf-8")
     try:
@@ -301,7 +301,7 @@ def take_security(values: dict[str, Any]) -> SecurityConfig | None:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The one of ``names`` that ``name`` was probably meant to be; empty when none is near."""
+    """The most similar of ``names``, for a suggestion; empty when none is similar."""
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
 
 
@@ -311,7 +311,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
 
 def to_toml(settings: Mapping[str, Any]) -> str:
-    """Writes plain values as TOML, tables last; a name with a dot goes into its table."""
+    """Writes plain values as TOML, tables last; a name with a dot is written into its table."""
     lines = [f"{key} = {_toml_value(value)}" for key, value in settings.items() if not isinstance(value, Mapping)]
     for table, content in settings.items():
         if isinstance(content, Mapping):
@@ -332,6 +332,6 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, str):
-        # JSON's string escapes are TOML's too, save DEL, which TOML wants escaped.
+        # JSON's string escapes are valid TOML, except DEL, which TOML requires to be escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -1,4 +1,4 @@
-"""The setting ``log-rotate``: when a log file is renamed, and how many renamed files stay. Pure."""
+"""The setting ``log-rotate``: when a log file is renamed, and how many renamed files are kept. Pure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pkg.settings.units import parse_size
 
 _MIB = 1024 * 1024
 _OFF = "off"
-#: DM's words for rotating by time, which it accepts and ignores.
+#: DM's values for rotation by time, which it accepts and ignores.
 _BY_TIME = ("day", "hour")
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A file of ``size`` bytes is renamed (0: never). The last ``kept`` renamed files stay (0: all)."""
+    """A file of ``size`` bytes is renamed (0: never). The last ``kept`` renamed files are kept (0: all)."""
 
     size: int = 512 * _MIB
     kept: int = 0
 
 
 def is_by_time(text: str) -> bool:
-    """Whether ``text`` asks for a rotation by time, which DM ignores as well."""
+    """Whether ``text`` requests rotation by time, which DM ignores as well."""
     return text.strip().lower() in _BY_TIME
 
 
 def parse_rotation(text: str) -> Rotation:
-    """``512MiB``, ``512MiB,10``, ``off``; '' and DM's ``day`` and ``hour`` are DM's own rotation: 512 MiB, all stay.
+    """``512MiB``, ``512MiB,10``, ``off``; '' and DM's ``day`` and ``hour`` mean DM's own rotation: 512 MiB, keep all.
 
     Raises ``ValueError`` for anything else.
     """

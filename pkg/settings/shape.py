@@ -1,6 +1,6 @@
-"""The shape of a configuration file: which keys it may have at each level, in the order in which we write them.
+"""The shape of a configuration file: its allowed keys at each level, in the order in which files are written.
 
-``pkg/settings/keys.py`` makes it of the declarations of the keys. Pure data.
+``pkg/settings/keys.py`` creates it from the declarations of the keys. Pure data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A scalar or a list of scalars; the reader of the key checks which."""
+    """A scalar or a list of scalars; the reader of the key checks which one."""
 
 
 @dataclass(frozen=True, slots=True)

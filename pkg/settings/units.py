@@ -1,4 +1,4 @@
-"""Durations, sizes, addresses and time zones as files write them. Pure; a ``ValueError`` says what was expected."""
+"""Durations, sizes, addresses and time zones as in files. Pure; a ``ValueError`` shows the expected form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 _EXPONENT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _PORT_LIMIT = 65536
 _ZONE_OFFSET = re.compile(r"([+-])(\d{1,2}):([0-5]\d)")
-#: The offsets that MySQL takes, in minutes.
+#: The offsets that MySQL accepts, in minutes.
 _LEAST_OFFSET, _MOST_OFFSET = -(12 * 60 + 59), 14 * 60
 
 
@@ -26,7 +26,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The text that Go gives a duration, such as ``5m0s`` or ``1.5s``; :func:`parse_duration` reads it."""
+    """Go's text form of a duration, such as ``5m0s`` or ``1.5s``; :func:`parse_duration` reads it."""
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
     if 0 < seconds < 1:
@@ -53,7 +53,7 @@ def parse_size(text: str, bare_unit: int = 1) -> int:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``host:port`` in its two parts; the host may be empty, an IPv6 host is in brackets."""
+    """The two parts of ``host:port``; the host may be empty, an IPv6 host is in brackets."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not port.isdigit() or int(port) >= _PORT_LIMIT:
         raise ValueError(f"{text!r} is not an address such as 192.168.0.1:8261")
@@ -69,7 +69,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether nobody else can dial the host: it is empty or means all interfaces."""
+    """Whether other machines can't dial the host: it is empty or means all interfaces."""
     return host in ("", "0.0.0.0", "::")
 
 

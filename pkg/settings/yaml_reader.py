@@ -1,7 +1,7 @@
-"""Strict YAML with places: every error names ``file:line:column``.
+"""Strict YAML with positions: every error names ``file:line:column``.
 
-Scalars keep the text of the file, so that a password ``0123`` or a time zone ``+08:00`` is never
-turned into a number on the way, as DM's parser keeps it too.
+Scalars keep the text of the file, as in DM's parser, so that a password ``0123`` or a time zone ``+08:00`` never
+becomes a number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _compose(text: str, path: str, shape: Mapping[str, Shape]) -> MappingNode:
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
-        # Not str(exc): that quotes the line, which may hold a password.
+        # Not str(exc): that quotes the line, which may contain a password.
         problem = "; ".join(filter(None, (exc.context, exc.problem)))
         raise errors.new(_YAML, f"{where}: not valid YAML: {problem}", workaround="Correct the file there.") from None
     except (yaml.YAMLError, RecursionError) as exc:
@@ -84,7 +84,7 @@ def _check(node: Node, shape: Shape, path: str, name: str) -> None:
 
 
 def _merge(node: MappingNode, path: str) -> None:
-    """Puts the pairs that ``<<`` refers to in its place; keys of the mapping itself win."""
+    """Replaces ``<<`` by the pairs that it refers to; keys of the mapping itself win."""
     own = [pair for pair in node.value if pair[0].tag != _MERGE]
     present = {key.value for key, _ in own if isinstance(key, ScalarNode)}
     merged: list[tuple[Node, Node]] = []
@@ -132,7 +132,7 @@ def _error(path: str, node: Node, message: str, workaround: str = "Correct the f
 class Section:
     """One mapping of a checked document. A key that is absent or null gives the caller's default.
 
-    All readers raise 20003 at the value's place when it is of another type.
+    All readers raise 20003 with the value's position when it is of another type.
     """
 
     def __init__(self, node: MappingNode, path: str, name: str) -> None:
@@ -146,19 +146,19 @@ class Section:
         return key in self._values
 
     def says(self, key: str, value: str) -> bool:
-        """Whether ``key`` has exactly this single value; case does not count."""
+        """Whether ``key`` has exactly this single value, compared without case."""
         node = self._values.get(key)
         return isinstance(node, ScalarNode) and str(node.value).lower() == value.lower()
 
     def error(self, kind: ErrorKind, key: str, message: str, workaround: str, item: int = -1) -> DMError:
         """An error of ``kind`` at the value of ``key``, or at the section when that is absent.
 
-        ``item`` is the position in the list that the value is; -1 for the whole value.
+        ``item`` is the value's index in the list; -1 for the whole value.
         """
         return errors.new(kind, f"{self.place(key, item)}: {message}", workaround=workaround)
 
     def place(self, key: str, item: int = -1) -> str:
-        """``file:line:column`` of what :meth:`error` speaks of."""
+        """``file:line:column`` of the value that :meth:`error` refers to."""
         node = self._values.get(key) or self._keys.get(key) or self._node
         if item >= 0 and isinstance(node, SequenceNode) and item < len(node.value):
             node = node.value[item]
@@ -292,7 +292,7 @@ def tidy_yaml(text: str, path: str, shape: Mapping[str, Shape], *, redact: bool,
 
 
 def _tidy(node: Node, shape: Shape, password: str) -> None:
-    """``password``: what is shown instead of one; '' when secrets are shown."""
+    """``password``: the replacement for passwords; '' when secrets are shown."""
     if isinstance(node, SequenceNode) and isinstance(shape, Items):
         for item in node.value:
             _tidy(item, shape.shape, password)

@@ -1,1 +1,1 @@
-"""What DM left of a task in the target's meta schema."""
+"""DM's records of a task in the target's meta schema."""

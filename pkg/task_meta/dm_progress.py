@@ -1,4 +1,4 @@
-"""How far DM was with one source of a task, as its meta tables in the target say it. Only reads."""
+"""DM's progress with one source of a task, from its meta tables in the target. Only reads."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.task_meta.unsettled_ddl import UnsettledGroup, is_foreign, unsettled_groups
 
-#: No schema, no table; and no column of a table that something else made under this name.
+#: No schema, no table, or no such column: a table of this name with another origin.
 _MISSING = frozenset({1049, 1146, 1054})
-#: What DM's full copy is, as far as it was recorded.
+#: The state of DM's full copy, as far as it was recorded.
 CopyState = Literal["", "unfinished", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
 class DMProgress:
-    """``checkpoint`` is where replication stands; None when it has not begun. ``ours``: this program has replicated, so
-    the checkpoint may be its own. ``copy``: DM's full copy."""
+    """``checkpoint`` is the position of replication; None when it has not begun. ``ours``: this program has replicated,
+    so the checkpoint may be its own. ``copy``: DM's full copy."""
 
     checkpoint: Location | None = None
     ours: bool = False
@@ -36,12 +36,12 @@ class DMProgress:
 
     @property
     def takes_over(self) -> bool:
-        """Whether a start goes on from a checkpoint that DM wrote."""
+        """Whether a start continues from a checkpoint that DM wrote."""
         return self.checkpoint is not None and not self.ours
 
 
 def read_progress(conn: Connection[Any], schema: str, task: str, source: str) -> DMProgress:
-    """Raises ``pymysql.Error`` as the server does, and 36007 for shard DDL that can't be understood."""
+    """Raises ``pymysql.Error`` as the server does, and 36007 for shard DDL that can't be parsed."""
 
     def ask(suffix: str, columns: str, where: str = "id = %s") -> list[tuple[Any, ...]]:
         try:
@@ -80,8 +80,7 @@ def read_structures(
 
 
 def ghost_tables(conn: Connection[Any], schema: str, task: str, source: str) -> frozenset[tuple[str, str]]:
-    """The ghost tables whose changes DM, or this program, has followed up to the checkpoint. Raises
-    ``pymysql.Error``."""
+    """The ghost tables that DM, or this program, has followed up to the checkpoint. Raises ``pymysql.Error``."""
     try:
         rows = query(
             conn,
@@ -96,7 +95,7 @@ def ghost_tables(conn: Connection[Any], schema: str, task: str, source: str) -> 
 
 
 def _location(name: Any, pos: Any, gtid: Any) -> Location | None:
-    """DM writes the row before it knows a position, too."""
+    """DM also writes the row before it knows a position."""
     if not name and not gtid:
         return None
     return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""))

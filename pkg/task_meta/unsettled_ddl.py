@@ -1,7 +1,7 @@
-"""What DM's records of shard DDL say: which groups have DDL that is not settled. Pure.
+"""Reads DM's records of shard DDL: which groups have unsettled DDL. Pure.
 
-DM keeps, per target table, the sequence of the group's DDLs and that of each shard, and the number of those that all
-have behind them. Its checkpoint stays before the first that is not settled.
+DM keeps, per target table, the group's sequence of DDLs and that of each shard, and the number of DDLs that all shards
+have completed. Its checkpoint stays before the first unsettled one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_foreign(data: str) -> bool:
 
 
 def unsettled_groups(rows: Iterable[ShardingRow]) -> list[UnsettledGroup]:
-    """The groups of DM's rows. Raises 36007 for one that can't be understood."""
+    """The groups of DM's rows. Raises 36007 for one that can't be parsed."""
     found = []
     for target, behind, whole, data in rows:
         if not whole:
@@ -66,7 +66,7 @@ _SETTLE = (
 
 
 def obstacle(group: UnsettledGroup, checkpoint: Position) -> DMError | None:
-    """Why a group's DDL can't begin anew at DM's checkpoint; None when it can: nothing of it has been executed."""
+    """Why a group's DDL can't start again at DM's checkpoint; None when it can: nothing of it has been executed."""
     if group.behind:
         why = f"{group.behind} of them are executed and others are not"
     elif group.first is not None and group.first < checkpoint:

@@ -1,4 +1,4 @@
-"""TLS of connections to servers: who is believed to be the server that was meant."""
+"""TLS of connections to servers: how a client verifies the server."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pkg.tls.certificates import all_names, load_pem_pair
 
 
 class _NamingContext(ssl.SSLContext):
-    """A context of connections whose server must bear one of the ``allowed`` names, if there are any.
+    """A context for connections whose server must have one of the ``allowed`` names, if there are any.
 
-    The check is part of the handshake: nothing that follows it, such as a password, reaches another server.
+    The check is part of the handshake: nothing after it, such as a password, reaches another server.
     """
 
     allowed: Sequence[str] = ()
 
     def wrap_socket(self, *args: Any, **named: Any) -> ssl.SSLSocket:
-        """Raises ``ssl.SSLCertVerificationError`` for a server under another name."""
+        """Raises ``ssl.SSLCertVerificationError`` for a server with another name."""
         wrapped = super().wrap_socket(*args, **named)
         names = all_names(wrapped.getpeercert())
         if self.allowed and not set(names) & set(self.allowed):
@@ -36,21 +36,21 @@ class _NamingContext(ssl.SSLContext):
 
 
 def member_context(security: SecurityConfig) -> ssl.SSLContext:
-    """As :func:`tls_context`, for connections between members of the cluster: there ``cert_allowed_cn`` names who may
-    come in, and a member that is connected to must be what its address says."""
+    """As :func:`tls_context`, for connections between members of the cluster: there ``cert_allowed_cn`` names the
+    accepted clients, and a member's certificate must match its address."""
     return tls_context(replace(security, cert_allowed_cn=()))
 
 
 def tls_context(security: SecurityConfig) -> ssl.SSLContext:
     """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material.
 
-    With a CA its signature is required, and that the certificate is for the host that is connected to, or bears one of
-    the names of ``cert_allowed_cn`` where it has any. These without a CA: the system's CAs count. Neither of them: the
-    connection is encrypted to whoever answers.
+    With a CA, the certificate must be signed by it, and must be for the host of the connection or have one of the names
+    in ``cert_allowed_cn``, if any. With names but without a CA, the system's CAs count. With neither, the connection is
+    encrypted but the server is not verified.
     """
     context = _NamingContext(ssl.PROTOCOL_TLS_CLIENT)
     context.allowed = security.cert_allowed_cn
-    # What servers make for themselves is not strictly by the standard; Python 3.13 would refuse it.
+    # Certificates that servers generate themselves do not strictly follow the standard; Python 3.13 would refuse them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:
         ca = security.ssl_ca_bytes.decode() or None
@@ -78,7 +78,7 @@ def tls_context(security: SecurityConfig) -> ssl.SSLContext:
 def verifying_context(security: SecurityConfig) -> ssl.SSLContext:
     """A client's context that always verifies the server's certificate and its name; without a CA by the system's CAs.
 
-    Raises ``OSError`` (``ssl.SSLError`` too) or ``ValueError`` for files that are missing or unusable.
+    Raises ``OSError`` (``ssl.SSLError`` too) or ``ValueError`` for missing or unusable files.
     """
     authority = security.ssl_ca_bytes or (Path(security.ssl_ca).read_bytes() if security.ssl_ca else b"")
     context = ssl.create_default_context(cadata=authority.decode() or None)

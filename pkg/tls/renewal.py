@@ -1,4 +1,4 @@
-"""Certificates that are renewed in their files: noticed by the files' dates, without a thread."""
+"""Certificates that are renewed in their files: detected by the files' dates, without a thread."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.server import server_context
 
-#: What identifies the content of each file of a :class:`SecurityConfig`; None for one that is not there.
+#: Identifies the content of each file of a :class:`SecurityConfig`; None for a missing file.
 FilesState = tuple[tuple[int, int, int] | None, ...]
 
 
 def files_state(security: SecurityConfig | None) -> FilesState:
-    """Changes when a file of ``security`` is written or replaced, also behind a symbolic link. It costs some µs."""
+    """Changes when a file of ``security`` is written or replaced, also through a symbolic link. It costs some µs."""
     if security is None:
         return ()
     return tuple(_state(path) for path in (security.ssl_ca, security.ssl_cert, security.ssl_key) if path)
@@ -30,10 +30,10 @@ def _state(path: str) -> tuple[int, int, int] | None:
 
 
 def renewing_server_context(security: SecurityConfig, on_failure: Callable[[Exception], None]) -> ssl.SSLContext:
-    """As :func:`pkg.tls.server.server_context`; a new connection gets the certificate and the CA that are in the files.
+    """As :func:`pkg.tls.server.server_context`; each new connection uses the certificate and CA in the current files.
 
-    Files that cannot be used (a key that does not fit yet) leave the former ones in use; ``on_failure`` gets the
-    reason, once per content. Raises ``OSError`` or ``ssl.SSLError`` for files that are unusable from the beginning.
+    Unusable files (a key that does not match yet) leave the previous ones in use; ``on_failure`` gets the reason, once
+    per content. Raises ``OSError`` or ``ssl.SSLError`` for files that are unusable at the start.
     """
     latest = _LatestContext(security, on_failure)
     latest.first.sni_callback = latest.use
@@ -41,18 +41,18 @@ def renewing_server_context(security: SecurityConfig, on_failure: Callable[[Exce
 
 
 class _LatestContext:
-    """The context of the files as they are now. A handshake takes certificate and CA from the one it is switched to."""
+    """The context of the current files. A handshake uses certificate and CA of the context that it is switched to."""
 
     def __init__(self, security: SecurityConfig, on_failure: Callable[[Exception], None]) -> None:
         self._security = security
         self._on_failure = on_failure
         self._lock = threading.Lock()
-        # Before the files are read: what is written meanwhile is noticed at the next connection.
+        # Before the files are read: the next connection detects a write in the meantime.
         self._state = files_state(security)
         self.first = self._latest = server_context(security)
 
     def use(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        """Called at the beginning of every handshake, also of clients that name no server."""
+        """Called at the start of every handshake, also of clients that send no server name."""
         connection.context = self._renewed()
 
     def _renewed(self) -> ssl.SSLContext:

@@ -12,9 +12,9 @@ from pkg.tls.certificates import common_names, load_pem_pair
 
 
 def server_context(security: SecurityConfig) -> ssl.SSLContext:
-    """A context for gRPC and HTTP/1.1; with a CA configured, clients must show a certificate signed by it.
+    """A context for gRPC and HTTP/1.1; with a CA configured, clients must present a certificate signed by it.
 
-    Raises ``OSError`` or ``ssl.SSLError`` for files that are missing or unusable.
+    Raises ``OSError`` or ``ssl.SSLError`` for missing or unusable files.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -31,12 +31,13 @@ def server_context(security: SecurityConfig) -> ssl.SSLContext:
 
 
 def mutual(security: SecurityConfig | None) -> bool:
-    """Whether :class:`pkg.rpc.server.PortServer` with these settings lets in nobody without a certificate of the CA."""
+    """Whether :class:`pkg.rpc.server.PortServer` with these settings requires a certificate of the CA from all
+    clients."""
     return security is not None and bool(
         (security.ssl_cert or security.ssl_cert_bytes) and (security.ssl_ca or security.ssl_ca_bytes)
     )
 
 
 def name_allowed(certificate: dict[str, Any] | None, allowed: Sequence[str]) -> bool:
-    """Whether the client's certificate (as ``getpeercert`` gives it) bears one of the allowed common names."""
+    """Whether the client's certificate (as ``getpeercert`` gives it) has one of the allowed common names."""
     return not allowed or any(name in allowed for name in common_names(certificate))

@@ -1,1 +1,1 @@
-"""What each key of the configuration files does: one table, for warnings and for docs/configuration.md."""
+"""The effect of each key of the configuration files: one table, for warnings and for docs/configuration.md."""

@@ -12,7 +12,7 @@ from pkg.settings.keys import EffectKind, FileKey, FilePart
 
 
 class Present(Protocol):
-    """A mapping of a file: which keys it has, and whether one has just this single value."""
+    """A mapping of a file: its keys, and whether one has only this single value."""
 
     def has(self, key: str) -> bool: ...
 
@@ -21,11 +21,11 @@ class Present(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyEffect:
-    """What a key does.
+    """The effect of a key.
 
-    ``key`` is its path in the file: ``*`` stands for a name of the user's, ``[]`` for an entry of a list. ``default``
-    and ``effect`` are as docs/configuration.md shows them. ``acts`` is the module that acts on the value, from the
-    repository's root; '' for keys that are not *works*, and for what the reader of the file carries out itself.
+    ``key`` is its path in the file: ``*`` for a name of the user's, ``[]`` for an entry of a list. ``default`` and
+    ``effect`` are as in docs/configuration.md. ``acts`` is the module that uses the value, from the repository's root;
+    '' for keys that are not *works*, and for those that the reader of the file executes itself.
     """
 
     key: str
@@ -41,7 +41,7 @@ class KeyEffect:
 
 
 def effects_of(parts: Iterable[FilePart], path: str = "", model: type | None = None) -> Iterator[KeyEffect]:
-    """A row for each key, in the order of the file; ``model`` has the defaults of those that say none."""
+    """A row for each key, in the order of the file; ``model`` has the defaults of keys without their own."""
     for part in parts:
         place = f"{path}.{part.name}" if path else part.name
         if isinstance(part, FileKey):
@@ -64,7 +64,8 @@ def _shown_default(key: FileKey, model: type | None) -> str:
 
 
 def warnings_about(section: Present, place: str, effects: Iterable[KeyEffect]) -> Sequence[str]:
-    """One sentence for each key of ``effects`` without effect that ``section`` gives another value than the default.
+    """One sentence for each key of ``effects`` without effect to which ``section`` gives a value other than the
+    default.
 
     ``place`` names the section, '' for the file.
     """
@@ -76,5 +77,5 @@ def warnings_about(section: Present, place: str, effects: Iterable[KeyEffect]) -
 
 
 def warning(key: str, place: str, reason: str) -> str:
-    """The sentence about a key whose value does nothing."""
+    """The sentence about a key whose value has no effect."""
     return f"{key}{f' of {place}' if place else ''} has no effect: {reason[:1].lower()}{reason[1:].rstrip('.')}"

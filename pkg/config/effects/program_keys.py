@@ -1,4 +1,4 @@
-"""What each key of dm-master.toml and dm-worker.toml does, and the warnings about those without effect. Pure."""
+"""The effect of each key of dm-master.toml and dm-worker.toml, and the warnings about keys without effect. Pure."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ WORKER_EFFECTS: tuple[KeyEffect, ...] = (
 
 
 def settings_warnings(effects: Iterable[KeyEffect], changed: Collection[str], rotate: str) -> list[str]:
-    """Sentences about the settings without effect among ``changed``, fields that do not have their default."""
+    """Sentences about the settings without effect among ``changed``, the fields with a value other than the default."""
     ignored = (one for one in effects if one.kind == "warned" and one.key.replace("-", "_") in changed)
     found = [warning(one.key, "", one.effect) for one in ignored]
     if is_by_time(rotate):

@@ -20,7 +20,7 @@ def sample(parts: Iterable[FilePart] = TASK_KEYS) -> str:
 
 
 def _lines(parts: Iterable[FilePart], indent: str, entry: int) -> Iterator[str]:
-    """``entry``: which of the names of a named block these keys are below; comments are at the first."""
+    """``entry``: the index in a named block's names above these keys; the first has the comments."""
     for part in parts:
         if entry == 0:
             yield from _comment(part.comment, indent)

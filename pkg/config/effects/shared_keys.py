@@ -1,4 +1,4 @@
-"""Keys that several places of files have: how to reach a server, and the units' blocks. Pure data."""
+"""Keys that occur in several files or blocks: a server's address, and the units' blocks. Pure data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a task file, in the order in which we write them. Pure data."""
+"""The keys of a task file, in the order in which files are written. Pure data."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The commented sample files that ``--print-sample-config`` prints: links to those in ``configs/``."""
+"""The commented sample files of ``--print-sample-config``: links to those in ``configs/``."""

@@ -1,6 +1,6 @@
 """DM's error catalogue: one constant per error, with DM's name, code, class, scope and level (August 2026).
 
-Operators' scripts and runbooks know these codes and names, so the same situation keeps the same code here.
+Operators' scripts and runbooks use these codes and names, so each situation keeps its code.
 """
 
 from __future__ import annotations

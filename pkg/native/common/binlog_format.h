@@ -1,6 +1,5 @@
-/* Numbers of the binlog format: those of pkg/binlog/constants.py that the compiled parts use, under the same names. A
- * test compares the two, tests/unit/pkg/native/test_shared_numbers.py.
- */
+/* Numbers of the binlog format: the values of pkg/binlog/constants.py for the compiled parts, with the same names.
+ * The test tests/unit/pkg/native/test_shared_numbers.py compares them. */
 #ifndef DM_BINLOG_FORMAT_H
 #define DM_BINLOG_FORMAT_H
 

@@ -1,4 +1,4 @@
-/* Memory that grows. */
+/* A growing buffer. */
 #include "buffer.h"
 
 int buffer_extend(Buffer *buffer, size_t extra)

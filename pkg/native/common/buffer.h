@@ -1,4 +1,4 @@
-/* Memory that grows. */
+/* A growing buffer. */
 #ifndef DM_BUFFER_H
 #define DM_BUFFER_H
 
@@ -14,12 +14,12 @@ typedef struct {
     size_t size, room;
 } Buffer;
 
-/* Makes room for ``extra`` more bytes. Needs no GIL and sets no exception. */
+/* Reserves ``extra`` more bytes. Needs no GIL and sets no exception. */
 int buffer_extend(Buffer *buffer, size_t extra);
 
 void buffer_free(Buffer *buffer);
 
-/* Makes room for ``extra`` more bytes. */
+/* Reserves ``extra`` more bytes. */
 static inline int buffer_reserve(Buffer *buffer, size_t extra)
 {
     if (extra <= buffer->room - buffer->size || buffer_extend(buffer, extra) == 0)
@@ -28,11 +28,11 @@ static inline int buffer_reserve(Buffer *buffer, size_t extra)
     return -1;
 }
 
-/* For callers that have made room. */
+/* For callers that have reserved the bytes. */
 static inline void put(Buffer *buffer, const void *data, size_t size)
 {
     if (size == 0)
-        return; /* there may be no memory at all yet */
+        return; /* there may be no memory yet */
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
 }

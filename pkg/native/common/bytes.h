@@ -1,4 +1,4 @@
-/* Integers and hex digits in bytes. Nothing here depends on the byte order of the machine; what includes this file may.
+/* Integers and hex digits in bytes. Nothing here depends on the machine's byte order; files that include this may.
  */
 #ifndef DM_BYTES_H
 #define DM_BYTES_H
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* CRC-32 and floating point values are read in the machine's order, and sizes are computed in size_t. Elsewhere the
- * build fails, and the Python code does the work. */
+/* CRC-32 and floating point values are read in the machine's order, and sizes are computed in size_t. On other
+ * machines the build fails, and the Python code does the work. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || SIZE_MAX < UINT64_MAX
 #error "the compiled kernel is for 64-bit little-endian machines"
 #endif

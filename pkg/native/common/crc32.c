@@ -1,4 +1,4 @@
-/* CRC-32: by tables, and by carry-less multiplication where the processor has it. */
+/* CRC-32: with tables, and with carry-less multiplication if the processor supports it. */
 #include <string.h>
 
 #include "bytes.h"
@@ -52,7 +52,7 @@ __attribute__((target("pclmul,sse4.1"))) static inline __m128i crc32_fold(__m128
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* At least 64 bytes. What the folding leaves are 16 bytes with the same remainder: the tables finish them. */
+/* Needs at least 64 bytes. The folding leaves 16 bytes with the same remainder: the tables finish them. */
 __attribute__((target("pclmul,sse4.1"))) static uint32_t crc32_folded(uint32_t start, const unsigned char *data,
                                                                       size_t size)
 {
@@ -74,7 +74,7 @@ __attribute__((target("pclmul,sse4.1"))) static uint32_t crc32_folded(uint32_t s
     for (; size >= 16; from++, size -= 16)
         a = crc32_fold(a, by128, _mm_loadu_si128(from));
     _mm_storeu_si128((__m128i *)rest, a);
-    /* crc32_of inverts what it starts with, and the start is in the first bytes already. */
+    /* crc32_of inverts its start value, and the start is already in the first bytes. */
     return crc32_of(crc32_of(0xFFFFFFFFu, rest, 16), (const unsigned char *)from, size);
 }
 

@@ -5,16 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is left of the CRC of data that its own CRC follows. */
+/* The CRC of any data followed by its own CRC. */
 #define CRC_RESIDUE 0x2144DF1Cu
 
-/* Call once when the module is made. */
+/* Call once when the module is created. */
 void crc32_prepare(void);
 
 /* zlib.crc32(data, start), for short data: eight bytes a step. */
 uint32_t crc32_of(uint32_t start, const unsigned char *data, size_t size);
 
-/* The same for long data: carry-less multiplication where the processor has it. */
+/* The same for long data: carry-less multiplication if the processor supports it. */
 uint32_t crc32_long(uint32_t start, const unsigned char *data, size_t size);
 
 #endif

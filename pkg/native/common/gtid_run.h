@@ -1,4 +1,4 @@
-/* GTIDs that follow each other, from the events of one source. */
+/* Consecutive GTIDs of one source in the event stream. */
 #ifndef DM_GTID_RUN_H
 #define DM_GTID_RUN_H
 
@@ -8,7 +8,7 @@
 #include "binlog_format.h"
 #include "bytes.h"
 
-/* A MySQL UUID has 16 bytes; a tag behind it up to 32. */
+/* A MySQL UUID has 16 bytes; a tag after it has up to 32. */
 enum { LONGEST_SOURCE = 16 + 32 };
 
 /* source: a MySQL UUID and tag, or a MariaDB domain and server (4 bytes each). size 0: no GTID. */
@@ -18,10 +18,10 @@ typedef struct {
     uint64_t first, last;
 } GtidRun;
 
-/* What a whole GTID_EVENT must have. */
+/* The minimum size of a GTID_EVENT. */
 enum { MYSQL_GTID_SIZE = HEADER_SIZE + 25, MARIADB_GTID_SIZE = HEADER_SIZE + 13 };
 
-/* The GTID of a GTID_EVENT that is whole. */
+/* The GTID of a complete GTID_EVENT. */
 static inline void read_mysql_gtid(GtidRun *gtid, const unsigned char *event)
 {
     memcpy(gtid->source, event + HEADER_SIZE + 1, 16);
@@ -29,7 +29,7 @@ static inline void read_mysql_gtid(GtidRun *gtid, const unsigned char *event)
     gtid->first = gtid->last = get64(event + HEADER_SIZE + 17);
 }
 
-/* The GTID of a MARIADB_GTID_EVENT that is whole. */
+/* The GTID of a complete MARIADB_GTID_EVENT. */
 static inline void read_mariadb_gtid(GtidRun *gtid, const unsigned char *event)
 {
     memcpy(gtid->source, event + HEADER_SIZE + 8, 4);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* Open addressing; the caller keeps what the values are numbers of. */
+/* Open addressing; the caller stores the objects that the numbers refer to. */
 typedef struct {
     uint64_t *keys;
     uint32_t *values; /* number + 1, 0 for a free slot */
@@ -19,13 +19,13 @@ static inline uint64_t mix(uint64_t value)
     return value ^ (value >> 32);
 }
 
-/* Gives the memory back. */
+/* Frees the memory. */
 void map_free(Map *map);
 
-/* The number of ``key``: the one that it has, else ``number``, which it then gets. -1 with an exception. */
+/* The number of ``key``; a new key gets ``number``. -1 with an exception. */
 int64_t map_number(Map *map, uint64_t key, uint32_t number);
 
-/* The number of ``key``, -1 when it has none. */
+/* The number of ``key``, -1 if there is none. */
 static inline int64_t map_find(const Map *map, uint64_t key)
 {
     if (map->keys == NULL)

@@ -1,8 +1,8 @@
-/* The dumper's hot loop: a result set's packets, as they come from the socket, to the text of INSERT statements.
+/* The dumper's hot loop: from the packets of a result set, as read from the socket, to the text of INSERT statements.
  *
- * The same as dm_worker.dumper.insert_statements.PythonStatements, which says what the statements look like. Rows and
- * values are taken up wherever the network cut them, and a row above the statement size leaves piece by piece: memory
- * is bounded by the statement size and one piece, for rows of any size.
+ * The same as dm_worker.dumper.insert_statements.PythonStatements, which describes the statements. Rows and values may
+ * be cut anywhere by the network, and a row above the statement size is passed on piece by piece: memory is limited by
+ * the statement size and one piece, for rows of any size.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

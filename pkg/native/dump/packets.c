@@ -6,7 +6,7 @@
 
 #define FULL_PACKET 0xFFFFFFu
 
-/* Larger error packets are none: the server's messages have at most 512 characters. */
+/* There are no larger error packets: the server's messages have at most 512 characters. */
 #define MAX_ERROR 65536u
 
 static unsigned prefix_width(unsigned char first)
@@ -60,7 +60,7 @@ static int take_payload(Statements *self, const unsigned char *p, size_t size, s
     return 0;
 }
 
-/* What kind of packet begins with `first`; the packet's size is in `packet_left`. */
+/* The kind of the packet that begins with `first`; its size is in `packet_left`. */
 static int begin_packet(Statements *self, unsigned char first)
 {
     if (first == 0xFF) {
@@ -70,7 +70,7 @@ static int begin_packet(Statements *self, unsigned char first)
         self->hold.size = 0;
         return 0;
     }
-    /* A value above 16 MB begins with 0xFE too, but never in a packet that is not full. */
+    /* A value above 16 MB also begins with 0xFE, but only in a full packet. */
     if (first == 0xFE && !self->packet_full) {
         if (self->packet_left > 8)
             return malformed(self, "an end packet has an impossible size");
@@ -90,7 +90,7 @@ static int end_packet(Statements *self)
     return self->packet_full ? 0 : end_row(self);
 }
 
-/* Takes the 4 bytes before a packet's payload, wherever they were cut. */
+/* Takes the 4 bytes before a packet's payload, which may be cut anywhere. */
 static int take_header(Statements *self, const unsigned char **p, const unsigned char *end)
 {
     while (self->header_size < 4 && *p < end)

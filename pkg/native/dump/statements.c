@@ -1,4 +1,4 @@
-/* Rows to statements: a row above the statement size leaves piece by piece. */
+/* Rows to statements: a row above the statement size is passed on piece by piece. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -36,7 +36,7 @@ int begin_statement(Statements *self)
     return append(&self->out, self->head.data, self->head.size);
 }
 
-/* Ends the statement before the row under way, which becomes the first of the next. */
+/* Ends the statement before the current row, which becomes the first row of the next statement. */
 static int cut_before_row(Statements *self)
 {
     if (emit(self, 1, self->row_start - 2, 1) < 0)

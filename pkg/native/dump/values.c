@@ -6,18 +6,18 @@
 
 #include "statements.h"
 
-/* How a value of kind 'c' begins when it is bytes, and when the server makes no value so long. */
+/* The start of a value of kind 'c' if it is binary, and if the server can't create such a long value. */
 #define ODD 0xFF
 
 #define TOO_LONG 0xFE
 #define BLOCK 32
 
-/* 0: as it is; otherwise what follows the backslash. */
+/* 0: unchanged; otherwise the character after the backslash. */
 static const unsigned char escapes[256] = {
     ['\''] = '\'', ['\\'] = '\\', [0] = '0', ['\n'] = 'n', ['\r'] = 'r', [0x1a] = 'Z',
 };
 
-/* The functions for literals write to room that the caller made: 2 * size + VALUE_EXTRA bytes. */
+/* The functions for literals write to memory that the caller reserved: 2 * size + VALUE_EXTRA bytes. */
 
 static void append_hex(Buffer *out, const unsigned char *p, size_t size)
 {
@@ -26,7 +26,7 @@ static void append_hex(Buffer *out, const unsigned char *p, size_t size)
 
 static inline int has_special(const unsigned char *p)
 {
-    int found = 0; /* no early exit: this is to become vector instructions */
+    int found = 0; /* no early exit, so that the compiler can vectorize */
     for (int i = 0; i < BLOCK; i++)
         found |= (p[i] == '\'') | (p[i] == '\\') | (p[i] == 0) | (p[i] == '\n') | (p[i] == '\r') | (p[i] == 0x1a);
     return found;
@@ -131,7 +131,8 @@ static int end_held(Statements *self)
     return 0;
 }
 
-/* What a value of kind 'c' is by its first byte: text ('t'), or bytes behind that byte ('h'); -1 after an error. */
+/* The form of a value of kind 'c' by its first byte: text ('t'), or bytes after that byte ('h'); -1 after an error.
+ */
 static int kind_by_first(Statements *self, unsigned char first)
 {
     if (first == TOO_LONG) {

@@ -1,7 +1,7 @@
-/* The relay's way through ordinary binlog events: from packets to the bytes of a file, and through a file's bytes.
+/* The relay's path for ordinary binlog events: from packets to the bytes of a file, and through a file's bytes.
  *
- * dm_worker/relay/scan.py has the same in Python and says what everything means. The scan stops in front of what is not
- * ordinary, so nothing here raises for what it finds in the binlog.
+ * dm_worker/relay/scan.py has the same in Python and documents everything. The scan stops before any other event, so
+ * the content of the binlog never raises an exception here.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -13,15 +13,15 @@
 #include "../common/crc32.h"
 #include "../common/gtid_run.h"
 
-/* Bytes in front of an event in a packet: the packet's header and a status. */
+/* Bytes before an event in a packet: the packet's header and a status. */
 #define LEAD 5
-/* Runs of GTIDs that one call can give; more of them end it. */
+/* Maximum runs of GTIDs in one call; more of them end it. */
 #define MAX_RUNS 256
 
-/* Of follow(): the event is too short. */
+/* Result of follow(): the event is too short. */
 enum { TORN = 1 };
 
-/* What is open: nothing, a transaction whose kind is not known yet, a transaction with COMMIT. */
+/* The open transaction: none, one of unknown kind, one with COMMIT. */
 enum { OUTSIDE, BEGUN, INSIDE };
 
 typedef struct {
@@ -79,7 +79,7 @@ static int after_query(int state, const unsigned char *event, size_t size)
     return is_word(text, size, "BEGIN") || starts_with(text, size, "XA START") ? INSIDE : OUTSIDE;
 }
 
-/* Notes what is open after an event without checksum; 0 or TORN. */
+/* Updates the open transaction after an event without checksum; 0 or TORN. */
 static int follow(Scan *scan, const unsigned char *event, size_t size)
 {
     GtidRun *gtid = &scan->gtid;
@@ -132,7 +132,7 @@ static void add_run(Scan *scan)
     scan->runs[scan->run_count++] = *gtid;
 }
 
-/* Takes events from `pos` on into `out` (NULL: nowhere); returns the position behind them. */
+/* Takes events from `pos` on into `out` (NULL: nowhere); returns the position after them. */
 static size_t run_scan(Scan *scan, const unsigned char *bytes, size_t stop, size_t pos, unsigned char *out)
 {
     size_t lead = scan->packets ? LEAD : 0, least = HEADER_SIZE + (scan->checksummed ? CHECKSUM_SIZE : 0);
@@ -144,7 +144,7 @@ static size_t run_scan(Scan *scan, const unsigned char *bytes, size_t stop, size
         /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
         if (scan->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
             break;
-        /* MariaDB 11.4 and later leave the end open, as 0, in what goes through a transaction's cache. */
+        /* MariaDB 11.4 and later leave the end position 0 in events that pass through a transaction's cache. */
         if (event[17] & FLAG_ARTIFICIAL || (end && end != (uint32_t)(scan->offset + size)))
             break;
         if (scan->checksummed && crc32_long(0, event, size) != CRC_RESIDUE)
@@ -192,7 +192,7 @@ static PyObject *open_gtid(const Scan *scan)
     return Py_BuildValue("(y#K)", scan->gtid.source, (Py_ssize_t)scan->gtid.size, (unsigned long long)scan->gtid.last);
 }
 
-/* The GTID of the open transaction as Python knows it: None, or its source and number. */
+/* The GTID of the open transaction for Python: None, or its source and number. */
 static int read_gtid(GtidRun *gtid, PyObject *from)
 {
     const char *source;

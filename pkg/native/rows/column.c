@@ -1,16 +1,17 @@
-/* A column as Python describes it, checked: the literals read its bytes without looking again. */
+/* A column's description from Python, checked: the literals read its bytes without further checks. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "decimal.h"
 
-/* Bytes of a value that an op reads without looking at the size; 0 where it depends on more. */
+/* Bytes of a value that an op reads without checking the size; 0 where it depends on more. */
 static const uint8_t op_sizes[OP_COUNT] = {
     [OP_YEAR] = 1,     [OP_FLOAT] = 4,        [OP_DOUBLE] = 8,        [OP_DATE] = 3,
     [OP_OLD_TIME] = 3, [OP_OLD_DATETIME] = 8, [OP_OLD_TIMESTAMP] = 4, [OP_WIDE_SET] = 8,
 };
 
-/* Whether a text has nothing, or an entry for each byte: how many of the three bytes behind it are the character's. */
+/* Whether a table is empty, or has an entry for each byte: how many of the following three bytes the character has.
+ */
 static int is_character_table(PyObject *text)
 {
     const uint8_t *entries = (const uint8_t *)PyBytes_AS_STRING(text);
@@ -50,7 +51,7 @@ static int fits_op(const Column *column)
     }
 }
 
-/* Whether Python's render gets what it takes, which any op may ask it for. */
+/* Whether Python's render gets arguments that it accepts; any op may call it. */
 static int fits_render(const Column *column)
 {
     uint32_t size = column->size;

@@ -13,7 +13,7 @@ enum { INSERTED, UPDATED, DELETED, REPLACED, GONE, STATE_COUNT };
 /* Added to a state when the key's changes came from several upstream tables. */
 enum { MIXED = 8 };
 
-/* Whose row a change is about, seen from the change before: the same upstream table's, another's, or not known. */
+/* The owner of a changed row, compared with the change before: the same upstream table, another one, or unknown. */
 enum { SAME_SOURCE, OTHER_SOURCE, SOME_SOURCE };
 
 /* A later state as the changes that lead to it; -1 ends them. */
@@ -32,7 +32,7 @@ static inline const unsigned char *span_of(const unsigned char *base, Span span)
 
 /* The state of a key. */
 typedef struct {
-    uint32_t hash, target, plan, more; /* more: what the caller keeps of an entry */
+    uint32_t hash, target, plan, more; /* more: the caller's data of an entry */
     Span key, values;
     uint8_t state;
 } Entry;
@@ -51,16 +51,16 @@ int states_start(States *states, int safe);
 
 void states_free(States *states);
 
-/* A hash for the table only; it decides no placement. */
+/* A hash for the table only; it does not affect placement. */
 uint32_t hash_of(const unsigned char *key, size_t size, uint32_t target);
 
-/* The slot of a key: that of its entry, or the free one where it belongs. */
+/* The slot of a key: that of its entry, or the free one for a new entry. */
 size_t states_slot(const States *states, const unsigned char *base, uint32_t hash, uint32_t target, Span key);
 
 /* A new entry at a free slot; NULL with an exception. */
 Entry *states_add(States *states, size_t slot, uint32_t hash, uint32_t target, Span key);
 
-/* One more change to a key that has a state; raises Impossible for one that no upstream can have made. */
+/* Applies one more change to a key with a state; raises Impossible for one that no upstream can have made. */
 int entry_step(const States *states, Entry *entry, const unsigned char *base, int op, uint32_t plan, int source,
                Span values);
 

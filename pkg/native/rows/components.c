@@ -35,7 +35,7 @@ static uint32_t root_of(const Forest *self, uint32_t row)
     return row;
 }
 
-/* The smaller row hash becomes the root, so that the answer depends on the set of pairs alone. */
+/* The smaller row hash becomes the root, so that the result depends only on the set of pairs. */
 static void join_rows(const Forest *self, uint32_t one, uint32_t other)
 {
     one = root_of(self, one);
@@ -76,7 +76,7 @@ static int add_component(PyObject *found, uint32_t row, uint32_t root)
     return done;
 }
 
-/* Every row whose root is another, and each such root. */
+/* Every row that has another row as root, and each such root. */
 static PyObject *forest_components(const Forest *self)
 {
     PyObject *found = PyDict_New();

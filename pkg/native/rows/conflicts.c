@@ -62,7 +62,7 @@ static int collect_image(Partitioner *self, const Readers *readers, const Confli
     return add_pair(self, row, crc32_of(key->seed, self->normalized.data, self->normalized.size));
 }
 
-/* The pairs of a change; 1 when it changes the values of a conflict key, else 0. An image that is not there is NULL. */
+/* The pairs of a change; 1 when it changes the values of a conflict key, else 0. A missing image is NULL. */
 static int collect_change(Partitioner *self, const Plan *plan, const Value *before, const Value *after,
                           uint32_t old_row, uint32_t new_row)
 {

@@ -2,7 +2,7 @@
 #include "decimal.h"
 #include "digits.h"
 
-/* The next group of decimal digits; more than the width allows when a server did not write the bytes. */
+/* The next group of decimal digits; a number wider than the group if a server did not write the bytes. */
 static inline uint64_t decimal_group(const uint8_t *bytes, size_t *at, int width)
 {
     uint64_t value = big_endian(bytes + *at, decimal_bytes[width]);

@@ -1,4 +1,4 @@
-/* Decimal digits of numbers. Every function writes to room that the caller made and returns the end. */
+/* Decimal digits of numbers. Every function writes to memory that the caller reserved and returns the end. */
 #ifndef DM_DIGITS_H
 #define DM_DIGITS_H
 
@@ -28,7 +28,7 @@ static inline unsigned char *put_uint(unsigned char *out, uint64_t value)
     return out + size;
 }
 
-/* ``width`` digits, zeros in front; the value must fit. */
+/* ``width`` digits with leading zeros; the value must fit. */
 static inline unsigned char *put_padded(unsigned char *out, uint64_t value, int width)
 {
     for (int i = width; i-- > 0; value /= 10)

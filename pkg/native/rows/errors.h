@@ -1,4 +1,4 @@
-/* Exceptions of the module, made when it is loaded. */
+/* Exceptions of the module, created when it is loaded. */
 #ifndef DM_ERRORS_H
 #define DM_ERRORS_H
 
@@ -10,7 +10,7 @@ extern PyObject *event_error;
 /* Impossible(key, state before, operation, plan, plan of the change before) */
 extern PyObject *impossible_error;
 
-/* ValueError for a block that is damaged; -1. */
+/* ValueError for a damaged block; -1. */
 int torn_block(const char *what);
 
 #endif

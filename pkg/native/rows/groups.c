@@ -1,4 +1,4 @@
-/* Groups of SQL rows: the states of each plan in the order of their keys, cut by its limits. */
+/* Groups of SQL rows: the states of each plan in the order of their keys, split by its limits. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -50,7 +50,7 @@ typedef struct {
     uint32_t size, number;
 } Keyed;
 
-/* Numbers by size, then by their digits, in front of all else: about the order that the server keeps rows in. */
+/* Numbers by size, then by digits, before everything else: approximately the server's order of rows. */
 static int by_key(const void *one, const void *other)
 {
     const Keyed *a = one, *b = other;
@@ -63,7 +63,7 @@ static int by_key(const void *one, const void *other)
     return found ? found : (a->size > b->size) - (a->size < b->size);
 }
 
-/* Brings the entries of a part into the order of their keys. */
+/* Sorts the entries of a part by their keys. */
 static int sort_part(Merger *self, const Part *part)
 {
     Keyed *keyed = PyMem_Malloc((part->count + 1) * sizeof(Keyed));
@@ -117,7 +117,7 @@ int sort_entries(Merger *self, PyObject *rules)
     return 0;
 }
 
-/* A run of entries as one group; ``size`` is that of the body. */
+/* Turns a run of entries into one group; ``size`` is that of the body. */
 static int add_group(Merger *self, const Part *part, int kind, size_t from, size_t to, uint64_t size, size_t count)
 {
     if (size > UINT32_MAX) {
@@ -156,7 +156,7 @@ static int add_group(Merger *self, const Part *part, int kind, size_t from, size
     return done;
 }
 
-/* Cuts the entries of one part that belong to a kind into groups by the rule's limits. */
+/* Splits the entries of one part and kind into groups by the rule's limits. */
 static int cut_groups(Merger *self, const Part *part, int kind)
 {
     const Rule *rule = &part->rule;

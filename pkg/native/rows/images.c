@@ -1,4 +1,4 @@
-/* Steps over row images, and makes the texts of keys and rows. */
+/* Walks over row images, and creates the text of keys and rows. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -7,7 +7,7 @@
 #include "digits.h"
 #include "images.h"
 
-/* Of add_base(): the literal is another one. */
+/* Result of add_base(): the literal has another form. */
 enum { NOT_A_NUMBER = 1 };
 
 static int torn(void)
@@ -50,7 +50,7 @@ int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Valu
     return 0;
 }
 
-/* A literal that stands behind ``from`` as a plain number below the limit becomes base | number; 0 or NOT_A_NUMBER. */
+/* A literal after ``from`` that is a plain number below the limit becomes base | number; 0 or NOT_A_NUMBER. */
 static int add_base(const Derived *derived, Buffer *out, size_t from)
 {
     size_t size = out->size - from;
@@ -71,7 +71,7 @@ static int add_base(const Derived *derived, Buffer *out, size_t from)
     return 0;
 }
 
-/* Python makes another literal of the one that stands behind ``from``. */
+/* Python converts the literal after ``from``. */
 static int change_literal(const Derived *derived, Buffer *out, size_t from)
 {
     PyObject *changed =
@@ -135,7 +135,7 @@ static int same_value(const Value *one, const Value *other)
     return one->size == other->size && memcmp(one->data, other->data, one->size) == 0;
 }
 
-/* The column that literal ``i`` is made of; -1 for a constant. */
+/* The source column of literal ``i``; -1 for a constant. */
 static inline Py_ssize_t column_of(const Readers *self, uint32_t i)
 {
     return (Py_ssize_t)i < self->count ? (Py_ssize_t)i : self->derived[i - self->count].source;

@@ -1,4 +1,4 @@
-/* Row images of one table shape: their values, and the texts that are made of them. */
+/* Row images of one table shape: their values, and the text made from them. */
 #ifndef DM_IMAGES_H
 #define DM_IMAGES_H
 
@@ -8,14 +8,14 @@
 
 #include "literals.h"
 
-/* A literal beyond the columns: the constant ``text``, or what becomes of the literal of column ``source``. */
+/* A literal beyond the columns: the constant ``text``, or one derived from the literal of column ``source``. */
 typedef struct {
     Py_ssize_t source; /* -1 for a constant */
     uint64_t base, limit;
     PyObject *text, *change;
 } Derived;
 
-/* The type Readers: the columns of one table shape, and the numbers of those that are the key and are written. */
+/* The type Readers: the columns of one table shape, and the numbers of the key columns and written columns. */
 typedef struct {
     PyObject_HEAD
     Py_ssize_t count, bitmap;
@@ -28,10 +28,10 @@ typedef struct {
 
 extern PyTypeObject readers_type;
 
-/* Finds the values of one image. ``values`` has room for every column; ``*at`` moves behind the image. */
+/* Finds the values of one image. ``values`` has an entry for every column; ``*at`` moves past the image. */
 int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Value *values);
 
-/* The literal ``i``: of a column, or beyond them a derived one. */
+/* The literal ``i``: of a column or, after the columns, a derived one. */
 int append_value(const Readers *self, uint32_t i, const Value *values, Buffer *out);
 
 /* The literals of the key columns, joined by commas. */
@@ -43,16 +43,16 @@ int append_tuple(const Readers *self, const Value *values, Buffer *out);
 /* Whether literal ``i`` is NULL. */
 int is_null(const Readers *self, uint32_t i, const Value *values);
 
-/* Whether literal ``i`` is made of the same bytes in two images; of others may still come equal ones. */
+/* Whether literal ``i`` comes from the same bytes in two images; different bytes may still give equal literals. */
 int same_origin(const Readers *self, uint32_t i, const Value *one, const Value *other);
 
 /* Whether two images have the same key bytes; others may still have equal literals. */
 int same_key(const Readers *self, const Value *one, const Value *other);
 
-/* The methods of ``Readers`` that give objects to Python. */
+/* The methods of ``Readers`` that return objects to Python. */
 extern PyMethodDef readers_methods[];
 
-/* Column numbers from a tuple, in memory of their own; NULL with an exception. */
+/* Column numbers from a tuple, in new memory; NULL with an exception. */
 uint32_t *indexes_from(PyObject *tuple, Py_ssize_t columns);
 
 #endif

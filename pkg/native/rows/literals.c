@@ -10,7 +10,7 @@
 #include "literals.h"
 #include "temporal.h"
 
-/* More than any literal of a fixed size takes, DECIMAL(65) included. */
+/* More than the longest literal of a fixed-size type, including DECIMAL(65). */
 #define SHORT_LITERAL 128
 
 /* -- through Python -------------------------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
-/* From a column's bytes in a row image to its SQL literal, as pkg/binlog/literals.py makes it.
+/* From a column's bytes in a row image to its SQL literal, as in pkg/binlog/literals.py.
  *
- * A value that the server does not write (a fraction beyond its digits, a year beyond 9999) goes to the Python code,
- * which decides what becomes of it.
+ * A value that the server does not write (a fraction beyond its digits, a year beyond 9999) is left to the Python code.
  */
 #ifndef DM_LITERALS_H
 #define DM_LITERALS_H
@@ -46,7 +45,7 @@ enum {
 typedef struct {
     uint8_t op;
     uint8_t prefix; /* bytes of the length before the value, 0 when it has a fixed size */
-    uint8_t raw;    /* what Python's render takes: 's' bytes, 'i' and 'u' integers, 'f' and 'd' floats */
+    uint8_t raw;    /* the argument of Python's render: 's' bytes, 'i' and 'u' integers, 'f' and 'd' floats */
     uint8_t number; /* the form has %d */
     uint8_t nullable;
     uint32_t size; /* of a fixed value */
@@ -67,7 +66,7 @@ static inline int append_bytes(Buffer *out, PyObject *bytes)
 /* Reads one of the programs of pkg/binlog/column_programs.py. */
 int column_from(Column *column, PyObject *program);
 
-/* Gives its objects back. */
+/* Releases its objects. */
 void column_clear(Column *column);
 
 /* The whole literal of a column that is not NULL. */

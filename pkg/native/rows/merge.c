@@ -1,4 +1,4 @@
-/* From the blocks of one bucket to groups of SQL rows, as dm_worker/syncer/execution/merge.py makes them. */
+/* From the blocks of one bucket to groups of SQL rows, as in dm_worker/syncer/execution/merge.py. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -16,7 +16,7 @@ int torn_block(const char *what)
     return -1;
 }
 
-/* Whether two plans are of one upstream table; -1 for an error. */
+/* Whether two plans have the same upstream table; -1 for an error. */
 static int same_source(const Merger *self, uint32_t plan, uint32_t other)
 {
     Rule one, two;

@@ -27,21 +27,21 @@ typedef struct {
     Rule rule;
 } Part;
 
-/* What one call works with. */
+/* The data of one call. */
 typedef struct {
     States states;
     Part *parts;
     size_t part_count, part_room;
     Map part_numbers;
-    uint32_t *order; /* entry numbers, those of one part together */
+    uint32_t *order; /* entry numbers, grouped by part */
     uint64_t changes;
     PyObject *rows, *groups, *rules;
 } Merger;
 
-/* What ``rules`` has for a plan. */
+/* The rule for a plan in ``rules``. */
 int rule_from(PyObject *rules, uint32_t plan, Rule *rule);
 
-/* Brings the entries of each part together, in the order of their keys. */
+/* Groups the entries by part, and sorts each part by key. */
 int sort_entries(Merger *self, PyObject *rules);
 
 /* The states as groups of SQL rows, in the order of their keys. */

@@ -7,7 +7,7 @@
 #include "literals.h"
 #include "normalizer.h"
 
-/* Where the table of weights has the code points that it has: those below NEAR, and those of the tags behind them. */
+/* Positions in the table of weights: code points below NEAR, then those of the tags. */
 enum { TAGS_FIRST = 0xE0000, TAGS_END = 0xE1000, NEAR = 0x30000 };
 
 static inline size_t weight_start(const KeyNormalizer *self, size_t point)
@@ -88,7 +88,7 @@ PyTypeObject normalizer_type = {
 /* Beyond all code points. */
 enum { NOT_UTF8 = 0x110000 };
 
-/* The code point at ``*at``, which moves behind it; NOT_UTF8 for other bytes. */
+/* The code point at ``*at``, which moves past it; NOT_UTF8 for other bytes. */
 static int32_t next_point(const uint8_t *text, size_t size, size_t *at)
 {
     uint8_t first = text[*at];

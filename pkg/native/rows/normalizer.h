@@ -1,6 +1,5 @@
-/* Normalized key values, as dm_worker/syncer/rows/key_normalization.py makes them: equal for values that a unique key
- * takes for equal.
- */
+/* Normalized key values, as in dm_worker/syncer/rows/key_normalization.py: equal for values that a unique key treats
+ * as equal. */
 #ifndef DM_NORMALIZER_H
 #define DM_NORMALIZER_H
 
@@ -8,8 +7,8 @@
 
 #include "../common/buffer.h"
 
-/* How a literal is normalized: as it is, without its last digits, to nothing, as folded text, by Python. The numbers
- * are those of kernel_layout.py beside that module. */
+/* How a literal is normalized: unchanged, without its last digits, to nothing, as folded text, by Python.
+ * kernel_layout.py next to that module has the same numbers. */
 enum { NORMALIZE_EXACT, NORMALIZE_BLOCK, NORMALIZE_ANY, NORMALIZE_TEXT, NORMALIZE_CALL, NORMALIZE_COUNT };
 
 typedef struct {
@@ -25,7 +24,7 @@ typedef struct {
 
 extern PyTypeObject normalizer_type;
 
-/* Where a whole number, or literals that end with one, ends without its last three digits. */
+/* The end of a whole number, or of literals that end with one, without its last three digits. */
 size_t block_end(const uint8_t *literal, size_t size);
 
 /* ``literal`` must not be in ``out``. */

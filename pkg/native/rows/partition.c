@@ -1,4 +1,4 @@
-/* From a slice's events to the states of its keys, as dm_worker/syncer/execution/partition.py does it. */
+/* From a slice's events to the states of its keys, as in dm_worker/syncer/execution/partition.py. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -14,7 +14,7 @@
 
 /* -- events ---------------------------------------------------------------------------------------------------- */
 
-/* Whether all ``count`` columns are there. */
+/* Whether all ``count`` columns are present. */
 static int whole_bitmap(const uint8_t *bits, Py_ssize_t count)
 {
     Py_ssize_t full = count / 8;
@@ -27,7 +27,7 @@ static int whole_bitmap(const uint8_t *bits, Py_ssize_t count)
     return (bits[full] & rest) == rest;
 }
 
-/* The operation, and where the images begin; 0 when the event is not an ordinary one. */
+/* The operation, and the offset of the images; 0 when the event is not an ordinary one. */
 static size_t ordinary_event(const Readers *readers, const uint8_t *event, size_t size, int *op)
 {
     size_t at = HEADER_SIZE + 8, bitmap = (size_t)readers->bitmap;
@@ -107,7 +107,7 @@ static int partition_images(Partitioner *self, const Plan *plan, int op, const u
     return 0;
 }
 
-/* An event that Python looks at first: compressed, of another form, or torn. */
+/* An event that Python reads first: compressed, of another form, or torn. */
 static int partition_prepared(Partitioner *self, const Plan *plan, const uint8_t *event, size_t size)
 {
     PyObject *data;
@@ -139,7 +139,7 @@ static int partition_event(Partitioner *self, const Plan *plan, const uint8_t *e
     return partition_images(self, plan, op, event + start, event + size);
 }
 
-/* The pending exception becomes EventError(number of the event, exception). */
+/* Replaces the pending exception by EventError(number of the event, exception). */
 static void raise_event_error(size_t number)
 {
     PyObject *type, *cause, *traceback;

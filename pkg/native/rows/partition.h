@@ -1,4 +1,4 @@
-/* What a slice is partitioned with, and from the states of its keys to a block for each bucket. */
+/* The inputs of a slice's partition, and the step from the states of its keys to a block for each bucket. */
 #ifndef DM_PARTITION_H
 #define DM_PARTITION_H
 
@@ -11,17 +11,17 @@
 #include "images.h"
 #include "placement.h"
 
-/* What is known of one table plan; objects are borrowed from the caller's dict. */
+/* The data of one table plan; objects are borrowed from the caller's dict. */
 typedef struct {
     Readers *readers;
-    PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
+    PyObject *prepare; /* (event) → (data, operation, start): for every event that is not ordinary */
     Placement *placement;
     uint32_t number, target, source;
     int moved;           /* an update changed a key */
     uint64_t changes[3]; /* rows by operation */
 } Plan;
 
-/* What one call works with. ``pairs``: a row hash and a conflict hash each. */
+/* The data of one call. ``pairs``: a row hash and a conflict hash each. */
 typedef struct {
     Plan *plans;
     size_t plan_count;

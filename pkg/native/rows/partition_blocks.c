@@ -1,4 +1,4 @@
-/* The states of a slice as one run of bytes for each bucket. */
+/* The states of a slice as one byte string for each bucket. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -63,7 +63,7 @@ static uint32_t *sorted_targets(const Partitioner *self, Map *ranks, size_t *cou
     return targets;
 }
 
-/* One bytes object for the sections of a bucket; ``sections`` then know where to write. None when there are none. */
+/* One bytes object for the sections of a bucket; sets the sections' write positions. None when there are none. */
 static PyObject *bucket_bytes(Section *sections, const uint32_t *targets, size_t count)
 {
     size_t total = 0;

@@ -115,7 +115,7 @@ PyTypeObject placement_type = {
     .tp_dealloc = placement_free,
 };
 
-/* Where the literal that begins at ``at`` ends: at a comma outside of quotes, or at the end. */
+/* The end of the literal that begins at ``at``: a comma outside of quotes, or the end. */
 static size_t literal_end(const uint8_t *key, size_t size, size_t at)
 {
     int quoted = 0;

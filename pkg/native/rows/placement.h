@@ -1,4 +1,4 @@
-/* Which bucket a row belongs to: the hash of its normalized key, and the keys by which rows conflict. */
+/* The bucket of a row: the hash of its normalized key, and the keys by which rows conflict. */
 #ifndef DM_PLACEMENT_H
 #define DM_PLACEMENT_H
 
@@ -10,11 +10,11 @@
 typedef struct {
     uint32_t seed;
     PyObject *columns, *normalizers; /* tuples of one length */
-    PyObject *deciding;              /* a tuple: the columns that are equal when a change leaves the key's values */
+    PyObject *deciding;              /* a tuple: the columns that are equal when a change keeps the key's values */
     uint32_t *numbers, *deciding_numbers;
 } ConflictKey;
 
-/* How the rows of a table are spread over the buckets. */
+/* How the rows of a table are distributed over the buckets. */
 typedef struct {
     PyObject_HEAD
     uint32_t seed;

@@ -1,4 +1,4 @@
-/* The type Readers: the columns of one table shape, and which of them are the key and are written. */
+/* The type Readers: the columns of one table shape, and which of them are key columns and written columns. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

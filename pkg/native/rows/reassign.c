@@ -9,7 +9,8 @@
 #include "errors.h"
 #include "module.h"
 
-/* What one bucket gets. ``section`` is the number of the section that was begun last, ``count`` where its count is. */
+/* The content of one bucket. ``section`` is the number of the current section, ``count`` the position of its count.
+ */
 typedef struct {
     Buffer bytes;
     size_t section, count;

@@ -1,4 +1,4 @@
-/* One row more or less in the states of a slice's keys. */
+/* One inserted or deleted row in the states of a slice's keys. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -16,7 +16,7 @@ int new_span(const Buffer *arena, size_t from, Span *span)
     return 0;
 }
 
-/* One change to the key that was written last to the arena; what of it is not needed is taken back. */
+/* One change to the key at the end of the arena; frees the parts that are not needed. */
 static int fold_change(Partitioner *self, const Plan *plan, int op, Span key, Span values, size_t keep)
 {
     States *states = &self->states;

@@ -1,4 +1,4 @@
-/* One row more or less in the states of a slice's keys. */
+/* One inserted or deleted row in the states of a slice's keys. */
 #ifndef DM_ROW_CHANGES_H
 #define DM_ROW_CHANGES_H
 
@@ -9,7 +9,7 @@ int new_span(const Buffer *arena, size_t from, Span *span);
 
 static const Span no_values = {0, 0};
 
-/* The row with these values is gone. */
+/* The row with these values was deleted. */
 int partition_delete(Partitioner *self, const Plan *plan, const Value *values);
 
 /* The row has these values now, by INSERT or UPDATE. */

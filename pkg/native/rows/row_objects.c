@@ -1,4 +1,4 @@
-/* Row changes as Python objects: (data, start, end, append) → where it stopped. */
+/* Row changes as Python objects: (data, start, end, append) → the offset where it stopped. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -25,7 +25,7 @@ static PyObject *key_object(const Readers *self, const Value *values, Buffer *bu
     return append_key(self, values, buffer) < 0 ? NULL : taken(buffer, 0);
 }
 
-/* Steals key and old; makes (op, key, values, old). */
+/* Steals key and old; creates (op, key, values, old). */
 static PyObject *change_object(const Readers *self, long op, PyObject *key, PyObject *old, const Value *values,
                                Buffer *buffer)
 {

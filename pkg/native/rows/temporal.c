@@ -1,4 +1,4 @@
-/* Dates and times, in the forms of before and after MySQL 5.6. */
+/* Dates and times, in the forms before and since MySQL 5.6. */
 #include "temporal.h"
 #include "digits.h"
 

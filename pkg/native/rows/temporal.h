@@ -10,7 +10,7 @@ static inline int64_t sign_extended(uint64_t value, size_t size)
     return (int64_t)(value << shift) >> shift;
 }
 
-/* The value in quotes; NULL when its bytes are not a server's. */
+/* The value in quotes; NULL for bytes that no server writes. */
 unsigned char *put_temporal(unsigned char *out, const Column *column, const Value *value);
 
 #endif

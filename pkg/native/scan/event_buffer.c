@@ -3,10 +3,10 @@
 
 #include "event_buffer.h"
 
-/* How many of the newest runs are looked at for one that the next GTID of a MySQL source continues. */
+/* How many of the newest runs are checked for one that the next GTID of a MySQL source continues. */
 #define NEAR_RUNS 8
 
-/* Beyond this an empty buffer is given back. */
+/* An empty buffer above this size is freed. */
 #define KEPT_ROOM (8u << 20)
 
 void drop_front(Buffer *buffer, size_t size)
@@ -51,7 +51,7 @@ void clear_tables(EventBuffer *self)
     self->table_room = self->table_count = 0;
 }
 
-/* Counts the pending GTID as executed. Callers see to it that there is room. */
+/* Counts the pending GTID as executed. The caller reserves the memory. */
 static void finish_gtid(EventBuffer *self)
 {
     GtidRun *gtid = &self->gtid;
@@ -63,7 +63,7 @@ static void finish_gtid(EventBuffer *self)
         if (run->size != gtid->size)
             continue;
         if (run->size == 8 && !memcmp(run->source, gtid->source, 4)) {
-            /* Of a MariaDB domain the last GTID counts, with any server and number. */
+            /* Only the last GTID of a MariaDB domain counts, with any server and number. */
             *run = *gtid;
             gtid->size = 0;
             return;
@@ -82,7 +82,7 @@ void end_transaction(EventBuffer *self, uint32_t timestamp)
 {
     long long count = (long long)event_count(self);
     finish_gtid(self);
-    /* A rows event has the time its statement began; what counts is when it was committed. */
+    /* A rows event has the time when its statement began; the commit time counts. */
     if (count > self->marked && !self->marked && timestamp)
         self->commit_time = timestamp;
     self->inside = self->standalone = self->is_void = 0;

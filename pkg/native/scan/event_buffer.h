@@ -1,6 +1,6 @@
 /* The rows events of the batch that is being filled.
  *
- * dm_worker/syncer/planning/event_buffer.py says what everything means.
+ * dm_worker/syncer/planning/event_buffer.py documents everything.
  */
 #ifndef DM_EVENT_BUFFER_H
 #define DM_EVENT_BUFFER_H
@@ -13,12 +13,12 @@
 #include "../common/bytes.h"
 #include "../common/gtid_run.h"
 
-/* -1 of a function here means that memory is missing; none of them needs the GIL or sets an exception. */
+/* -1 from a function here means that memory is missing; none of them needs the GIL or sets an exception. */
 
-/* Bytes that the index has for an event. */
+/* Bytes of an event in the index. */
 enum { RECORD = 16 };
 
-/* Runs of GTIDs that wait to be fetched; more of them end a scan. */
+/* Maximum runs of GTIDs that wait to be fetched; more of them end a scan. */
 #define MAX_RUNS 4096
 
 /* A table id and the rest of its TABLE_MAP. */
@@ -40,7 +40,7 @@ typedef struct {
     Buffer data, index;
     Table *tables;
     size_t table_room, table_count;
-    GtidRun gtid; /* of the transaction under way */
+    GtidRun gtid; /* of the current transaction */
     GtidRun *runs;
     size_t run_count;
     int busy;
@@ -85,22 +85,22 @@ static inline Table *table_slot(Table *tables, size_t room, uint64_t id)
     return &tables[at];
 }
 
-/* NULL for an id that is not known. */
+/* NULL for an unknown id. */
 static inline Table *find_table(const EventBuffer *self, uint64_t id)
 {
     Table *table = self->table_room ? table_slot(self->tables, self->table_room, id) : NULL;
     return table && table->used ? table : NULL;
 }
 
-/* Makes room for twice as many tables. */
+/* Reserves memory for twice as many tables. */
 int grow_tables(EventBuffer *self);
 
 void clear_tables(EventBuffer *self);
 
-/* Counts the transaction under way, and its GTID, as ended. */
+/* Counts the current transaction, and its GTID, as ended. */
 void end_transaction(EventBuffer *self, uint32_t timestamp);
 
-/* Takes the first ``size`` bytes away. */
+/* Removes the first ``size`` bytes. */
 void drop_front(Buffer *buffer, size_t size);
 
 /* Bytes of the first `count` events. */

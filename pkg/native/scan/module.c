@@ -1,7 +1,7 @@
-/* The type EventBuffer as Python sees it: the rows events of the batch that is being filled.
+/* The type EventBuffer for Python: the rows events of the batch that is being filled.
  *
- * dm_worker/syncer/planning/event_buffer.py has the same class in Python and says what everything means. Only this one
- * has scan(), which takes events out of raw bytes for as long as they are ordinary.
+ * dm_worker/syncer/planning/event_buffer.py has the same class in Python and documents everything. Only this one has
+ * scan(), which takes events from raw bytes until one is not ordinary.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,7 +12,7 @@
 #include "../common/crc32.h"
 #include "scan.h"
 
-/* The buffers may move during a scan of another thread. */
+/* A scan in another thread may move the buffers. */
 static int check_free(const EventBuffer *self)
 {
     if (!self->busy)
@@ -315,7 +315,7 @@ static PyObject *EventBuffer_new(PyTypeObject *type, PyObject *args, PyObject *k
     if (!PyArg_ParseTuple(args, ":EventBuffer") || (kwargs && PyDict_GET_SIZE(kwargs)))
         return NULL;
     self = (EventBuffer *)type->tp_alloc(type, 0);
-    /* One more than a scan uses: the planner's own transaction may come on top. */
+    /* One more than a scan uses: the planner's own transaction may be added. */
     if (self != NULL && (self->runs = PyMem_RawCalloc(MAX_RUNS + 1, sizeof *self->runs)) == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();

@@ -1,12 +1,12 @@
-/* The fast way through ordinary events: it stops in front of the first one that is not, and the planner handles that.
- * Nothing here needs the GIL, and nothing raises for what it finds in the binlog. */
+/* The fast path for ordinary events: it stops before the first other event, which the planner handles. Nothing here
+ * needs the GIL, and the content of the binlog never raises an exception. */
 #include <string.h>
 
 #include "../common/binlog_format.h"
 #include "../common/crc32.h"
 #include "scan.h"
 
-/* The number of a table whose rows are left out; of lower numbers the planner takes care. */
+/* The number of a table whose rows are skipped; the planner handles lower numbers. */
 #define FILTERED (-1)
 /* The table id of a rows event that only ends a statement. */
 #define NO_TABLE 0xFFFFFF
@@ -28,17 +28,17 @@ static int is_full(const EventBuffer *self, const Rules *rules)
     return self->data.size >= rules->batch_bytes || event_count(self) >= rules->batch_events;
 }
 
-/* What the header of an event says. */
+/* The fields of an event's header. */
 typedef struct {
     uint32_t timestamp, size, log_pos;
     unsigned kind;
 } Header;
 
-/* Where an event ends that follows `offset`. */
+/* The end of an event that follows `offset`. */
 static uint64_t end_behind(uint64_t offset, uint32_t log_pos, uint32_t size)
 {
-    /* The header has 32 bits of the offset only; they start over in files beyond 4 GiB. MariaDB 11.4 and later leave it
-     * 0 in what goes through a transaction's cache: such an event ends behind its bytes. */
+    /* The header has only 32 bits of the offset; they wrap around in files beyond 4 GiB. MariaDB 11.4 and later
+     * leave it 0 in events that pass through a transaction's cache: such an event ends after its bytes. */
     uint64_t end = (offset & ~(uint64_t)0xFFFFFFFFu) | log_pos;
     if (!log_pos)
         return offset + size;
@@ -55,7 +55,7 @@ static void move(EventBuffer *self, const Header *header)
         self->newest = header->timestamp;
 }
 
-/* A GTID event of an ordinary transaction: neither a statement without COMMIT, nor XA, nor a part of an ALTER. */
+/* A GTID event of an ordinary transaction: not a statement without COMMIT, not XA, and not a part of an ALTER. */
 static int take_gtid(EventBuffer *self, const Header *header, const unsigned char *event, size_t size)
 {
     GtidRun *gtid = &self->gtid;
@@ -77,7 +77,7 @@ static int take_gtid(EventBuffer *self, const Header *header, const unsigned cha
     self->inside = 1;
     self->standalone = header->kind != MARIADB_GTID_EVENT;
     move(self, header);
-    /* Servers leave out events: where the one before ended need not be where this one begins. */
+    /* Servers omit events: an event need not begin where the one before ended. */
     self->boundary = self->offset - header->size;
     return STOPPED;
 }
@@ -89,10 +89,10 @@ static int take_rows(EventBuffer *self, const Rules *rules, const Header *header
         return NOT_ORDINARY;
     uint64_t id = table_id(event + HEADER_SIZE);
     const Table *table = find_table(self, id);
-    /* Rows of a table that is held back are counted by the caller. */
+    /* The caller counts rows of a table that is held back. */
     if (self->rows >= self->skip && (table == NULL ? id != NO_TABLE : table->number < FILTERED))
         return NOT_ORDINARY;
-    /* Before anything moves: a failure must leave the buffer as it was. */
+    /* Before any change: a failure must leave the buffer unchanged. */
     if (buffer_extend(&self->data, size) < 0 || buffer_extend(&self->index, RECORD) < 0)
         return -1;
     move(self, header);
@@ -120,7 +120,7 @@ static int take_commit(EventBuffer *self, const Rules *rules, const Header *head
     return is_full(self, rules) ? CLOSE : STOPPED;
 }
 
-/* One whole event, without checksum. */
+/* One complete event, without checksum. */
 static int take(EventBuffer *self, const Rules *rules, const unsigned char *event, size_t size)
 {
     const Header header = {
@@ -161,7 +161,7 @@ static int take(EventBuffer *self, const Rules *rules, const unsigned char *even
     return STOPPED;
 }
 
-/* The size of the event at `pos`; 0 for one that is not whole or damaged, is a piece of one, or begins a file. */
+/* The size of the event at `pos`; 0 for one that is incomplete, damaged, a piece of one, or begins a file. */
 static uint32_t whole_event(const Rules *rules, const unsigned char *bytes, size_t stop, size_t pos)
 {
     size_t lead = rules->packets ? 5 : 0;

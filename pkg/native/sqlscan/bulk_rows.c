@@ -21,13 +21,13 @@ enum {
     EMPTY = 128
 };
 
-/* A number is never written with more; DECIMAL(65,30) has them all. Beyond, an SQL literal is rounded, text is not. */
+/* Maximum digits of a number; DECIMAL(65,30) has them. With more digits, an SQL literal is rounded, text is not. */
 #define MOST_DIGITS 65
 
 #define MOST_DECIMALS 30
 #define MOST_NUMBER 200
 
-/* What a backslash and this byte stand for, 0 for what dump tools do not write; NUL is ESCAPED_NUL. */
+/* The meaning of a backslash with this byte, 0 for those that dump tools do not write; NUL is ESCAPED_NUL. */
 #define ESCAPED_NUL 256
 static const unsigned short escaped[256] = {
     ['0'] = ESCAPED_NUL, ['b'] = '\b',  ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
@@ -36,11 +36,11 @@ static const unsigned short escaped[256] = {
 
 typedef struct {
     const unsigned char *at, *end;
-    unsigned char *out; /* has room for what is left of the text, see ROOM */
+    unsigned char *out; /* has memory for the rest of the text, see ROOM */
 } Values;
 
-/* The largest growth: one digit and its comma become an indicator, a length and the digit. Copies write whole blocks.
- */
+/* The maximum growth: one digit and its comma become an indicator, a length and the digit. Copies write whole
+ * blocks. */
 #define ROOM(size) ((size) + (size) / 2 + 2 * BLOCK)
 
 static void skip_blanks(Values *v)
@@ -48,7 +48,7 @@ static void skip_blanks(Values *v)
     v->at += skip_blanks_at(v->at, 0, v->end - v->at);
 }
 
-/* Writes the indicator "a value" and its length. The form of the length is that of `most`, which is not less. */
+/* Writes the indicator "a value" and its length. The length has the form for `most`, which is not less. */
 static unsigned char *put_size(unsigned char *out, size_t size, size_t most)
 {
     int bytes = most < 251 ? 0 : most < 1 << 16 ? 2 : most < 1 << 24 ? 3 : 8;
@@ -90,7 +90,7 @@ static int put_number(Values *v)
         if (p == first || p - start > MOST_NUMBER)
             return NO_FORM;
     } else if (negative && !nonzero)
-        return NO_FORM; /* -0 is 0 in SQL, and a negative zero as text */
+        return NO_FORM; /* -0 is 0 in SQL, but a negative zero as text */
     else if (form == INTEGER && digits == 4 && !negative)
         form = FOUR_DIGITS;
     size_t size = (size_t)(p - start);
@@ -165,7 +165,7 @@ static int begins(const Values *v, const char *word)
     return (size_t)(v->end - v->at) > size && memcmp(v->at, word, size) == 0;
 }
 
-/* The form of the literal at `at`, which is passed and written; NO_FORM for one that is left to the server's parser. */
+/* Reads and writes the literal at `at`; returns its form, or NO_FORM for one that is left to the server's parser. */
 static int put_value(Values *v)
 {
     if (v->at >= v->end)
@@ -187,7 +187,7 @@ static int put_value(Values *v)
     return put_number(v);
 }
 
-/* One tuple of as many values as there are columns; 0 or UNUSUAL_TEXT. */
+/* One tuple with a value for each column; 0 or UNUSUAL_TEXT. */
 static int put_row(Values *v, unsigned char *forms, Py_ssize_t columns)
 {
     if (v->at >= v->end || *v->at++ != '(')
@@ -206,7 +206,7 @@ static int put_row(Values *v, unsigned char *forms, Py_ssize_t columns)
     return 0;
 }
 
-/* The whole text as rows; 0, or UNUSUAL_TEXT when it is more or something else than rows. */
+/* The whole text as rows; 0, or UNUSUAL_TEXT when it contains anything else. */
 static int put_rows(Values *v, unsigned char *forms, Py_ssize_t columns, Py_ssize_t *rows)
 {
     *rows = 0;

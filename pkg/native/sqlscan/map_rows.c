@@ -1,4 +1,4 @@
-/* The tuples of an INSERT with partition ids: the same as dm_worker.loader.tuples makes of whole numbers and NULL. */
+/* The tuples of an INSERT with partition ids: as dm_worker.loader.tuples does for whole numbers and NULL. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -15,14 +15,14 @@
 
 typedef struct {
     const unsigned char *p;
-    Py_ssize_t at, size, copied; /* up to `copied`, the text is in `out` */
-    PyObject *out;               /* bytes, with room behind `used` */
+    Py_ssize_t at, size, copied; /* the text up to `copied` is in `out` */
+    PyObject *out;               /* bytes, with free memory after `used` */
     Py_ssize_t used;
     const unsigned char *more;
     Py_ssize_t more_size;
 } Mapped;
 
-/* Room for `extra` more bytes: an eighth beyond what is needed, for a statement is large. */
+/* Reserves `extra` more bytes and an eighth on top, because a statement is large. */
 static int make_room(Mapped *m, Py_ssize_t extra)
 {
     if (extra <= PyBytes_GET_SIZE(m->out) - m->used)
@@ -44,7 +44,7 @@ static int put_bytes(Mapped *m, const unsigned char *data, Py_ssize_t size)
     return 0;
 }
 
-/* The text up to `stop`, as it is. */
+/* Copies the text up to `stop` unchanged. */
 static int copy_to(Mapped *m, Py_ssize_t stop)
 {
     if (put_bytes(m, m->p + m->copied, stop - m->copied) < 0)
@@ -53,7 +53,7 @@ static int copy_to(Mapped *m, Py_ssize_t stop)
     return 0;
 }
 
-/* Writes the number in front of `end`; where it begins. */
+/* Writes the number before `end`; returns its start. */
 static unsigned char *put_digits(unsigned char *end, unsigned long long value)
 {
     do

@@ -1,4 +1,4 @@
-/* Statements of SQL files: where they end, the same as the regular expression of dm_worker.loader.sql_file. */
+/* Statements of SQL files: finds their ends, as the regular expression of dm_worker.loader.sql_file does. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -7,7 +7,7 @@
 PyObject *bulk_rows(PyObject *module, PyObject *args);
 PyObject *map_rows(PyObject *module, PyObject *args);
 
-/* The text is not plainly what is looked for; the server's parser, or Python, reads it. */
+/* The text has an unusual form; the server's parser, or Python, reads it. */
 enum { UNUSUAL_TEXT = 1 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Strings, comments and names in the text of SQL: where each ends. */
+/* Strings, comments and names in SQL text: finds their ends. */
 #include "sqltext.h"
 
 const unsigned char special[256] = {

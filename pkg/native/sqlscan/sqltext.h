@@ -1,4 +1,4 @@
-/* Strings, comments and names in the text of SQL: where each ends. */
+/* Strings, comments and names in SQL text: finds their ends. */
 #ifndef DM_SQLTEXT_H
 #define DM_SQLTEXT_H
 
@@ -8,7 +8,7 @@
 
 #define BLOCK 32
 
-/* The end is not there. */
+/* The end is missing. */
 #define OPEN (-1)
 
 /* Whether the byte may begin something other than plain text. */
@@ -16,16 +16,16 @@ extern const unsigned char special[256];
 
 static inline int has_stop(const unsigned char *p, unsigned char quote)
 {
-    int found = 0; /* no early exit: this is to become vector instructions */
+    int found = 0; /* no early exit, so that the compiler can vectorize */
     for (int i = 0; i < BLOCK; i++)
         found |= (p[i] == quote) | (p[i] == '\\');
     return found;
 }
 
-/* `i` is behind the opening quote; where the string's text goes on behind its end, OPEN when it is not there. */
+/* `i` is after the opening quote; returns the offset after the string's end, OPEN when the end is missing. */
 Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote);
 
-/* Behind what begins with the special byte at `i`; OPEN when its end is not there. */
+/* Skips the token that begins with the special byte at `i`; OPEN when its end is missing. */
 Py_ssize_t skip(const unsigned char *p, Py_ssize_t i, Py_ssize_t size);
 
 static inline int is_digit(unsigned char byte)

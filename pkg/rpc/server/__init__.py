@@ -1,4 +1,4 @@
-"""One port for gRPC and plain HTTP/1.1, as dm-master and dm-worker offer it."""
+"""One port for gRPC and plain HTTP/1.1, used by dm-master and dm-worker."""
 
 from pkg.rpc.server.port_server import PortServer
 from pkg.rpc.server.routes import HttpRequest, HttpRoutes, json_response

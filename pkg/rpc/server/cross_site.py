@@ -1,9 +1,9 @@
-"""Keeps web pages from using the port through their visitors' browsers, which reach it where the pages can't. Pure.
+"""Prevents web pages from using the port through their visitors' browsers, which can reach it. Pure.
 
-A browser sends three kinds of requests to another site without asking it first: GET, HEAD, and POST of forms and plain
-text. So a POST must bring JSON, which a browser asks about beforehand and nobody here permits. The page's own name,
-made to point at this machine, would be the same site: so a request's Host must be a name that is this port's. With
-HTTP/2 a POST may look like a call of gRPC, but for the Origin that no client of gRPC has.
+A browser sends three kinds of requests to another site without a preflight: GET, HEAD, and POST of forms and plain
+text. So a POST must carry JSON, which needs a preflight that this port never permits. A page could also point its own
+host name at this machine and count as the same site: so a request's Host must be one of this port's names. With HTTP/2
+a POST may look like a gRPC call, but it has an Origin, which gRPC clients never send.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def refused_host(headers: Mapping[str, str], hosts: Collection[str]) -> str:
-    """Why a request for another host than ``hosts``, ``localhost`` or an IP address is refused; '' when it is not.
+    """Why a request for a host other than ``hosts``, ``localhost`` or an IP address is refused; '' when it is accepted.
 
-    ``headers`` have names in lower case. Only programs leave Host out.
+    ``headers`` have lower-case names. Only programs leave Host out.
     """
     host = headers.get("host", "").strip()
     name = _split(host, 0)[0]
@@ -32,7 +32,7 @@ def refused_host(headers: Mapping[str, str], hosts: Collection[str]) -> str:
 
 
 def refused_origin(method: str, headers: Mapping[str, str]) -> str:
-    """Why a change that a page of another site asks for is refused; '' when none does. ``headers`` as above."""
+    """Why a change requested by a page of another site is refused; '' for no such page. ``headers`` as above."""
     origin = headers.get("origin", "").strip()
     if method in _READS or not origin:
         return ""
@@ -55,7 +55,8 @@ def refused_type(method: str, headers: Mapping[str, str], has_body: bool) -> str
 
 
 def host_name(address: str) -> str:
-    """The host of ``host:port``, as names are compared here: ``::1`` of ``[::1]``, ``dm.example`` of ``DM.example.``"""
+    """The host of ``host:port``, in the form for comparisons: ``::1`` of ``[::1]``, ``dm.example`` of
+    ``DM.example.``"""
     return _split(address, 0)[0]
 
 

@@ -1,7 +1,7 @@
-"""Serves an ASGI application over connections whose first bytes the shared port has looked at.
+"""Serves an ASGI application over connections whose first bytes the shared port has read.
 
-uvicorn's protocol speaks HTTP/1.1: messages, keep-alive, a bounded buffer in both directions. Around it is what it
-lacks: limits for clients that are slow to send or to read, answers to clients that only close their sending side, the
+uvicorn's protocol implements HTTP/1.1: messages, keep-alive, a bounded buffer in both directions. This module adds what
+it lacks: limits for clients that send or read slowly, answers to clients that only close their sending side, the
 client's certificate, and streams that end when the port closes. Everything here runs in the port's event loop.
 """
 
@@ -30,22 +30,22 @@ log = get_logger("rpcserver")
 MAX_HEAD = 64 * 1024
 #: Largest request body in bytes; task and source files are far smaller.
 MAX_BODY = 16 * 1024 * 1024
-#: How often a closing port looks whether its requests have ended, in seconds.
+#: How often a closing port checks whether its requests have ended, in seconds.
 _CLOSE_POLL = 0.02
-#: Where a request's scope has its connection, until the application gets the scope.
+#: The key of a request's connection in its scope, until the application gets the scope.
 _CONNECTION = "dm.connection"
 _TLS_VERSIONS = {"TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
 _DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 class HttpServer:
-    """``timeout`` (seconds) bounds each wait for a client: for a head, for more of a body, for the next request, and
+    """``timeout`` (seconds) limits each wait for a client: for a head, for more of a body, for the next request, and
     until it reads more of an answer."""
 
     def __init__(self, app: ASGIApp, timeout: int) -> None:
         self._app = app
         self._timeout = timeout
-        # uvicorn logs errors of clients, which get them as answers, and of applications, which are logged here.
+        # uvicorn logs client errors, which the clients get as answers, and application errors, which are logged here.
         self._config = Config(
             self._answer,
             http=H11Protocol,
@@ -63,14 +63,14 @@ class HttpServer:
         self._connections: set[_Connection] = set()
 
     def adopt(self, transport: asyncio.Transport, first: bytes) -> None:
-        """Serves the client of ``transport`` from now on; ``first`` is what it has sent already."""
+        """Serves the client of ``transport`` from now on; ``first`` is the data that it has already sent."""
         connection = _Connection(self._config, self._state, self._connections, self._timeout)
         transport.set_protocol(connection)
         connection.connection_made(transport)
         connection.data_received(first)
 
     def finish(self) -> None:
-        """Closes idle connections, ends streams, and lets running requests be the last ones of their connections."""
+        """Closes idle connections, ends streams, and makes each running request the last one of its connection."""
         for connection in list(self._connections):
             connection.finish()
 
@@ -92,7 +92,7 @@ class HttpServer:
 
 
 class _Connection(asyncio.Protocol):
-    """uvicorn's protocol of one connection, and the time that its client has left."""
+    """uvicorn's protocol for one connection, with the client's remaining time."""
 
     def __init__(self, config: Config, state: ServerState, others: set[_Connection], timeout: int) -> None:
         self._protocol = H11Protocol(config, state, {_CONNECTION: self})
@@ -143,22 +143,22 @@ class _Connection(asyncio.Protocol):
             self._exchange.lose_client()
 
     def begin(self, exchange: _Exchange) -> None:
-        """A request's head is here."""
+        """The head of a request has arrived."""
         self._head.stop()
         self._exchange = exchange
         if self._finished or self._half_closed:
             exchange.end_stream()
 
     def complete(self, exchange: _Exchange) -> None:
-        """The answer of ``exchange`` is sent; the next request may have come already."""
+        """The answer of ``exchange`` is sent; the next request may have arrived already."""
         if self._exchange is exchange:
             self._exchange = None
         if self._half_closed:
-            # After a request that came together with this one has begun.
+            # Runs after the start of a request that arrived together with this one.
             self._loop.call_soon(self._close_if_idle)
 
     def finish(self) -> None:
-        """Lets the running request be the last one, and a stream end."""
+        """Makes the running request the last one, and ends a stream."""
         self._finished = True
         if not self._transport.is_closing():
             self._protocol.shutdown()
@@ -175,14 +175,14 @@ class _Connection(asyncio.Protocol):
 
 
 class _Exchange:
-    """One request and its answer: what the application receives and sends passes here."""
+    """One request and its answer: everything that the application receives and sends passes here."""
 
     def __init__(self, connection: _Connection, receive: Receive, send: Send, timeout: int) -> None:
         self._connection = connection
         self._receive = receive
         self._send = send
         self._timeout = timeout
-        #: Set when nobody waits for the answer any more.
+        #: Set when no client waits for the answer.
         self._ended = asyncio.Event()
         self._end_stream = self._client_lost = False
         #: An application may wait for a disconnection in one task and answer in another.
@@ -195,8 +195,8 @@ class _Exchange:
         self._ended.set()
 
     def end_stream(self) -> None:
-        """The client will send nothing more, or the port closes: an answer of known length is sent to its end, but a
-        stream may have none."""
+        """The client sends nothing more, or the port closes: an answer of known length is completed, but a stream may
+        have no end."""
         self._end_stream = True
         if self._started and not self._has_length:
             self._ended.set()
@@ -206,17 +206,17 @@ class _Exchange:
         try:
             await (_with_origin_form(scope) or app)(self._scope(scope), self.receive, self.send)
             if self._started and not self._complete and not self._has_length and self._ended.is_set():
-                # A stream that was told to end.
+                # A stream that was asked to end.
                 await self.send({"type": "http.response.body"})
         except ClientDisconnect:
             log.debug("http client left before it had its answer", path=scope["path"])
-        except Exception as exc:  # noqa: BLE001 - the border of the process: uvicorn answers, or closes the connection
+        except Exception as exc:  # noqa: BLE001 - the process boundary: uvicorn answers, or closes the connection
             log.error("http request failed", path=scope["path"], error=repr(exc))
         if not self._complete:
             self._connection.complete(self)
 
     async def receive(self) -> Message:
-        """The next part of the body. After the last one: waits until :meth:`end`, as ASGI has it."""
+        """The next part of the body. After the last part: waits until :meth:`end`, as ASGI requires."""
         async with self._receiving:
             if not self._body_read:
                 return await self._receive_body()
@@ -235,8 +235,8 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Raises ``ClientDisconnect`` when nobody receives it: an application that only sends must end, too."""
-        # Other connections get their turn between two parts of a stream that never waits for anything.
+        """Raises ``ClientDisconnect`` when the client is gone: an application that only sends must end, too."""
+        # Other connections get their turn between two parts of a stream that never waits.
         await asyncio.sleep(0)
         if self._client_lost:
             raise ClientDisconnect
@@ -255,7 +255,7 @@ class _Exchange:
             self._connection.complete(self)
 
     async def _discard_body(self, status: int) -> bool:
-        """Reads the rest of a body that the application did not wait for: many clients send it all before they read.
+        """Reads the rest of a body that the application did not read: many clients send all of it before they read.
 
         False if it is too large for that.
         """
@@ -289,7 +289,7 @@ class _Countdown:
 
 
 def _with_origin_form(scope: Scope) -> ASGIApp | None:
-    """Takes scheme and host, which only a proxy is sent, from the path; the answer to a malformed one."""
+    """Removes scheme and host, which only a proxy receives, from the path; returns the answer to a malformed path."""
     target = scope["raw_path"].decode("ascii")
     if target.startswith("/"):
         return None
@@ -303,7 +303,7 @@ def _with_origin_form(scope: Scope) -> ASGIApp | None:
 
 
 def _tls_extension(connection: ssl.SSLObject | None) -> dict[str, Any] | None:
-    """ASGI's extension ``tls``: who the client is. Python does not tell the number of the cipher suite."""
+    """ASGI's extension ``tls``: the client's certificate. Python does not provide the number of the cipher suite."""
     if connection is None:
         return None
     certificate = connection.getpeercert(binary_form=True)
@@ -321,5 +321,6 @@ def _subject(certificate: bytes) -> str | None:
     try:
         return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
     except ValueError:
-        # OpenSSL accepted what this parser calls malformed: the client is known, its name cannot be written.
+        # OpenSSL accepted a name that this parser calls malformed: the client is verified, but its name can't be
+        # printed.
         return None

@@ -1,6 +1,6 @@
-"""The shared port itself: looks at a connection's first bytes and passes it to gRPC or to HTTP/1.1.
+"""The shared port: reads a connection's first bytes and passes the connection to gRPC or to HTTP/1.1.
 
-gRPC's library cannot share its listening socket, so it listens on a unix socket in a private folder and connections
+gRPC's library cannot share its listening socket, so it listens on a unix socket in a private folder, and connections
 that begin with HTTP/2's preface are piped to it. TLS ends here and covers both.
 """
 
@@ -37,9 +37,9 @@ MAX_MESSAGE = 256 * 1024 * 1024
 READ_SIZE = 64 * 1024
 START_TIMEOUT = 20.0
 SHUTDOWN_TIMEOUT = 2.0
-#: Seconds that the client of an HTTP connection may take for each of its steps.
+#: Seconds that an HTTP client may take for each of its steps.
 REQUEST_TIMEOUT = 60
-#: Most bytes of a folder's name, so that the socket in the private folder inside it fits the 107 bytes of an address.
+#: The maximum length of the folder's name: the socket in the private folder inside it must fit an address of 107 bytes.
 MAX_FOLDER = 80
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ T = TypeVar("T")
 _GRPC_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
-    # Go clients ping idle connections; the default answer to that is to hang up.
+    # Go clients ping idle connections; by default gRPC would close the connection.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
 )
@@ -56,9 +56,9 @@ _GRPC_OPTIONS = (
 class PortServer:
     """gRPC and HTTP/1.1 on one address.
 
-    ``host`` empty means all interfaces; ``port`` 0 takes a free one (see :attr:`port`). ``grpc_registrar`` adds the
+    ``host`` empty means all interfaces; ``port`` 0 uses a free one (see :attr:`port`). ``grpc_registrar`` adds the
     services; ``grpc.health.v1`` is added here. ``workers`` bounds the gRPC calls handled at once;
-    ``request_timeout`` is for HTTP.
+    ``request_timeout`` applies to HTTP.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class PortServer:
         self.port = 0
 
     def start(self) -> None:
-        """Begins to serve; returns once the port is open. Raises ``OSError`` when it can't be had."""
-        # Take the port first: when another process has it, nothing else has been started yet.
+        """Starts to serve; returns once the port is open. Raises ``OSError`` when the port is not available."""
+        # Bind the port first: if another process has it, nothing else has been started yet.
         self._thread = threading.Thread(target=self._run_loop, name="port", daemon=True)
         self._thread.start()
         try:
@@ -108,12 +108,12 @@ class PortServer:
         self.port = self._listener.sockets[0].getsockname()[1]
 
     def set_serving(self, serving: bool) -> None:
-        """What ``grpc.health.v1`` answers for the server as a whole."""
+        """The answer of ``grpc.health.v1`` for the whole server."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         self._health.set("", status)
 
     def stop(self, grace: float = 5.0) -> None:
-        """Takes no more connections, gives running calls ``grace`` seconds, then closes everything. Idempotent."""
+        """Accepts no more connections, gives running calls ``grace`` seconds, then closes everything. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -132,7 +132,7 @@ class PortServer:
             self._folder.remove()
 
     def _start_grpc(self) -> None:
-        # Only this user may enter the folder: the unix socket must not be a way around TLS.
+        # Only this user may enter the folder: the unix socket must not bypass TLS.
         self._folder = ProcessFolder("dm-port-", _socket_base())
         self._socket = str(self._folder.path / "grpc.sock")
         threads = ThreadPoolExecutor(self._workers, thread_name_prefix="rpc")
@@ -145,7 +145,7 @@ class PortServer:
         self.set_serving(True)
 
     def _run_loop(self) -> None:
-        # One task from start to end: Starlette's threads for blocking handlers live as long as it.
+        # One task from start to end: Starlette's threads for blocking handlers live as long as this task.
         self._loop.run_until_complete(self._ended.wait())
 
     def _in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -157,7 +157,7 @@ class PortServer:
             self._host or None,
             self._requested_port,
             ssl=self._tls,
-            # A peer that never answers TLS' goodbye must not keep its connection for long.
+            # A peer that never answers TLS' close notification must not keep its connection for long.
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
             backlog=512,
             start_serving=False,
@@ -177,7 +177,7 @@ class PortServer:
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     def _admit(self, transport: asyncio.Transport) -> bool:
-        """Whether this client may talk to the port at all."""
+        """Whether this client may use the port at all."""
         if self._tls is None or name_allowed(transport.get_extra_info("peercert"), self._allowed_names):
             return True
         peer = str(transport.get_extra_info("peername"))
@@ -185,7 +185,7 @@ class PortServer:
         return False
 
     def _begin(self, transport: asyncio.Transport, first: bytes) -> None:
-        """Passes a connection to the side that its first bytes are for."""
+        """Passes a connection to gRPC or HTTP by its first bytes."""
         if not first.startswith(HTTP2_PREFACE):
             self._http.adopt(transport, first)
             return
@@ -202,7 +202,7 @@ class PortServer:
 
 
 class _NewConnection(asyncio.Protocol):
-    """A connection that has not shown yet whether it is gRPC or HTTP."""
+    """A connection that is not yet known as gRPC or HTTP."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _NewConnection(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        # Empty lines before a request are noise: port checkers like to send one.
+        # Empty lines before a request are ignored: port checkers like to send one.
         self._first = (self._first + data).lstrip(b"\r\n")
         if len(self._first) >= len(HTTP2_PREFACE) or not HTTP2_PREFACE.startswith(self._first):
             self._leave()
@@ -242,7 +242,7 @@ class _NewConnection(asyncio.Protocol):
 
 
 async def _pipe(socket: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carries one connection of gRPC to its library and back."""
+    """Pipes one gRPC connection to the library and back."""
     try:
         backend_reader, backend_writer = await asyncio.open_unix_connection(socket, limit=READ_SIZE)
         pumps = [
@@ -283,7 +283,7 @@ def _log_unusable(exc: Exception) -> None:
 
 
 def _socket_base() -> Path:
-    """Where the private folder goes: the system's temporary folder, or ``/tmp`` when its name is too long."""
+    """The parent of the private folder: the system's temporary folder, or ``/tmp`` when its name is too long."""
     base = tempfile.gettempdir()
     return Path(base if len(os.fsencode(base)) <= MAX_FOLDER else "/tmp")
 

@@ -1,8 +1,8 @@
 """The HTTP routes of the shared port, as one ASGI application (Starlette).
 
 A route's handler is a plain blocking function from :class:`HttpRequest` to a Starlette response; it runs in a thread,
-so that a slow one never delays other connections. Anything else (static files, sessions, streams of events) is an ASGI
-application of its own that :meth:`HttpRoutes.mount` puts under a path.
+so that a slow handler never delays other connections. Anything else (static files, sessions, streams of events) is a
+separate ASGI application that :meth:`HttpRoutes.mount` serves under a path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What a handler gets: ``params`` are the path's named segments, ``query`` holds all values of each key."""
+    """A handler's input: ``params`` are the path's named segments, ``query`` holds all values of each key."""
 
     params: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, list[str]] = field(default_factory=dict)
@@ -46,11 +46,11 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 class HttpRoutes:
-    """What is served under which method and path; :attr:`app` serves it.
+    """The handlers by method and path; :attr:`app` serves them.
 
-    ``status`` gives the text of ``/status``; ``ready`` says whether this process can do its work (``/health`` and
-    ``/readyz``). ``/livez`` only says that the process answers. These are for whoever asks; everything that is added or
-    mounted is guarded by :mod:`pkg.rpc.server.cross_site`, where ``hosts`` are the names that mean this port.
+    ``status`` gives the text of ``/status``; ``ready`` reports whether this process can do its work (``/health`` and
+    ``/readyz``). ``/livez`` only shows that the process answers. These are open to all; everything that is added or
+    mounted is guarded by :mod:`pkg.rpc.server.cross_site`, where ``hosts`` are this port's names.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class HttpRoutes:
         self._add(method, pattern, handler, [self._guard])
 
     def publish(self, pattern: str, handler: HttpHandler) -> None:
-        """GET of ``pattern`` under every name of this port: for what changes nothing and shows no secret."""
+        """GET of ``pattern`` under any host name: only for handlers that change nothing and show no secret."""
         self._add("GET", pattern, handler, [])
 
     def mount(self, path: str, app: ASGIApp) -> None:
-        """Serves everything below ``path`` by another ASGI application, with all its own routes and middleware."""
+        """Serves everything below ``path`` with another ASGI application, with its own routes and middleware."""
         self.app.router.routes.append(Mount(path, app, middleware=[self._guard]))
 
     def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
@@ -90,7 +90,7 @@ class HttpRoutes:
 class _SegmentRoute(Route):
     """Matches the path segment by segment, before it is unquoted: a name may contain a quoted slash.
 
-    Slashes at the path's ends do not count.
+    Slashes at both ends of the path are ignored.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -104,7 +104,7 @@ class _SegmentRoute(Route):
 
 
 class _CrossSiteGuard:
-    """ASGI middleware: refuses what may come of a web page with 403 or 415."""
+    """ASGI middleware: refuses requests that a web page may have caused, with 403 or 415."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app
@@ -148,7 +148,7 @@ async def _wrong_method(request: Request, exc: Exception) -> Response:
 
 
 async def _failed(_: Request, exc: Exception) -> Response:
-    """The answer for a handler that raises; whoever calls the application logs the error."""
+    """The answer for a handler that raises; the caller of the application logs the error."""
     return json_response({"error": str(exc)}, 500)
 
 
@@ -157,7 +157,7 @@ def _readiness(ready: bool) -> Response:
 
 
 def _health(ready: bool) -> Response:
-    """The form of etcd's own ``/health``, which DM's port answers with."""
+    """The form of etcd's own ``/health``, which DM's port returns."""
     return json_response({"health": "true" if ready else "false"}, 200 if ready else 503)
 
 

@@ -1,4 +1,4 @@
-"""The binlog event filter: which row changes and statements a task takes, passes over, or stops at."""
+"""The binlog event filter: which row changes and statements a task migrates, skips, or stops at."""
 
 from pkg.rules.binlog_filter.classify import event_types
 from pkg.rules.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE

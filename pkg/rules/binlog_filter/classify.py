@@ -1,10 +1,11 @@
-"""From a parsed statement to the event types that filter rules name.
+"""From a parsed statement to the event types in filter rules.
 
-The first type is the event's class, which is DM's. Those after it name the change more closely, by words of DM's list
-that DM gives to no such event (``add column``): a rule that names one of them means it. Groups go by the class.
+The first type is the event's class, which is DM's. The types after it describe the change more exactly, with names of
+DM's list that DM gives to no such event (``add column``): a rule with one of these names matches it. Groups use the
+class.
 
-A statement has the class of its first part that has one of its own; give the parts of an ALTER TABLE one by one to have
-each decided about.
+A statement has the class of its first part with a class of its own; pass the parts of an ALTER TABLE one by one to get
+a decision for each.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ _SIMPLE: dict[type, EventTypes] = {
 
 
 def event_types(statement: DDLStatement, before: TableInfo | None = None, after: TableInfo | None = None) -> EventTypes:
-    """The statement's event types, () for one that has no class (it needs nothing on the target).
+    """The statement's event types, () for one without a class (it needs nothing on the target).
 
-    ``before`` and ``after`` are the table's structure around it. Without them a change of a column's type is a
-    *modify column*, also when it changes values, and a dropped unique key is a *drop index* only.
+    ``before`` and ``after`` are the table's structure around it. Without them a change of a column's type is a *modify
+    column*, even when it changes values, and a dropped unique key is only a *drop index*.
     """
     if statement.kind == "skip":
         return ()
@@ -77,13 +78,13 @@ def spec_types(
 ) -> EventTypes:
     """The types of one part of ALTER TABLE."""
     if any(isinstance(action, AddColumn) for action in spec.actions):
-        # Keys that are written beside or behind the columns belong to them.
+        # Keys within or after the column definitions belong to the columns.
         return _SIMPLE[AddColumn]
     return _deciding([_action(action, before, after) for action in spec.actions])
 
 
 def _deciding(found: list[EventTypes]) -> EventTypes:
-    """The first that has a class of its own; without any, a plain one with what all of them are named besides."""
+    """The first with a class of its own; if there is none, a plain one with the other types of all parts."""
     own = next((types for types in found if types[0] != _PLAIN), None)
     return own or (_PLAIN, *dict.fromkeys(name for types in found for name in types[1:]))
 

@@ -1,4 +1,4 @@
-"""The class of a MODIFY or CHANGE, which depends on the column as it was."""
+"""The class of a MODIFY or CHANGE, which depends on the previous column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.mysql.schema import Column, TableInfo
 #: Least to most.
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _SIZES = ("tiny", "", "medium", "long")
-#: Types that differ in their charset alone.
+#: Types that differ only in their charset.
 _TEXT_OF = {"binary": "char", "varbinary": "varchar", "blob": "text"}
 _TEXT_OF.update({f"{size}blob": f"{size}text" for size in _SIZES})
 _TEXTS = tuple(f"{size}text" for size in _SIZES)
@@ -18,12 +18,12 @@ _ARGUMENTS = re.compile(r"\((\d+)(?:,(\d+))?\)")
 _QUOTE = "'"
 _LITERAL = re.compile(r"'(.*)'", re.DOTALL)
 _NOW = re.compile(r"(?:now|current_timestamp|localtime|localtimestamp)(?:\s*\(\s*(\d*)\s*\))?", re.IGNORECASE)
-#: The length and the decimals of a float without a limit.
+#: The length and decimals of a float without a limit.
 _NO_LIMIT = (1 << 16, 1 << 8)
 
 
 def change_class(action: ChangeColumn, before: TableInfo | None, after: TableInfo | None) -> str:
-    """The class, by what becomes of the values, else by the first of the other changes; *alter table* for none.
+    """The class, by the effect on values, otherwise by the first other change; *alter table* for no change.
 
     Without the structures around the change it is a *modify column*.
     """
@@ -35,7 +35,7 @@ def change_class(action: ChangeColumn, before: TableInfo | None, after: TableInf
 
 
 def _type_change(old: Column, new: Column) -> str:
-    """'' when every value stays as it is."""
+    """'' when every value stays unchanged."""
     old_type, new_type = _TEXT_OF.get(old.type_name, old.type_name), _TEXT_OF.get(new.type_name, new.type_name)
     if old_type == new_type:
         return _same_type(old, new)
@@ -62,7 +62,7 @@ def _same_type(old: Column, new: Column) -> str:
 
 
 def _key_change(action: ChangeColumn, before: TableInfo, old: Column, new: Column) -> str:
-    """By what the definition no longer names; the server keeps a key all the same, and so does its class in DM."""
+    """The key that the definition no longer names; the server keeps it, but DM's class counts it as dropped."""
     if old.auto_increment and not new.auto_increment:
         return "remove auto increment"
     name = old.name.lower()
@@ -87,20 +87,20 @@ def _other_change(action: ChangeColumn, old: Column, new: Column) -> str:
 
 
 def _default(column: Column) -> str:
-    """The default so that different spellings of one are equal; '' for none, which NULL is too."""
+    """A uniform spelling of the default; '' for none, which also means NULL."""
     text = (column.default or "NULL").strip()
     if text.upper() == "NULL":
         return ""
     now = _NOW.fullmatch(text)
     if now:
         return f"now({int(now[1] or 0)})"
-    # As written, or a server's own text: MySQL's without quotes, MariaDB's with them.
+    # As written, or as a server shows it: MySQL without quotes, MariaDB with quotes.
     quoted = _LITERAL.fullmatch(text)
     return f"={quoted[1].replace(_QUOTE * 2, _QUOTE) if quoted else text.removeprefix('+')}"
 
 
 def _numbers(column: Column) -> tuple[int, int]:
-    """Length and decimals, as far as the type has them. Of a time, the digits of its fraction."""
+    """Length and decimals, as far as the type has them. For a time, the digits of its fraction."""
     found = _ARGUMENTS.search(column.column_type)
     if found is None and column.type_name in ("float", "double"):
         return _NO_LIMIT

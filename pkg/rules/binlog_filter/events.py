@@ -1,4 +1,4 @@
-"""The names of event types and groups that filter rules may list, and which class each is of (reference: §4.4)."""
+"""The names of event types and groups in filter rules, and the class of each (reference: §4.4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 DML: Final = frozenset({INSERT, UPDATE, DELETE})
-#: DDL that later steps can live with: it is in no class of incompatible changes.
+#: DDL that later steps can handle: it is in no class of incompatible changes.
 _PLAIN_DDL: Final = frozenset(
     {"create database", "alter database", "create table", "create index", "create view", "drop view", "alter table"}
     | {"add table partition"}
@@ -39,7 +39,8 @@ _ALIASES: Final = {f"{verb} schema": f"{verb} database" for verb in ("create", "
 
 
 def normal_name(entry: str) -> str:
-    """An entry of ``events`` as our tables have it; blanks and case don't count. Raises ``ValueError`` when unknown."""
+    """An entry of ``events`` in the spelling of our tables; ignores blanks and case. Raises ``ValueError`` if
+    unknown."""
     name = " ".join(entry.lower().split())
     name = _ALIASES.get(name, name)
     if name not in EVENT_TYPES and name not in GROUPS:
@@ -48,14 +49,14 @@ def normal_name(entry: str) -> str:
 
 
 def covers(entry: str) -> tuple[frozenset[str], bool]:
-    """The types that a normal entry decides about, and whether it lists them or takes them out."""
+    """The types that a normal entry covers, and whether it includes or excludes them."""
     return GROUPS.get(entry) or (frozenset({entry}), True)
 
 
 def listed(types: Sequence[str], entries: Sequence[str]) -> bool:
-    """Whether an event is in the list: the first entry that decides wins.
+    """Whether an event is in the list: the first matching entry decides.
 
-    The first of ``types`` is its class, by which groups go; an entry may also name it by one of the others.
+    The first of ``types`` is its class, which groups use; an entry may also name one of the others.
     """
     for entry in entries:
         members, verdict = covers(entry)

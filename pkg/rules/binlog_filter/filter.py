@@ -1,4 +1,4 @@
-"""Rules and names in, decisions out. Pure; nothing is applied here."""
+"""Rules and names in, decisions out. Pure; applies nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHECK_RULES = "Please check the `filters` config in task and source configurati
 
 @dataclass(frozen=True, slots=True)
 class FilterDecision:
-    """What is done with an event. ``rule`` and ``why`` (the part of it that decided) are empty when no rule did."""
+    """The action for an event. ``rule`` and ``why`` (the part of it that decided) are empty when no rule decided."""
 
     action: FilterAction
     rule: BinlogFilterRule | None = None
@@ -32,7 +32,7 @@ class FilterDecision:
         """The 36015 error of an *error* decision; ``what`` is the statement or the kind of row change."""
         name = f"`{schema}`.`{table}`" if table else f"`{schema}`"
         rule = describe(self.rule) if self.rule else ""
-        # Scripts look for the event's name without quotes; ``why`` itself is part of stored fingerprints.
+        # Scripts search for the event's name without quotes; ``why`` itself is part of stored fingerprints.
         why = self.why.replace("'", "") if self.why.startswith("event") else self.why
         return errors.new(
             Code.SyncerUnitBinlogEventFilter,
@@ -55,7 +55,7 @@ class RowDecisions:
 
     @property
     def ignored(self) -> frozenset[str]:
-        """The kinds to pass over."""
+        """The kinds to skip."""
         return self._with("ignore")
 
     @property
@@ -81,11 +81,10 @@ class _Compiled:
 
 
 class BinlogEventFilter:
-    """Decides by rules, those of the task first and the source's own after them. As in DM, a rule for the tables ``*``
-    also decides statements without a table (DROP DATABASE).
+    """Decides by rules, first those of the task, then the source's own. As in DM, a rule for the tables ``*`` also
+    applies to statements without a table (DROP DATABASE).
 
-    Raises 20037 for a rule that is not valid; none is ever left out. Picklable; decisions about rows are remembered
-    per table.
+    Raises 20037 for an invalid rule; none is ever dropped. Picklable; decisions about rows are cached per table.
     """
 
     def __init__(self, rules: Iterable[BinlogFilterRule], case_sensitive: bool) -> None:
@@ -101,14 +100,14 @@ class BinlogEventFilter:
         self._rows: dict[tuple[str, str], RowDecisions] = {}
 
     def rules_for(self, schema: str, table: str = "") -> tuple[BinlogFilterRule, ...]:
-        """The rules that are asked for the table, in their order."""
+        """The rules for the table, in their order."""
         return tuple(compiled.rule for compiled in self._matching(schema, table))
 
     def decide(self, schema: str, table: str, types: Sequence[str], sql: str = "") -> FilterDecision:
         """The decision about one event.
 
-        ``types`` are the event's (:func:`event_types`), none when it has no class; ``sql`` is the statement, '' for
-        row changes. A statement that can't be parsed is asked about with empty names and no types.
+        ``types`` are the event's (:func:`event_types`), none when it has no class; ``sql`` is the statement, '' for row
+        changes. For a statement that can't be parsed, names are empty and there are no types.
         """
         for compiled in self._matching(schema, table):
             decision = _by_event(compiled, types) or _by_statement(compiled, sql)
@@ -171,7 +170,7 @@ def _by_statement(compiled: _Compiled, sql: str) -> FilterDecision | None:
 
 @dataclass(frozen=True, slots=True)
 class FilterProblem:
-    """What is wrong with a rule: the key at fault, the item of its list (-1 for the whole), text and remedy."""
+    """The error of a rule: the key, the item of its list (-1 for the whole), text and remedy."""
 
     key: str
     what: str
@@ -188,7 +187,7 @@ def _compile(rule: BinlogFilterRule) -> _Compiled:
 
 
 def rule_problem(rule: BinlogFilterRule) -> FilterProblem | None:
-    """The first thing that is wrong with the rule itself; ``None`` for a valid one."""
+    """The first error of the rule itself; ``None`` for a valid rule."""
     action = _ACTIONS.get(rule.action.lower())
     if action is None:
         return FilterProblem("action", f"action {rule.action!r} is not valid", "Set action to Do, Ignore or Error.")
@@ -246,7 +245,7 @@ def _pattern_problem(patterns: Sequence[str]) -> FilterProblem | None:
 
 
 def find_contradiction(rules: Sequence[BinlogFilterRule], case_sensitive: bool) -> tuple[int, int] | None:
-    """The positions of two rules that are alike in all but their action; ``None`` when there are none."""
+    """The indexes of two rules that differ only in their action; ``None`` when there are none."""
     seen: dict[tuple[object, ...], int] = {}
     for i, rule in enumerate(rules):
         names = (rule.schema_pattern, rule.table_pattern)

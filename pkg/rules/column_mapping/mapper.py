@@ -1,7 +1,7 @@
 """Which columns of a table are mapped, and how: rules in, one compiled mapping per table out.
 
-Table-level rules go before schema-level ones, as with routes. Several rules of the deciding level may match one table
-as long as each has a target column of its own.
+Table-level rules take precedence over schema-level ones, as with routes. Several rules of the deciding level may match
+one table if each has a different target column.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTITION_ID = "partition id"
 ADD_PREFIX = "add prefix"
 ADD_SUFFIX = "add suffix"
 EXPRESSIONS = (PARTITION_ID, ADD_PREFIX, ADD_SUFFIX)
-#: Widths of the parts, from the high bits on; an absent part takes none.
+#: Widths of the parts, from the high bits on; an absent part has none.
 INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS = 4, 7, 8
 
 MappingUnit = Literal["check", "load", "sync"]
@@ -67,8 +67,8 @@ class TableMapping:
 class ColumnMapper:
     """Compiles the rules of one source for its tables.
 
-    ``unit`` decides which of DM's codes errors have: 26004 (check), 34011 and 34004 (load), 36032 and 36033 (sync).
-    Raises 20046 for a rule that is not valid. Picklable.
+    ``unit`` selects DM's error codes: 26004 (check), 34011 and 34004 (load), 36032 and 36033 (sync). Raises 20046 for
+    an invalid rule. Picklable.
     """
 
     def __init__(self, rules: Iterable[ColumnMappingRule], case_sensitive: bool, unit: MappingUnit = "check") -> None:
@@ -91,14 +91,14 @@ class ColumnMapper:
         return tuple(rule for group in matches.table_level or matches.schema_level for rule in group)
 
     def matching(self, schema: str, table: str) -> Matches[tuple[ColumnMappingRule, ...]]:
-        """All rules that match, in groups of those with the same patterns."""
+        """All matching rules, in groups with the same patterns."""
         return self._selector.match(schema, table)
 
     def compile(self, schema: str, table: str, columns: Sequence[Column]) -> TableMapping | None:
         """The mapping of a table with these columns, ``None`` when no rule matches it.
 
-        Raises the unit's error for a column that is missing or of a type that the expression does not take, for two
-        rules with one target column, and for a schema or table name without the number that ``partition id`` needs.
+        Raises the unit's error for a missing column or one whose type the expression does not accept, for two rules
+        with one target column, and for a schema or table name without the number that ``partition id`` needs.
         """
         rules = self.rules_for(schema, table)
         if not rules:
@@ -184,7 +184,7 @@ class _TableCompiler:
         return base
 
     def _part(self, name: str, prefix: str, bits: int, kind: str) -> int:
-        """The number that a name has after its prefix; 0 for the prefix alone."""
+        """The number in a name after its prefix; 0 for the prefix alone."""
         folded, start = (name, prefix) if self._case_sensitive else (name.lower(), prefix.lower())
         if folded == start:
             return 0
@@ -217,7 +217,7 @@ class _TableCompiler:
 def collisions(
     mapped: Iterable[tuple[str, tuple[str, str], TableMapping]],
 ) -> list[tuple[tuple[str, TableMapping], tuple[str, TableMapping]]]:
-    """Pairs of upstream tables that ``partition id`` does not keep apart although they merge.
+    """Pairs of upstream tables that merge, but get the same ``partition id``.
 
     ``mapped`` gives source-id, target table and mapping of each upstream table. Two tables of one target whose mapped
     columns get the same bits (``t`` and ``t_0``, ``t_1`` and ``t_01``, two sources with one instance id) would
@@ -238,14 +238,14 @@ def collisions(
 
 
 def check_rule(rule: ColumnMappingRule) -> None:
-    """Raises 20046 for a rule that cannot work with any table."""
+    """Raises 20046 for a rule that can't work with any table."""
     problem = rule_problem(rule)
     if problem is not None:
         raise _invalid(rule, problem[1], problem[2])
 
 
 def rule_problem(rule: ColumnMappingRule) -> tuple[str, str, str] | None:
-    """The key at fault, what is wrong and what to do; ``None`` for a valid rule."""
+    """The key with the error, the error and the operator action; ``None`` for a valid rule."""
     if not rule.schema_pattern:
         return "schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.'
     for key, pattern in (("schema-pattern", rule.schema_pattern), ("table-pattern", rule.table_pattern)):

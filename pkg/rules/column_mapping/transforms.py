@@ -12,11 +12,11 @@ from pkg import errors
 from pkg.binlog.charsets import encode_text
 from pkg.errors import ErrorKind
 
-#: Values as the row decoder and drivers have them.
+#: Values in the form of the row decoder and of drivers.
 MappedValue = int | str | bytes | None
 
 VALUE_BITS = 44
-#: ``partition id`` takes values from 0 to below it.
+#: ``partition id`` accepts values from 0 to below it.
 VALUE_LIMIT = 1 << VALUE_BITS
 
 _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -26,7 +26,7 @@ _SHOWN = 64
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """What an error names: the upstream table, the column, and the kind of the error."""
+    """The context of an error: the upstream table, the column, and the kind of the error."""
 
     schema: str
     table: str
@@ -49,7 +49,7 @@ class MappedColumn:
 class PartitionId:
     """``partition id``: ``base`` (instance, schema and table id in the high bits) with the value in the low 44.
 
-    ``source`` and ``target`` are positions in the table's columns. A number gives a number, text gives text.
+    ``source`` and ``target`` are indexes of the table's columns. A number gives a number, text gives text.
     """
 
     source: int
@@ -59,7 +59,7 @@ class PartitionId:
 
     @property
     def largest(self) -> int:
-        """The largest result; the target's column has to hold it."""
+        """The largest result; the target's column must be able to store it."""
         return self.base | VALUE_LIMIT - 1
 
     def value(self, value: MappedValue) -> MappedValue:
@@ -102,7 +102,7 @@ class PartitionId:
 
 @dataclass(frozen=True, slots=True)
 class Affix:
-    """``add prefix`` and ``add suffix``. ``charset`` is the column's, in which bytes are given to :meth:`value`."""
+    """``add prefix`` and ``add suffix``. ``charset`` is the column's, in which :meth:`value` receives bytes."""
 
     source: int
     target: int
@@ -112,7 +112,7 @@ class Affix:
     place: MappedColumn
 
     def value(self, value: MappedValue) -> MappedValue:
-        """Raises the column's error for a number, and 11054 when the text has no form in the column's charset."""
+        """Raises the column's error for a number, and 11054 when the column's charset lacks a character."""
         if value is None:
             return None
         if isinstance(value, str):
@@ -133,7 +133,7 @@ class Affix:
             raise self.place.failure(literal, "which is not text, as `add prefix` and `add suffix` need")
         inner = literal[1:-1]
         if b"\\" not in inner and ("\\" in self.prefix or "\\" in self.suffix):
-            # The text may be for a session without backslash escapes; hex holds in both kinds.
+            # The string may be for a session without backslash escapes; hex is valid in both kinds.
             return _hex_literal(b"_utf8mb4", self._around(inner.replace(b"''", b"'"), "utf8mb4"))
         return b"'%b%b%b'" % (_quoted(self.prefix), inner, _quoted(self.suffix))
 

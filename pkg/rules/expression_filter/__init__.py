@@ -1,8 +1,8 @@
-"""Expression filters: SQL expressions over a row, decided the way the upstream would decide them.
+"""Expression filters: SQL expressions over a row, evaluated as the upstream would evaluate them.
 
-An expression is parsed when the task is read (:func:`parse`) and compiled for each structure that its table has in turn
-(:meth:`FilterExpression.compile`). What cannot be decided exactly as the servers do is refused with its position in the
-text; it is never guessed.
+An expression is parsed when the task is read (:func:`parse`) and compiled for each structure of its table
+(:meth:`FilterExpression.compile`). An expression that can't be evaluated exactly as by the servers is refused with its
+position; the result is never guessed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CompiledFilter", "FilterExpression", "compile_filter", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilter:
-    """An expression over rows of one structure. Not to be pickled: compile it where it is used."""
+    """An expression over rows of one structure. Do not pickle it: compile it where it is used."""
 
     text: str
     _condition: Evaluate
@@ -33,10 +33,10 @@ class CompiledFilter:
     def matches(self, values: Sequence[bytes], second: int) -> bool:
         """Whether the expression is true for a row, given as its columns' literals (``RowDecoder.images``).
 
-        ``second`` is when it was changed (UNIX time, the event's), which is what NOW() means: so a row that is read
-        again, after a crash or much later, is decided about as before. A row for which it is true is left out. Raises
-        36017 for a row for which the server would refuse the expression (an overflow), or for which the result is not
-        known exactly.
+        ``second`` is the time of the row's change (UNIX time, from the event), which NOW() returns: so a row that is
+        read again, after a crash or much later, gets the same decision. A row for which the expression is true is
+        skipped. Raises 36017 for a row for which the server would refuse the expression (an overflow), or for which the
+        result is not known exactly.
         """
         try:
             return self._condition([*values, b"%d" % second] if self._reads_time else values) is True
@@ -57,9 +57,9 @@ class FilterExpression:
     columns: tuple[str, ...]
 
     def compile(self, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> CompiledFilter:
-        """The filter for rows of ``table``. ``zone`` is what TIMESTAMP values are seen in; ``flavor`` the upstream's.
+        """The filter for rows of ``table``. ``zone`` is the time zone of TIMESTAMP values; ``flavor`` the upstream's.
 
-        Raises 20041 for columns that the table lacks, and for types and collations that are not supported.
+        Raises 20041 for columns that the table lacks, and for unsupported types and collations.
         """
         try:
             condition = ExpressionCompiler(table, EvaluationSettings(zone, flavor)).condition(self.tree)
@@ -71,7 +71,7 @@ class FilterExpression:
 def parse(text: str) -> FilterExpression:
     """Parses an expression.
 
-    Raises 20041 with the column (characters, from 1) for text that is not an expression, or is not supported.
+    Raises 20041 with the column (characters, from 1) for an invalid or unsupported expression.
     """
     try:
         tree = parse_tree(text)

@@ -1,10 +1,10 @@
-"""Case and weight of characters, as both servers' utf8mb4_general_ci and latin1_swedish_ci have them.
+"""Case and weight of characters in both servers' utf8mb4_general_ci and latin1_swedish_ci.
 
-``case_maps.bin`` has six maps, one after the other, compressed together. Each holds what differs from the character
-itself: the number of characters, two bytes a character, then two bytes a difference (modulo 65536), all little-endian.
-They were read from WEIGHT_STRING, LOWER and UPPER of a real server, and are compared with one by tests
+``case_maps.bin`` has six maps, one after the other, compressed together. Each holds only the differences from the
+character itself: the number of characters, two bytes a character, then two bytes a difference (modulo 65536), all
+little-endian. They were read from WEIGHT_STRING, LOWER and UPPER of a real server, and tests compare them with one
 (``tests/unit/pkg/rules/expression_filter/collation_data.py`` writes them).
-Characters beyond U+FFFF all weigh U+FFFD, and have no case.
+Characters beyond U+FFFF all have the weight of U+FFFD, and no case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _maps(packed: bytes) -> Iterator[dict[int, int]]:
 
 
 class _GeneralWeights(dict[int, int]):
-    """For ``str.translate``: characters beyond U+FFFF are all one."""
+    """For ``str.translate``: maps all characters beyond U+FFFF to one."""
 
     def __missing__(self, key: int) -> int:
         if key > 0xFFFF:
@@ -38,5 +38,5 @@ class _GeneralWeights(dict[int, int]):
 _GENERAL, LOWER, UPPER, LATIN1_WEIGHTS, LATIN1_LOWER, LATIN1_UPPER = _maps(
     resources.files(__package__).joinpath("case_maps.bin").read_bytes()
 )
-#: For ``str.translate``; the latin1 ones over text whose characters are the bytes.
+#: For ``str.translate``; the latin1 maps need strings whose characters are the bytes.
 GENERAL_WEIGHTS: dict[int, int] = _GeneralWeights(_GENERAL)

@@ -1,4 +1,4 @@
-"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and its kin, latin1_swedish_ci, and
+"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and its equivalents, latin1_swedish_ci, and
 utf8mb4_0900_ai_ci. Pure."""
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _KNOWN = {
     _UCA_900: True,
 }
 _HOW = "Supported exactly: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
-#: Collations with case maps of later Unicode versions: some 300 characters differ.
+#: Collations with case maps of later Unicode versions: about 300 characters differ.
 _NEWER_CASES = re.compile("_520_|_0900_|_uca1400_")
-#: For these and MariaDB's nopad collations 'a' and 'a ' differ.
+#: In these and in MariaDB's nopad collations 'a' and 'a ' differ.
 _NO_PAD = frozenset({"utf8mb4_0900_bin", _UCA_900})
 
 
@@ -54,12 +54,12 @@ def _unlatin1(text: str) -> str:
 
 
 def encode(text: str, charset: str) -> bytes:
-    """The text's bytes in its charset."""
+    """The string's bytes in its charset."""
     return _latin1(text).encode("latin-1") if charset == "latin1" else text.encode()
 
 
 def decode(raw: bytes, charset: str) -> str:
-    """Text of a column. Raises :class:`EvaluationError` for bytes that are not text."""
+    """Text of a column. Raises :class:`EvaluationError` for invalid bytes."""
     try:
         return _unlatin1(raw.decode("latin-1")) if charset == "latin1" else raw.decode()
     except UnicodeDecodeError:
@@ -67,12 +67,12 @@ def decode(raw: bytes, charset: str) -> str:
 
 
 def weights(collation: str) -> Callable[[str], str]:
-    """From text to a string that compares like the collation compares."""
+    """A function from text to a string that compares as the collation does."""
     return (lambda text: text.translate(WEIGHTS)) if collation == _UCA_900 else letters(collation)
 
 
 def letters(collation: str) -> Callable[[str], str]:
-    """From text to a string that has one character for each of the text's, the same for equal ones."""
+    """A function from text to a string with one character for each of the text's, the same for equal ones."""
     if collation == _UCA_900:
         return lambda text: text.translate(LETTERS)
     latin1 = collation.startswith("latin1_")
@@ -84,7 +84,7 @@ def letters(collation: str) -> Callable[[str], str]:
 
 
 def pads(collation: str) -> bool:
-    """Whether the shorter text of two goes on with blanks."""
+    """Whether comparisons pad the shorter string with blanks."""
     return collation not in _NO_PAD
 
 
@@ -95,7 +95,7 @@ def changed_case(text: str, charset: str, upper: bool) -> str:
 
 
 def check_case(collation: str, at: int) -> None:
-    """Raises :class:`ExpressionError` where LOWER and UPPER follow another Unicode version than ours."""
+    """Raises :class:`ExpressionError` if LOWER and UPPER follow a Unicode version other than ours."""
     if _NEWER_CASES.search(collation):
         raise ExpressionError(at, f"letters' case in collation {collation} cannot be reproduced exactly. {_HOW}")
 
@@ -106,16 +106,16 @@ def check_known(collation: str, at: int) -> None:
 
 
 def check_pieces(collation: str, at: int) -> None:
-    """Raises :class:`ExpressionError` where pieces of a text are compared in a way that is not ours."""
+    """Raises :class:`ExpressionError` if substrings are compared in a way that we do not reproduce."""
     if collation == _UCA_900:
         raise ExpressionError(at, f"a search in text of collation {collation} cannot be reproduced exactly. {_HOW}")
 
 
 def aggregate(args: Sequence[TypedExpression], at: int, *, compare: bool) -> tuple[ValueType, list[TypedExpression]]:
-    """The common string type of ``args`` (text, binary or null), and them as values of it.
+    """The common string type of ``args`` (text, binary or null), and the arguments converted to it.
 
-    With ``compare``, it must also be a collation that is exact. Raises :class:`ExpressionError` otherwise, and for
-    collations that the servers call an illegal mix.
+    With ``compare``, the collation must also be exact. Raises :class:`ExpressionError` otherwise, and for collations
+    that the servers call an illegal mix.
     """
     real = [arg for arg in args if arg.kind != "null"]
     if any(arg.kind == "binary" for arg in real):
@@ -136,7 +136,7 @@ def aggregate(args: Sequence[TypedExpression], at: int, *, compare: bool) -> tup
 
 
 def _check_binary(args: Sequence[TypedExpression]) -> None:
-    """Binary strings win over text, but not their literals, and not over COLLATE."""
+    """Binary strings override text, except binary literals, and except text with COLLATE."""
     if all(arg.kind == "binary" for arg in args):
         return
     for arg in args:
@@ -194,9 +194,9 @@ def collated(arg: TypedExpression, collation: str, at: int) -> TypedExpression:
 
 
 def position(text: str, part: str, start: int, collation: str) -> int:
-    """Where ``part`` is in ``text`` from character ``start`` on, −1 when nowhere.
+    """The index of ``part`` in ``text`` from character ``start`` on, −1 if there is none.
 
-    Servers compare it with pieces of as many bytes.
+    Servers compare it with substrings of as many bytes.
     """
     weigh = weights(collation)
     if collation.endswith("_bin") or collation.startswith("latin1_") or (text.isascii() and part.isascii()):

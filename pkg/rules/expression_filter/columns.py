@@ -1,4 +1,4 @@
-"""How a column's SQL literals are read as values."""
+"""Reads a column's SQL literals as values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def column(definition: Column, index: int, at: int, settings: EvaluationSettings
 
 
 def is_null(definition: Column, index: int, at: int) -> TypedExpression:
-    """A column of any type, of which is asked whether it is NULL."""
+    """A column of any type that is only compared with NULL."""
     return TypedExpression(ValueType("int"), lambda row: None if row[index] == b"NULL" else 1, at, column=True)
 
 

@@ -49,7 +49,7 @@ _BUILD: dict[str, _MakeTyped] = {
     "DATE_FORMAT": times.date_format,
     **dict.fromkeys(("DATE_ADD", "DATE_SUB"), times.add),
 }
-#: Those whose last argument may be missing, with the number of all.
+#: Functions with an optional last argument, with the maximum number of arguments.
 _OPTIONAL: dict[str, tuple[_MakeTyped, int]] = {
     "ROUND": (numbers.round_number, 2),
     "SUBSTRING": (texts.substring, 3),

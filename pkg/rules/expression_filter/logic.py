@@ -1,4 +1,4 @@
-"""Comparisons, three-valued logic, and what chooses between values. Pure."""
+"""Comparisons, three-valued logic, and functions that select values. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: Text and numbers meet as doubles; an integer that is written as text stays exact next to integers.
+#: Text and numbers are compared as doubles; an integer written as text stays exact next to integers.
 _LAST_EXACT_REAL = 1 << 53
 
 
@@ -78,7 +78,7 @@ def test(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 
 
 def comparable(args: Sequence[TypedExpression], at: int) -> list[TypedExpression]:
-    """``args`` as values that Python compares like the servers compare these types."""
+    """``args`` as values for which Python's comparison equals the servers'."""
     real = [arg for arg in args if arg.kind != "null"]
     kinds = {arg.kind for arg in real}
     if kinds & set(TEMPORAL):
@@ -139,7 +139,7 @@ def _strings(args: Sequence[TypedExpression], at: int) -> list[TypedExpression]:
 
 
 def _order(compare: Callable[[Any, Any], bool], kind: str) -> Callable[[Any, Any], bool]:
-    """Text goes on with blanks as far as the other text goes."""
+    """Pads the shorter string with blanks for the comparison."""
     if kind != "text" or compare in (operator.eq, operator.ne):
         return compare
 
@@ -176,7 +176,7 @@ def _no_quotients(*args: TypedExpression) -> None:
 
 
 def between(node: ExpressionNode, arg: TypedExpression, low: TypedExpression, high: TypedExpression) -> TypedExpression:
-    """BETWEEN: all three meet as one type."""
+    """BETWEEN: converts all three to one type."""
     _no_quotients(arg, low, high)
     typed = arg, low, high = tuple(comparable((arg, low, high), node.at))
     above = lift(_ordering(operator.ge, typed), arg, low)
@@ -193,7 +193,7 @@ def between(node: ExpressionNode, arg: TypedExpression, low: TypedExpression, hi
 
 
 def contained(node: ExpressionNode, arg: TypedExpression, *items: TypedExpression) -> TypedExpression:
-    """IN: equal to one of the items, each compared by its own type, but texts by one collation."""
+    """IN: equal to one of the items, each compared by its own type, but all strings by one collation."""
     _no_quotients(arg, *items)
     if arg.kind in STRINGS and {item.kind for item in items} - {"null"} <= set(STRINGS):
         texts = comparable((arg, *items), node.at)
@@ -218,7 +218,7 @@ def contained(node: ExpressionNode, arg: TypedExpression, *items: TypedExpressio
 
 
 def common(args: Sequence[TypedExpression], at: int) -> tuple[ValueType, list[TypedExpression]]:
-    """The type that CASE, IF, IFNULL, COALESCE, GREATEST and LEAST give of ``args``, and them as values of it."""
+    """The result type of CASE, IF, IFNULL, COALESCE, GREATEST and LEAST for ``args``, and the arguments in it."""
     kinds = {arg.kind for arg in args} - {"null"}
     if any(arg.type.divided for arg in args):
         raise ExpressionError(at, "a quotient as a result is not supported: servers differ in its digits")

@@ -11,9 +11,9 @@ from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError,
 from pkg.rules.expression_filter.types import CONTEXT, INT, TypedExpression, ValueType, as_exact, lift, made, numeric
 
 _MIN, _MAX, _UMAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
-#: Digits after the point that a division adds (div_precision_increment), and digits of a word of decimals.
+#: Digits that a division adds after the point (div_precision_increment), and digits of a word of decimals.
 _INCREMENT, _WORD, _WORDS = 4, 9, 9
-#: Servers look at 32 bits of the number of places.
+#: Servers use 32 bits of the number of decimals.
 _SHIFT = 0xFFFFFFFF
 _MOST_DIGITS, _MOST_SCALE = 65, 30
 
@@ -95,7 +95,7 @@ def _quotient(one: int | Decimal, other: int | Decimal) -> Decimal | None:
 
 
 def divide(node: ExpressionNode, one: TypedExpression, other: TypedExpression, rounded: bool) -> TypedExpression:
-    """``/``: NULL for a division by zero. ``rounded``: comparisons see only the digits that are shown (MariaDB)."""
+    """``/``: NULL for a division by zero. ``rounded``: comparisons use only the displayed digits (MariaDB)."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
         return made(
@@ -148,7 +148,7 @@ def int_divide(node: ExpressionNode, one: TypedExpression, other: TypedExpressio
 
 
 def _integers(a: int | Decimal, b: int | Decimal) -> tuple[int, int]:
-    """Two numbers in the same proportion that are whole."""
+    """Two whole numbers in the same proportion."""
     scale = max(_scale(a), _scale(b))
     return int(CONTEXT.scaleb(Decimal(a), scale)), int(CONTEXT.scaleb(Decimal(b), scale))
 
@@ -194,7 +194,7 @@ def negate(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 
 
 def _out(count: int) -> bool:
-    """Whether a shift leaves nothing. Raises :class:`EvaluationError` where only MySQL 8 looks at all of its bits."""
+    """Whether a shift gives 0. Raises :class:`EvaluationError` where only MySQL 8 uses all bits of the count."""
     if count >= 64 and count & _SHIFT < 64:
         raise EvaluationError(f"a shift by {count} depends on the server's version")
     return count >= 64
@@ -296,7 +296,7 @@ def _cast_decimal(node: ExpressionNode, arg: TypedExpression) -> TypedExpression
 
 
 def common_number(args: list[TypedExpression], at: int) -> tuple[ValueType, list[TypedExpression]]:
-    """What IF, COALESCE and their kin make of numbers of several types."""
+    """The result type of IF, COALESCE and the like for numbers of several types."""
     real = [arg.type for arg in args if arg.kind != "null"]
     if any(type_.kind == "real" for type_ in real):
         return ValueType("real"), [arg if arg.kind == "null" else _float(arg) for arg in args]

@@ -10,7 +10,7 @@ from pkg.ddl.tokens import DEFAULT_DIALECT, Token, name_value, string_value, tok
 from pkg.errors import DMError
 from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 
-#: Function → least and most number of arguments.
+#: Function → minimum and maximum number of arguments.
 FUNCTIONS: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("LENGTH", "OCTET_LENGTH", "CHAR_LENGTH", "CHARACTER_LENGTH", "LOWER", "UPPER", "LCASE"), (1, 1)),
     **dict.fromkeys(("UCASE", "LTRIM", "RTRIM", "TRIM", "CRC32", "MD5", "ABS", "FLOOR", "CEIL", "CEILING"), (1, 1)),
@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("CONCAT_WS", "GREATEST", "LEAST"), (2, 255)),
     "ROUND": (1, 2),
 }
-#: Those of the moment, which may stand without parentheses unless they end in ``()`` here → the meaning.
+#: Functions of the current time, which need no parentheses unless they end in ``()`` here → the meaning.
 MOMENTS = {
     **dict.fromkeys(("NOW()", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"), "NOW"),
     **dict.fromkeys(("CURDATE()", "CURRENT_DATE"), "CURDATE"),
@@ -56,7 +56,7 @@ _MAX_UINT64 = (1 << 64) - 1
 
 
 def parse_tree(text: str) -> ExpressionNode:
-    """The tree of an expression. Raises :class:`ExpressionError` for text that is not one, or is not supported."""
+    """The tree of an expression. Raises :class:`ExpressionError` for an invalid or unsupported one."""
     try:
         tokens = tokenize(text, DEFAULT_DIALECT)
     except DMError as exc:
@@ -70,7 +70,7 @@ def parse_tree(text: str) -> ExpressionNode:
 
 
 def reads_time(tree: ExpressionNode) -> bool:
-    """Whether it depends on when the row was changed."""
+    """Whether it depends on the time of the row's change."""
     return tree.op in MOMENTS.values() or any(map(reads_time, tree.args))
 
 
@@ -122,7 +122,7 @@ class _ExpressionParser:
         return token.text in texts if token.kind == "op" else token.word in texts if token.kind == "word" else False
 
     def _take(self, *texts: str) -> str:
-        """The operator or keyword taken, '' when the next token is not one of ``texts``."""
+        """Reads one of ``texts``; returns it, or '' when none is next."""
         if not self._peek_op(*texts):
             return ""
         token = self._advance()
@@ -148,7 +148,7 @@ class _ExpressionParser:
         return node
 
     def _chain(self, operand: Callable[[], ExpressionNode], op: str, *forms: str) -> ExpressionNode:
-        """Operands of AND or OR as a tree of little depth, however many there are."""
+        """Operands of AND or OR as a shallow tree, for any number of operands."""
         nodes = [operand()]
         places = []
         while self._peek_op(*forms):
@@ -304,7 +304,7 @@ class _ExpressionParser:
         if token.kind == "string":
             return ExpressionNode("LITERAL", token.start, value=self._strings())
         if token.kind == "bits":
-            # What is written x'…' is a number to MySQL alone.
+            # x'…' is a number only in MySQL.
             form = "" if token.text[:2] in ("x'", "X'") else "BITS"
             return ExpressionNode("LITERAL", self._advance().start, value=_bits(token), text=form)
         if self._take("("):
@@ -378,7 +378,7 @@ class _ExpressionParser:
         return ExpressionNode(MOMENTS.get(word) or MOMENTS[f"{word}()"], token.start)
 
     def _case(self) -> ExpressionNode:
-        """As args: pairs of condition and value, then the ELSE value."""
+        """The arguments: pairs of condition and value, then the ELSE value."""
         at = self._advance().start
         subject = None if self._peek_op("WHEN") else self.expression()
         args: list[ExpressionNode] = []

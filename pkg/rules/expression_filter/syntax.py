@@ -1,4 +1,4 @@
-"""What a parsed expression is made of."""
+"""The elements of a parsed expression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 
 class ExpressionError(ValueError):
-    """An expression that can't be used; ``at`` is the offset in characters where."""
+    """An expression that can't be used; ``at`` is the offset of the problem in characters."""
 
     def __init__(self, at: int, message: str) -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class ExpressionError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """A row for which the expression has no value: the server would refuse it, or it is not known exactly."""
+    """A row for which the expression has no value: the server would refuse it, or the value is not known exactly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def md5(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 
 
 def change_case(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
-    """LOWER and UPPER; binary strings stay as they are."""
+    """LOWER and UPPER; binary strings stay unchanged."""
     type_, text = _one(node, arg)
     if type_.kind == "binary":
         return text
@@ -76,7 +76,7 @@ def concat(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
 
 
 def concat_ws(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
-    """CONCAT_WS: arguments that are NULL are left out."""
+    """CONCAT_WS: skips NULL arguments."""
     type_, texts = strings(node, args, compare=False)
     first, *rest = [text.get for text in texts]
 
@@ -119,7 +119,7 @@ def ends(node: ExpressionNode, arg: TypedExpression, count: TypedExpression) -> 
 
 
 def trim(node: ExpressionNode, arg: TypedExpression, what: TypedExpression | None) -> TypedExpression:
-    """TRIM, LTRIM, RTRIM: takes whole copies of ``what`` (a blank) away, compared byte by byte."""
+    """TRIM, LTRIM, RTRIM: removes whole copies of ``what`` (a blank), compared byte by byte."""
     type_, texts = strings(node, [arg] if what is None else [arg, what], compare=False)
     blank: Any = b" " if type_.kind == "binary" else " "
     side = {"LTRIM": "LEADING", "RTRIM": "TRAILING"}.get(node.op, node.text)
@@ -151,7 +151,7 @@ def reverse(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 def position(
     node: ExpressionNode, arg: TypedExpression, part: TypedExpression, start: TypedExpression | None
 ) -> TypedExpression:
-    """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not there."""
+    """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not found."""
     type_, texts = strings(node, [arg, part], compare=True)
     collations.check_pieces(type_.collation, node.at)
 
@@ -166,9 +166,10 @@ def position(
 
 
 def find_in_set(node: ExpressionNode, part: TypedExpression, arg: TypedExpression) -> TypedExpression:
-    """FIND_IN_SET: the number of the first element that is equal, blanks counting.
+    """FIND_IN_SET: the number of the first equal element, with significant blanks.
 
-    None is found in a list of fewer bytes than are looked for, though letters may be equal: 'Ä' in 'a', not in 'a,b'.
+    A list of fewer bytes than the searched string has no match, even if the letters are equal: 'Ä' in 'a', not in
+    'a,b'.
     """
     type_, texts = strings(node, [part, arg], compare=True)
     if type_.kind == "binary":
@@ -190,7 +191,7 @@ def _place(wanted: Any, elements: list[Any]) -> int:
 def like(
     node: ExpressionNode, arg: TypedExpression, pattern: TypedExpression, escape: TypedExpression | None
 ) -> TypedExpression:
-    """LIKE: character by character, trailing blanks count."""
+    """LIKE: character by character, with significant trailing blanks."""
     if arg.kind in ("real", "bit") or pattern.kind in ("real", "bit"):
         raise arg.refuse("LIKE over a floating point number or bits is not supported")
     char = "\\"
@@ -214,9 +215,9 @@ def like(
 
 
 def regexp(node: ExpressionNode, arg: TypedExpression, pattern: TypedExpression, flavor: str) -> TypedExpression:
-    """REGEXP, for patterns that mean the same to all engines.
+    """REGEXP, for patterns with the same meaning in all engines.
 
-    '.' and '$' know the line ends that PCRE (mariadb) or ICU (mysql 8) know.
+    '.' and '$' use the line ends of PCRE (mariadb) or ICU (mysql 8).
     """
     if pattern.kind != "text" or not pattern.constant:
         raise pattern.refuse("REGEXP needs its pattern as a literal")
@@ -235,7 +236,7 @@ def _regexp(text: str, pattern: TypedExpression, ignore_case: bool, flavor: str)
         raise pattern.refuse(
             "this REGEXP pattern is not supported: use ASCII literals, . ^ $ | ( ) [ ] * + ? {n,m}, without backslashes"
         )
-    # A repeated group could take forever.
+    # A repeated group could run forever.
     if re.search(r"\)[*+{]|[*+?}][*+?{]|^[*+?{]|[(|^][*+?{]", text):
         raise pattern.refuse("this REGEXP pattern repeats a group, a repetition, or nothing")
     ends = r"\n" if flavor == "mariadb" else r"\n\v\f\r\x85\u2028\u2029"

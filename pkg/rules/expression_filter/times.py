@@ -1,4 +1,4 @@
-"""Dates and times: reading them, their parts, adding intervals. Pure."""
+"""Dates and times: parses them, extracts parts, adds intervals. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_TIMESTAMP = (1 << 31) - 1
 
 
 def read_moment(text: str) -> tuple[DateTimeParts, int] | None:
-    """A date, or a date and time, and its number of fraction digits; None for other text. It may be no real date."""
+    """A date, or a date and time, and its number of fraction digits; None for other text. The date may be invalid."""
     match = _MOMENT.fullmatch(text)
     if match is None:
         return None
@@ -44,7 +44,7 @@ def read_time(text: str) -> tuple[int, int] | None:
 
 
 def local_reader(zone: tzinfo) -> Callable[[str], DateTimeParts]:
-    """From a TIMESTAMP in UTC to the session's time."""
+    """Converts a TIMESTAMP in UTC to the session's time."""
 
     def read(text: str) -> DateTimeParts:
         moment = _moment(text)
@@ -65,7 +65,7 @@ def _moment(text: str) -> DateTimeParts:
     return found[0]
 
 
-#: Of a column's text.
+#: For a column's text.
 read_date = read_datetime = _moment
 
 
@@ -85,7 +85,7 @@ def _real_date(moment: DateTimeParts) -> bool:
 
 
 def constant(arg: TypedExpression, kind: str) -> TypedExpression:
-    """A text literal as a date, datetime or time. Raises :class:`ExpressionError` for text that is not plainly one."""
+    """A text literal as a date, datetime or time. Raises :class:`ExpressionError` for other or ambiguous text."""
     text = arg.get(())
     if text is None:
         return arg
@@ -103,7 +103,7 @@ def constant(arg: TypedExpression, kind: str) -> TypedExpression:
 
 
 def common(args: list[TypedExpression], at: int) -> list[TypedExpression]:
-    """Dates, times and literals for a comparison with each other: all of the same form."""
+    """Converts dates, times and literals to one form for a comparison."""
     kinds = {arg.kind for arg in args} - {"null", "text"}
     if "time" in kinds and len(kinds) > 1:
         raise ExpressionError(at, "a time next to a date is not supported")
@@ -172,7 +172,7 @@ def cast(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 
 
 def date_difference(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
-    """DATEDIFF; NULL for what is not a real date."""
+    """DATEDIFF; NULL for an invalid date."""
 
     def days(a: DateTimeParts, b: DateTimeParts) -> int | None:
         if not (_real_date(a) and _real_date(b)):
@@ -184,7 +184,7 @@ def date_difference(node: ExpressionNode, one: TypedExpression, other: TypedExpr
 
 
 def add(node: ExpressionNode, arg: TypedExpression, amount: TypedExpression) -> TypedExpression:
-    """DATE_ADD and DATE_SUB; NULL for what is not a real date, and beyond the years 1 to 9999."""
+    """DATE_ADD and DATE_SUB; NULL for an invalid date, and beyond the years 1 to 9999."""
     arg = temporal(arg, "date", "datetime")
     amount = as_exact(amount)
     if amount.kind == "decimal":
@@ -228,7 +228,7 @@ def _last_day(year: int, month: int) -> int:
 
 
 def from_unixtime(node: ExpressionNode, arg: TypedExpression, zone: tzinfo) -> TypedExpression:
-    """A moment of the session's zone. Servers differ in what they make of seconds beyond 2038."""
+    """A time in the session's zone. Servers differ for seconds beyond 2038."""
     arg = as_exact(arg)
     if arg.kind == "decimal":
         raise arg.refuse("FROM_UNIXTIME needs a whole number")
@@ -244,7 +244,7 @@ def from_unixtime(node: ExpressionNode, arg: TypedExpression, zone: tzinfo) -> T
 
 
 def now(node: ExpressionNode, zone: tzinfo) -> TypedExpression:
-    """NOW and its like: of the row change's own moment, whenever it is applied. It is the last value of a row."""
+    """NOW and the like: the time of the row's change, whenever it is applied. It is the last value of a row."""
     kinds: dict[str, ValueKind] = {"CURDATE": "date", "UTC_DATE": "date", "CURTIME": "time", "UTC_TIME": "time"}
     kind = kinds.get(node.op, "datetime")
     where = UTC if node.op.startswith("UTC") else zone

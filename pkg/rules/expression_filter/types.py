@@ -1,4 +1,4 @@
-"""Static types of expressions, and the conversions between them that servers agree about.
+"""Static types of expressions, and the conversions between them in which the servers agree.
 
 Values: int, ``Decimal``, float, ``str`` (text), bytes (binary strings), ``(year, month, day)`` for DATE, the same with
 ``hour, minute, second, microsecond`` for DATETIME, signed microseconds for TIME, the number of an ENUM,
@@ -22,9 +22,9 @@ ValueKind = Literal[
 #: From a row's literals to the value.
 Evaluate = Callable[[Sequence[bytes]], Any]
 
-#: How strongly text insists on its collation; the lowest wins.
+#: How strongly a string keeps its collation; the lowest wins.
 EXPLICIT, IMPLICIT, LITERAL = 0, 2, 4
-#: What text has that comes from no column: the session's.
+#: The collation of strings that come from no column: the session's.
 SESSION_COLLATION = "utf8mb4_general_ci"
 EXACT = ("int", "decimal")
 STRINGS = ("text", "binary", "enum", "set")
@@ -36,9 +36,9 @@ _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """``digits`` are those before the point at most, ``scale`` those after it (of seconds, for times).
+    """``digits`` are the maximum digits before the point, ``scale`` those after it (of seconds, for times).
 
-    ``divided``: an exact quotient, of which servers compute more digits than they show.
+    ``divided``: an exact quotient, for which servers compute more digits than they show.
     """
 
     kind: ValueKind
@@ -65,7 +65,7 @@ class TypedExpression:
     at: int
     constant: bool = False
     column: bool = False
-    #: A literal that is a number next to numbers: 0x… or b'…'.
+    #: A literal that acts as a number next to numbers: 0x… or b'…'.
     bits: bool = False
 
     @property
@@ -78,7 +78,7 @@ class TypedExpression:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """What else results depend on. ``zone`` is the session's; ``flavor`` the upstream's, mysql or mariadb."""
+    """Other inputs of results. ``zone`` is the session's; ``flavor`` the upstream's, mysql or mariadb."""
 
     zone: tzinfo
     flavor: str = "mysql"
@@ -90,7 +90,7 @@ BOOL = ValueType("int", digits=1)
 
 
 def lift(function: Callable[..., Any], *args: TypedExpression) -> Evaluate:
-    """A function of values that are not NULL; the result is NULL when one is."""
+    """A function of non-NULL values; the result is NULL when one is NULL."""
     gets = [arg.get for arg in args]
     if len(gets) == 1:
         (only,) = gets
@@ -119,7 +119,7 @@ def made(type_: ValueType, function: Callable[..., Any], *args: TypedExpression,
 
 
 def text_number(text: str) -> float:
-    """The number that a text begins with, 0 when with none."""
+    """The number at the start of a text, 0 if there is none."""
     match = _NUMBER.match(text)
     return max(-_LARGEST, min(_LARGEST, float(match[1]))) if match else 0.0
 
@@ -160,7 +160,7 @@ def as_exact(arg: TypedExpression) -> TypedExpression:
 
 
 def numeric(arg: TypedExpression) -> TypedExpression:
-    """As the number that arithmetic uses: exact where it is, otherwise a double."""
+    """As the number for arithmetic: exact if possible, otherwise a double."""
     if arg.kind in ("enum", "set") or arg.bits:
         raise arg.refuse(
             "arithmetic over ENUM, SET, and hex and bit literals differs between servers; use CAST AS SIGNED"
@@ -195,7 +195,7 @@ def as_text(arg: TypedExpression) -> TypedExpression:
 
 
 def temporal_text(value: tuple[int, ...] | int, scale: int) -> str:
-    """A DATE, DATETIME or TIME the way servers print it."""
+    """A DATE, DATETIME or TIME as servers print it."""
     if isinstance(value, int):
         seconds, micros = divmod(abs(value), 1_000_000)
         sign = "-" if value < 0 else ""

@@ -1,6 +1,6 @@
-"""Weights of characters in MySQL 8's utf8mb4_0900_ai_ci, the first level of Unicode's collation in version 9.0.
+"""Weights of characters in MySQL 8's utf8mb4_0900_ai_ci: the first level of Unicode's collation in version 9.0.
 
-``uca_900.bin`` has them, read from WEIGHT_STRING of a real server and compared with one by tests
+``uca_900.bin`` has them, read from WEIGHT_STRING of a real server; tests compare them with one
 (``tests/unit/pkg/rules/expression_filter/collation_data.py`` writes it).
 """
 
@@ -13,7 +13,7 @@ from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 
 
 class _UcaWeights(dict[int, str]):
-    """For ``str.translate``: a character's weights, each as a character; none for one that is ignored."""
+    """For ``str.translate``: a character's weights, each as a character; empty for an ignored character."""
 
     def __missing__(self, key: int) -> str:
         self[key] = "".join(map(chr, _units(key)))
@@ -22,7 +22,7 @@ class _UcaWeights(dict[int, str]):
 
 def _units(point: int) -> tuple[int, ...]:
     if point >= NEAR and point not in TAGS:
-        # Unassigned and private characters, each by itself.
+        # Unassigned and private characters, each with its own weight.
         return 0xFBC0 + (point >> 15), point & 0x7FFF | 0x8000
     raw = _table()[NEAR + point - TAGS.start if point >= NEAR else point]
     return tuple(int.from_bytes(raw[i : i + 2], "big") for i in range(0, len(raw), 2))
@@ -35,7 +35,7 @@ def _table() -> tuple[bytes, ...]:
 
 
 class _Letters(dict[int, int]):
-    """For ``str.translate``: one character for all that weigh the same."""
+    """For ``str.translate``: one character for all with the same weight."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""LIKE's wildcards, in time that is bounded by the text's length times the pattern's. Pure.
+"""LIKE's wildcards, in time that is limited by the text's length times the pattern's. Pure.
 
-A regular expression would try every way to share the text out among several ``%``: a short pattern then takes minutes.
-But a text that one ``%`` can do with, the next can do with as well: it is enough to find each piece between two at its
-first place, and the last one at the end.
+A regular expression would try every way to divide the text among several ``%``: a short pattern then takes minutes. But
+each ``%`` may match any text, so it is enough to find each piece between two at its first position, and the last piece
+at the end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-#: Stands for any one character.
+#: Matches any one character.
 _ANY = None
 #: Characters' weights, or :data:`_ANY`.
 _Piece = tuple[str | None, ...]
@@ -19,12 +19,12 @@ _Piece = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Wildcards:
-    """A pattern, as the pieces between its ``%``."""
+    """A pattern, split into the pieces between its ``%``."""
 
     pieces: tuple[_Piece, ...]
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text is like the pattern; both in the same weights, one for each character."""
+        """Whether the whole text matches the pattern; both in the same weights, one for each character."""
         first, *middle = self.pieces
         if not middle:
             return len(text) == len(first) and _fits(first, text, 0)
@@ -46,7 +46,7 @@ def _fits(piece: _Piece, text: str, at: int) -> bool:
 
 
 def _find(piece: _Piece, text: str, start: int, end: int) -> int:
-    """The first place of ``piece`` between ``start`` and ``end``; -1 when there is no such place."""
+    """The first position of ``piece`` between ``start`` and ``end``; -1 if there is none."""
     if _ANY not in piece:
         return text.find("".join(char for char in piece if char is not None), start, end)
     places = range(start, end - len(piece) + 1)
