@@ -49,8 +49,7 @@ def test_what_a_migration_did_is_what_its_metrics_say(
     upstream.execute("ALTER TABLE seen.t ADD COLUMN w INT")
     upstream.execute(f"DELETE FROM seen.t WHERE id > 10000 LIMIT {DELETED}")
     upstream.execute("INSERT INTO seen.k VALUES (1), (1), (1), (2), (3)", "DELETE FROM seen.k WHERE v = 1 LIMIT 2")
-    # Not of this task.
-    upstream.execute(
+    upstream.execute(  # not of this task
         "CREATE DATABASE unseen", "CREATE TABLE unseen.t (id INT PRIMARY KEY)", "INSERT INTO unseen.t VALUES (1)"
     )
     cluster.wait_synced("seen")
