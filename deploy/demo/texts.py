@@ -1,4 +1,4 @@
-"""The demo's texts, made from dmctl's answers. Pure."""
+"""The demo's output lines, from dmctl's answers. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pkg.mysql.names import TableId
 #: The global privileges that an upstream's user needs for a full copy and replication.
 _SOURCE = ("REPLICATION SLAVE", "REPLICATION CLIENT", "RELOAD")
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
-#: Connections of a dump besides its threads: one holds the lock, one watches.
+#: Connections of a dump in addition to its threads: one holds the lock, one monitors.
 _DUMP_EXTRA = 2
 _NAMED = 5
 

@@ -33,7 +33,7 @@ log = get_logger("service")
 
 RpcHandler = Callable[[Any], Message]
 SERVICE = dmmaster_pb2.DESCRIPTOR.services_by_name["Master"]
-#: Answered by the master that was asked, leader or not.
+#: The RPCs that the called master answers itself, leader or not.
 LOCAL = frozenset({"OperateLeader", "GetMasterCfg"})
 #: Marks a request that another master forwarded, so that two masters never forward it back and forth.
 FORWARDED = "dm-forwarded"

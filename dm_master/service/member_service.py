@@ -60,7 +60,7 @@ class MemberService:
         return pb.OfflineMemberResponse(result=True)
 
     def operate_leader(self, request: pb.OperateLeaderRequest) -> pb.OperateLeaderResponse:
-        """Acts on the master that was asked, not on the leader: an evicted master must be able to campaign again."""
+        """Acts on the called master, not on the leader: an evicted master must be able to campaign again."""
         if request.op == pb.EvictLeaderOp:
             self._cluster.election.evict()
         elif request.op == pb.CancelEvictLeaderOp:

@@ -57,7 +57,7 @@ def test_two_upstreams_with_one_table_each(cluster: Cluster, servers: Servers) -
         assert (shown["owner"], shown["synced"], shown["unsynced"]) == ("source-1", ["source-1"], ["source-2"])
         assert shown["DDLs"] == ["ALTER TABLE `two`.`orders` ADD COLUMN `c1` INT NOT NULL DEFAULT 7 AFTER `customer`"]
         assert task.wait_lock("events", "waiting", "source-1")["owner"] == "source-2"
-        # t2 to t3: the shard that is behind continues, the rows of the other one are held back.
+        # t2 to t3: the shard without the DDL continues, the rows of the other one are held back.
         held = probe(task.shards("orders", 0)[0], 1).format("two")
         goes_on = probe(task.shards("orders", 1)[0], 2).format("two")
         arrives(servers[2], goes_on, "rows of the shard without the DDL arrive")

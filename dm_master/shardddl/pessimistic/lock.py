@@ -32,7 +32,7 @@ The phases of a lock::
      v   |                                                  |  |  | again, or unlock    v   |
     conflict: reports differ --- unlock --------------------+  |  |                    conflict
                                                                v  |
-                                            owner left: it is no member, or nobody can execute an order
+                                            owner left: it is not a member, or no source can execute an order
 
 After ``unlock --action exec`` each different sequence is executed before others skip. A record that can't be read makes
 any phase ``damaged``, in which the master does nothing. ``done`` and a forced removal delete all records.
