@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what a bare Debian or Ubuntu machine lacks, then the project into .venv. It is safe to run again: it does
-# nothing when everything is there. `make demo` and `make test` call it.
-# It prints one line per step with the time that the step took; what the commands print goes to a log file, which is
-# shown when a step fails.
+# Installs what a new Debian or Ubuntu machine lacks, then the project into .venv. It is safe to run again: it does
+# nothing if everything is installed. `make demo` and `make test` call it.
+# It prints one line per step with its duration; the output of the commands goes to a log file, which is shown when a
+# step fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -74,13 +74,13 @@ if [ "${1:-}" = kubernetes ]; then
   have runc || need+=(runc)
   have iptables || need+=(iptables)
   have curl || need+=(curl)
-  # The programs with which containerd makes the network of pods.
+  # The programs with which containerd creates the network of pods.
   [ -x /usr/lib/cni/bridge ] || need+=(containernetworking-plugins)
 fi
 if [ "${1:-}" = containers ] || [ "${1:-}" = kubernetes ]; then
   have docker || need+=(docker.io)
   if ! docker version >/dev/null 2>&1; then
-    # No engine answers: the tests start one.
+    # No engine runs: the tests start one.
     have dockerd || need+=(docker.io)
     have iptables || need+=(iptables)
   fi
@@ -109,10 +109,10 @@ if [ "${#need[@]}" -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo"
   have apt-get || { echo "setup: please install: ${need[*]}" >&2; exit 1; }
-  # Nothing that asks for a password may run silently.
+  # A command that asks for a password must not run silently.
   [ -z "$sudo" ] || $sudo true
   step "reading the lists of packages" $sudo apt-get update -qq
-  # Debian starts services after their installation; the tests run servers of their own and do not need them.
+  # Debian starts services after their installation; the tests run their own servers and do not need them.
   step "installing ${need[*]}" \
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}"
 fi
@@ -125,7 +125,7 @@ if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     .venv/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]'
   echo "$wanted" >"$stamp"
 fi
-# A file from which Spark's JVM starts in half the time. Java uses it only for the same jars and the same Java.
+# An archive that halves the start time of Spark's JVM. Java uses it only for the same jars and the same Java.
 archive=.venv/share/dm-spark/spark-classes.jsa
 wanted="$wanted $(java -version 2>&1)"
 if [ ! -e "$archive" ] || [ "$(cat "$archive.for" 2>/dev/null)" != "$wanted" ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what `pip install` takes, into dist/: a wheel with compiled code for each Python that is found here, for any Linux of
-# this processor with glibc 2.17 or later; a wheel without compiled code, for every other platform; the sources.
+# Builds the packages for `pip install` into dist/: a wheel with compiled code for each installed Python, for any Linux of
+# this processor with glibc 2.17 or later; a wheel without compiled code, for all other platforms; the sources.
 # The same sources, compiler and date give the same bytes. `make wheel` calls it.
 #   PYTHONS="python3.11 python3.12"   build for these
 #   SOURCE_DATE_EPOCH=…               the date of all files; default: that of the last commit
@@ -15,7 +15,7 @@ platform="manylinux_2_17_$machine"
 work="$(mktemp -d "${TMPDIR:-/tmp}/dm-wheel-XXXXXX")"
 trap 'rm -rf "$work"' EXIT
 
-# Only what is committed or new, in a folder that always has the same name: no file of an earlier build gets in.
+# Only committed or new files, in a folder that always has the same name: no file of an earlier build is included.
 mkdir -p "$work/source" "$out"
 git ls-files -co --exclude-standard -z | xargs -0 -I{} sh -c '[ ! -e "$1" ] || printf "%s\0" "$1"' _ {} |
   tar -c --null -T - | tar -x -C "$work/source"
@@ -35,7 +35,7 @@ build() { # KIND INTERPRETER: builds a wheel or the sources from the copy, into 
 }
 
 build sdist "$tools/python"
-# setuptools dates what it generates with the clock.
+# setuptools gives generated files the current time.
 (
   cd "$work/built" && archive="$(basename ./*.tar.gz)" && tar -xzf "$archive" && folder="${archive%.tar.gz}" && rm "$archive"
   tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=ustar -c "$folder" | gzip -n >"$archive"
@@ -52,7 +52,7 @@ for name in ${PYTHONS:-python3.11 python3.12 python3.13}; do
   found=$((found + 1))
   "$name" -m venv "$work/python$found"
   "$work/python$found/bin/pip" install -q "build==1.*"
-  # Nothing of this machine is in the compiled code: no debug information with its paths, no tuning for its processor.
+  # The compiled code does not depend on this machine: no debug information with its paths, no tuning for its processor.
   DM_KERNEL=native CC="$zig" LDSHARED="$zig -shared" DM_NATIVE_CFLAGS="-g0 -s -ffile-prefix-map=$work=." \
     build wheel "$work/python$found/bin/python"
   auditwheel repair --only-plat --plat "$platform" -w "$out" "$work"/built/*.whl 2>"$work/repair.log" || { cat "$work/repair.log" >&2; exit 1; }

@@ -15,7 +15,7 @@ from pkg.process.version import version_text
 
 log = logging.get_logger("cli")
 
-#: A graceful end takes at most this long (seconds); then the process goes at once.
+#: Seconds that a graceful end may take; then the process exits at once.
 LONGEST_END = 25.0
 
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _text_instead(config: MasterConfig) -> str:
-    """What is printed instead of running, empty to run."""
+    """The text to print instead of running; empty to run."""
     if config.help:
         return master_usage() + "\n"
     if config.version:
@@ -52,7 +52,7 @@ def _text_instead(config: MasterConfig) -> str:
 def _run(config: MasterConfig) -> int:
     ended = threading.Event()
     on_ending_signals(ended.set)
-    # Imported here, so that flags and texts answer at once.
+    # Imported here, so that a flag that only prints a text answers at once.
     from dm_master.server import MasterServer
 
     server = MasterServer(config, ended)

@@ -11,7 +11,7 @@ STAGE_VALUES = {"offline": 0.0, "free": 1.0, "relay": 1.5, "bound": 2.0}
 
 
 class MasterMetrics:
-    """``stages`` gives the stage of each worker, ``locks`` the number of locks of shard DDL by task and state (both
+    """``stages`` gives the stage of each worker, ``locks`` the number of DDL locks by task and state (both
     empty when this master does not lead); ``leading`` whether it does."""
 
     def __init__(
@@ -44,7 +44,7 @@ class MasterMetrics:
         self.metrics.before_render(self._refresh)
 
     def ddl_error(self, task: str, kind: str) -> None:
-        """Counts trouble with a lock of shard DDL."""
+        """Counts a problem with a DDL lock."""
         self._ddl_errors.labels(task, kind).inc()
 
     def worker_event_error(self, kind: str) -> None:

@@ -66,7 +66,7 @@ class MasterServer:
         """Raises ``DMError``: 38017 (port), 38038 and 38040 (etcd), 42501; what was started is ended again."""
         try:
             set_secret_key(self._config.secret_key)
-            # The port comes first: a master that waits for the others of a new cluster must answer that it is alive.
+            # The port comes first: a master that waits for the others of a new cluster must answer health checks.
             self._open_port()
             self._join_cluster(self._start_etcd())
         except BaseException:
@@ -75,7 +75,7 @@ class MasterServer:
         log.info("dm-master started", name=self._config.name, addr=self._config.master_addr)
 
     def stop(self) -> None:
-        """Leaves leadership first, so that another master takes over while this one tidies up. Idempotent."""
+        """Gives up leadership first, so that another master takes over while this one shuts down. Idempotent."""
         self._dispatcher = None
         self._cleanup.close()
 
@@ -125,7 +125,7 @@ class MasterServer:
         try:
             return {worker.name: worker.stage for worker in self._cluster.scheduler.workers()}
         except DMError:
-            # Not the leader: the leader's metrics show the workers.
+            # This master does not lead: the leader's metrics show the workers.
             return {}
 
     def _lock_states(self) -> Mapping[tuple[str, str], int]:
@@ -201,7 +201,7 @@ class MasterServer:
 
 
 def _check_access(etcd: EtcdClient) -> None:
-    """Raises 42501 if etcd refuses this master. One that cannot be reached now is waited for while the master runs."""
+    """Raises 42501 if etcd refuses this master. It waits, while running, for one that it cannot reach."""
     try:
         etcd.get_prefix(LEADER_PREFIX)
     except DMError as exc:
@@ -220,7 +220,7 @@ def _starting(scheduler: Scheduler, locks: LockCoordinator[LockRegistry]) -> Cal
 
 def _stopping(scheduler: Scheduler, locks: LockCoordinator[LockRegistry]) -> Callable[[], None]:
     def stop() -> None:
-        # The scheduler first: the locks may be waiting for an answer of it.
+        # The scheduler first: the locks may wait for its answer.
         scheduler.stop()
         locks.stop()
 

@@ -13,7 +13,7 @@ from deploy.demo.script import play
 from tests.harness.process import HarnessError, Process
 from tests.harness.targets import TARGETS
 
-#: What a shell reports for a program that a signal ended.
+#: A shell's exit code for a program that a signal ended.
 INTERRUPTED, TERMINATED = 130, 143
 
 
@@ -42,7 +42,7 @@ def main() -> int:
         return INTERRUPTED
     finally:
         if environment is not None and not over:
-            # A second Ctrl-C must not leave servers behind.
+            # A second Ctrl-C must not leave servers running.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             screen.say("  stopping servers and cluster …")
             environment.close()

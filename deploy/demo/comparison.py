@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from tests.harness.mysql import SQLServer
 from tests.harness.workload import COMPARED
 
-#: Each row is one text, in which NULL differs from an empty string; the digests of all rows are combined bit by bit.
-#: As text first: TiDB cuts a DECIMAL in IFNULL beside a text.
+#: Each row becomes one string, in which NULL differs from an empty string; XOR combines the digests of all rows.
+#: The cast comes first: TiDB truncates a DECIMAL in IFNULL with a string.
 _COLUMNS = ", ".join(f"IFNULL(CAST({column.strip()} AS CHAR), 'NULL')" for column in f"{COMPARED}, channel".split(","))
 _DIGEST = "BIT_XOR(CAST(CONV(LEFT(MD5(CONCAT_WS('|', {columns})), 16), 16, 10) AS UNSIGNED))"
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """How many rows there are, and what they come to."""
+    """The number of rows, and their checksum."""
 
     rows: int
     checksum: str
 
 
 def checksum(server: SQLServer, table: str, first: int, last: int) -> Sum:
-    """Of the rows of ``table`` with ids from ``first`` to before ``last``."""
+    """The sum of the rows of ``table`` with ``first`` <= id < ``last``."""
     query = f"SELECT COUNT(*), {_DIGEST.format(columns=_COLUMNS)} FROM {table} WHERE id >= {first} AND id < {last}"
     ((rows, digest),) = server.execute("SET time_zone = '+00:00'", query)
     return Sum(int(rows), f"{int(digest):016x}")

@@ -1,4 +1,4 @@
-"""What the demo runs on: two upstreams with two shards each, a target, a cluster, and writers."""
+"""The demo's environment: two upstreams with two shards each, a target, a cluster, and writers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.harness.targets import new_target
 from tests.harness.tidb import is_built
 from tests.harness.workload import COLUMNS, Shard, Writer, create_shard
 
-#: Rows that Python makes for each shard, and how often SQL doubles them: 192,000 rows.
+#: Rows that Python creates for each shard, and how often SQL doubles them: 192,000 rows.
 SEED_ROWS, DOUBLINGS = 3_000, 6
 ROWS = SEED_ROWS << DOUBLINGS
-#: The ids of one shard end where the next one's begin. Those from PROBES on are left to the lag's probes.
+#: The ids of one shard end where the next one's begin. Only the lag's probes use ids from PROBES on.
 RANGE, PROBES = 1_000_000, 900_000
 TASK = """\
 name: demo
@@ -69,14 +69,14 @@ def second_upstream(screen: Screen) -> SQLServer:
 
 
 def target_server(screen: Screen, kind: str) -> SQLServer:
-    """Of one of ``TARGETS``. Raises HarnessError."""
+    """A server of one of ``TARGETS``. Raises HarnessError."""
     if kind == "tidb" and not is_built():
         screen.say("  building TiDB from its Go module (once: several minutes, 4.5 GB of disk)")
     return new_target(kind)
 
 
 class Environment:
-    """Servers, cluster, shards and writers. ``close`` leaves nothing behind."""
+    """Servers, cluster, shards and writers. ``close`` ends and removes all of them."""
 
     def __init__(self, screen: Screen, target: str) -> None:
         screen.step("What is installed")
@@ -103,7 +103,7 @@ class Environment:
         return [shard for shard in self.shards if shard.server is server]
 
     def start(self) -> list[str]:
-        """Starts servers and cluster; a line about each."""
+        """Starts servers and cluster; returns a line about each."""
         for server in self.servers:
             server.start(wait=False)
         for server in self.servers:
@@ -126,7 +126,7 @@ class Environment:
             shard.server.execute(f"INSERT INTO {shard.name} SELECT {new}, {others} FROM {shard.name}")
 
     def source_file(self, source: str, server: SQLServer) -> str:
-        """The path of the source's file."""
+        """Writes the source's file; returns its path."""
         path = self.cluster.dir / f"{source}.yaml"
         path.write_text(
             f"source-id: {source}\nenable-gtid: true\n"
@@ -135,7 +135,7 @@ class Environment:
         return str(path)
 
     def task_file(self) -> str:
-        """The path of the task's file."""
+        """Writes the task's file; returns its path."""
         instances = "".join(INSTANCE.format(source=source) for source in self.sources)
         return self.cluster.write_task(TASK.format(port=self.target.port, instances=instances), "demo.yaml")
 
@@ -148,7 +148,7 @@ class Environment:
 
 
 def installed() -> list[str]:
-    """The versions of what the demo needs; raises ``HarnessError`` for a program that is missing."""
+    """The versions of the required programs; raises ``HarnessError`` for a missing one."""
     programs = {
         "MariaDB": _version([binary("mariadbd", "mysqld"), "--version"]),
         "etcd": _version([binary("etcd"), "--version"]),
@@ -160,7 +160,7 @@ def installed() -> list[str]:
 
 
 def _version(command: Sequence[str]) -> str:
-    """The first number with dots that the program prints."""
+    """The first dotted number that the program prints."""
     text = ""
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

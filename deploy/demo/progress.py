@@ -1,4 +1,4 @@
-"""How far a full copy is: rows, percent and the time that is left, from successive query-status answers. Pure."""
+"""The progress of a full copy: rows, percent and time left, from successive query-status answers. Pure."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from deploy.demo.texts import Status, bar, seconds
 from dm_worker.subtask.rate import Rate
 
-#: Seconds over which the pace is measured.
+#: Seconds over which the speed is measured.
 _WINDOW = 5.0
 _NAMES = {"Dump": "reading", "Load": "writing"}
 
 
 @dataclass(slots=True)
 class CopyProgress:
-    """The full copy of one source. ``note`` takes each status with the time of a steady clock."""
+    """The full copy of one source. Pass each status to ``note``, with the time of a monotonic clock."""
 
     total_rows: int
     unit: str = ""
     rows: int = 0
     began: float = 0.0
     rate: Rate = field(default_factory=lambda: Rate(_WINDOW))
-    #: Unit → seconds that it took.
+    #: Unit → its duration in seconds.
     took: dict[str, float] = field(default_factory=dict)
 
     def note(self, status: Status, loaded_rows: int, now: float) -> bool:
@@ -38,7 +38,7 @@ class CopyProgress:
         elif unit == "Load":
             self.rows = loaded_rows
         if not before:
-            # Before the first rows arrive, the time says nothing about their pace.
+            # The time before the first rows is not part of their speed.
             self.rate = Rate(_WINDOW)
         self.rate.add(now, self.rows)
         return changed

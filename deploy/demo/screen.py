@@ -1,7 +1,7 @@
-"""What the demo prints, for people at a terminal and for logs.
+"""The demo's output, for terminals and for logs.
 
-On a terminal a :class:`Board` redraws its lines in place and text has a little colour. In a log lines are only added,
-and a board adds one only when something has changed.
+On a terminal a :class:`Board` redraws its lines in place, and some text has a colour. A log is only appended to, and a
+board adds a line only after a change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Screen:
         self._write(f"{text}\n")
 
     def command(self, text: str) -> None:
-        """A command as an operator would type it."""
+        """Prints a command as an operator would type it."""
         self.say(f"  {self._paint(_DIM, f'$ {text}')}")
 
     def good(self, text: str) -> str:
@@ -55,14 +55,14 @@ class Screen:
         return self._paint(_RED, text)
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Puts ``lines`` in the place of those drawn before. For terminals only."""
+        """Draws ``lines`` over the lines drawn before. For terminals only."""
         width = shutil.get_terminal_size().columns - 1
         up = f"\033[{self._drawn}F" if self._drawn else ""
         self._write(up + "".join(f"{line[:width]}\033[K\n" for line in lines))
         self._drawn = len(lines)
 
     def settle(self) -> None:
-        """What was drawn stays: later lines go below it."""
+        """Keeps the drawn lines: later lines go below them."""
         self._drawn = 0
 
     def _paint(self, colour: str, text: str) -> str:

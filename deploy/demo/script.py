@@ -21,7 +21,7 @@ States = dict[str, dict[str, Any]]
 
 
 def play(environment: Environment, screen: Screen, *, keep: bool) -> bool:
-    """Plays the demo; True when source and target are equal at its end."""
+    """Runs the demo; True if source and target are equal at its end."""
     figures: list[str] = []
     _start(environment, screen)
     _create_data(environment, screen)
@@ -75,7 +75,7 @@ def _start_task(environment: Environment, screen: Screen) -> None:
 
 
 def _dmctl(environment: Environment, screen: Screen, *args: str) -> dict[str, Any]:
-    """Shows and runs one command, which must succeed."""
+    """Prints and runs one command, which must succeed."""
     shown = (Path(arg).name if arg.endswith(".yaml") else arg for arg in args)
     screen.command(f"dmctl {' '.join(map(shlex.quote, shown))}")
     return environment.cluster.ok(*args)
@@ -159,7 +159,7 @@ def _change_schema(environment: Environment, screen: Screen) -> str:
 
 
 def _show_waiting(environment: Environment, screen: Screen, done: int) -> int:
-    """Shows what waits for the DDL after ``done`` shards; how many rows do."""
+    """Shows the rows that wait for the DDL after ``done`` shards; returns their number."""
     states = _states(environment)
     held = texts.held_rows(states)
     reached = {shard.server for shard in environment.shards[:done]}
@@ -232,7 +232,7 @@ def _say_how_to_go_on(environment: Environment, screen: Screen) -> None:
 
 
 def _states(environment: Environment) -> States:
-    """``query-status demo`` by source; raises ``HarnessError`` for a subtask that met an error."""
+    """``query-status demo`` by source; raises ``HarnessError`` for a subtask with an error."""
     states = environment.cluster.subtasks("demo")
     for source, state in states.items():
         for error in (state["result"] or {}).get("errors") or []:
@@ -241,7 +241,7 @@ def _states(environment: Environment) -> States:
 
 
 def _follow(environment: Environment, look: Callable[[], bool], pause: float) -> None:
-    """Looks until ``look`` is true."""
+    """Calls ``look`` until it returns true."""
     end = time.monotonic() + WAIT_TIMEOUT
     while not look():
         if time.monotonic() > end:

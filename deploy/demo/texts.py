@@ -1,4 +1,4 @@
-"""The demo's texts, made from dmctl's answers. Pure."""
+"""The demo's output lines, from dmctl's answers. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 Status = dict[str, Any]
 _BAR = 14
 _WIDTH = 110
-#: An advice may be a whole block of a task file; check-task prints all of it.
+#: A piece of advice may be a whole block of a task file; check-task prints all of it.
 _ADVICE = 170
 
 
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What check-task answered: how many checks there were, and what they found."""
+    """check-task's answer: the number of checks, and their findings."""
 
     total: int = 0
     warnings: int = 0
@@ -51,7 +51,7 @@ class Report:
 
 
 def report_of(answer: str) -> Report:
-    """The precheck's report within dmctl's ``msg``; an empty one when every check passed."""
+    """The precheck's report in dmctl's ``msg``; an empty one if every check passed."""
     start = answer.find("{")
     if start < 0:
         return Report()
@@ -66,7 +66,7 @@ def report_of(answer: str) -> Report:
 
 
 def report_lines(report: Report) -> list[str]:
-    """The report as a person reads it."""
+    """The report as lines of text."""
     if not report.total:
         return ["all checks passed"]
     passed = report.total - report.warnings - report.failures

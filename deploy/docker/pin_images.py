@@ -1,7 +1,7 @@
-"""Pins the images that the Dockerfile and the Compose file name by tag: writes each tag's present digest behind it.
+"""Pins the images that the Dockerfile and the Compose file name by tag: adds each tag's current digest.
 
-`make pin-images` asks the registries through ``docker buildx imagetools``. Run it again to follow a tag; a digest that
-is there is replaced.
+`make pin-images` queries the registries with ``docker buildx imagetools``. Run it again to follow a tag; it replaces an
+existing digest.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FILES = ("Dockerfile", "docker-compose.yml")
 _DEFAULT = re.compile(
     r"(?P<before>_IMAGE(?:=|:-))(?P<image>(?:[\w.-]+(?::\d+)?/)*[\w.-]+:[\w.-]+)(?:@sha256:[0-9a-f]{64})?"
 )
-#: The text form: with `--format` some versions of buildx print it, too.
+#: The text output: some versions of buildx print it even with `--format`.
 _DIGEST = re.compile(r"(?m)^Digest:\s+(sha256:[0-9a-f]{64})$")
 
 
 def pinned(text: str, digest_of: Callable[[str], str]) -> str:
-    """``text`` with ``name:tag@sha256:…`` for each default image. Pure, but for what ``digest_of`` does."""
+    """``text`` with ``name:tag@sha256:…`` for each default image. Pure, except for ``digest_of``."""
 
     def pin(found: re.Match[str]) -> str:
         return f"{found['before']}{found['image']}@{digest_of(found['image'])}"
@@ -32,7 +32,7 @@ def pinned(text: str, digest_of: Callable[[str], str]) -> str:
 
 
 def registry_digest(image: str) -> str:
-    """The digest of ``image`` in its registry, of all platforms together. Raises ``SystemExit`` if none answers."""
+    """The multi-platform digest of ``image`` in its registry. Raises ``SystemExit`` if none answers."""
     command = ["docker", "buildx", "imagetools", "inspect", image]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     found = _DIGEST.search(done.stdout)

@@ -1,6 +1,6 @@
-"""Completes the image's software bill of materials (CycloneDX): Debian's packages and Spark's jars beside Python's.
+"""Completes the image's software bill of materials (CycloneDX): adds Debian's packages and Spark's jars to Python's.
 
-``sbom.py PYTHON-BOM VENV VERSION`` prints the whole. cyclonedx-py has listed the Python packages; it knows no others.
+``sbom.py PYTHON-BOM VENV VERSION`` prints the result. cyclonedx-py lists only the Python packages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def debian_packages(listing: str) -> Iterator[dict[str, Any]]:
 
 
 def jars(folder: Path) -> Iterator[dict[str, Any]]:
-    """Components of the jars in ``folder``: names and versions as the files have them, and SHA-256."""
+    """Components of the jars in ``folder``: names and versions from the file names, and SHA-256."""
     for path in sorted(folder.glob("*.jar")):
         match = _JAR.fullmatch(path.name)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -40,7 +40,7 @@ def jars(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def completed(bom: dict[str, Any], version: str, *others: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """``bom`` with the image as its subject and with ``others`` among its components."""
+    """``bom`` with the image as its subject and ``others`` added to its components."""
     subject = {"type": "container", "bom-ref": f"dm@{version}", "name": "dm", "version": version}
     metadata = {**bom.get("metadata", {}), "component": subject}
     found = [*bom.get("components", []), *(component for part in others for component in part)]

@@ -1,7 +1,7 @@
 """Grafana's dashboards for a cluster, a task and a worker, as tables of panels. ``make dashboards`` writes their JSON.
 
-What may have no series (errors, locks, relays) is shown as 0 or left out by the query itself, so that an empty panel
-means that something is wrong with the monitoring.
+If a metric may have no series (errors, locks, relays), the query itself shows 0 or omits it, so that an empty panel
+means a problem with the monitoring.
 """
 
 from __future__ import annotations
@@ -487,7 +487,7 @@ DASHBOARDS = (OVERVIEW, ONE_TASK, WORKER)
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Writes all of them."""
+    """Writes all dashboards."""
     for dashboard in DASHBOARDS:
         (folder / f"{dashboard.uid}.json").write_text(as_json(dashboard))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS = 24
-#: A wide band of colour for what is counted at a time, without lines between.
+#: A wide band of colour for values at each moment, without lines between.
 _BARS = {"drawStyle": "bars", "lineWidth": 0, "barWidthFactor": 1, "fillOpacity": 80}
 
 
@@ -23,9 +23,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """``unit`` is one of Grafana's; ``kind`` its type of panel. ``stacked``: series add up; ``bars``: as bands of
-    ``colors`` (series → colour). ``spans``: a line leads over the times without a value. ``counts``: whole numbers from
-    0 on; ``shares``: parts of 1. ``names``: what numbers stand for. ``limits``: from each value on, another colour."""
+    """``unit`` is one of Grafana's; ``kind`` its panel type. ``stacked``: series add up; ``bars``: as bands of
+    ``colors`` (series → colour). ``spans``: lines connect over times without a value. ``counts``: whole numbers from 0;
+    ``shares``: parts of 1. ``names``: the names of numbers. ``limits``: the colour from each value on."""
 
     title: str
     unit: str
@@ -124,10 +124,10 @@ def _defaults(panel: Panel) -> dict[str, Any]:
         custom["spanNulls"] = True
     found: dict[str, Any] = {"unit": panel.unit, "min": 0}
     if panel.counts or panel.names:
-        # A large number has a K or M, and a part of it then.
+        # With a unit, a large number is shown in K or M and needs decimals.
         found |= {"decimals": 0} if panel.unit == "none" else {}
     if panel.counts:
-        # Else an axis of zeros reaches to 100.
+        # Otherwise an axis with only zeros reaches to 100.
         custom["axisSoftMax"] = 1
     if panel.shares:
         found["max"] = 1

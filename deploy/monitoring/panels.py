@@ -10,7 +10,7 @@ TASK = 'task=~"$task",source_id=~"$source"'
 HERE = 'instance=~"$instance"'
 
 Limits = tuple[tuple[float, str], ...]
-#: Some of what should be none; and what should be one, as it should be of leaders.
+#: For a number that should be 0: red from 1 on.
 NONE: Limits = ((1, "red"),)
 STAGES = ((1, "new"), (2, "running"), (3, "paused"), (4, "stopped"), (5, "finished"))
 _REASON_COLORS = (
@@ -31,7 +31,7 @@ def rate(metric: str, labels: str = TASK, by: str = "task, source_id") -> str:
 
 
 def or_zero(label: str = "") -> str:
-    """Ends a query whose series may be missing: then one of 0, with ``none`` as its ``label``."""
+    """Ends a query whose series may be missing: it then gives a 0, with ``none`` as its ``label``."""
     return f' or on() label_replace(vector(0), "{label}", "none", "", "")' if label else " or on() vector(0)"
 
 
@@ -49,7 +49,7 @@ def stat(title: str, expr: str, unit: str = "none", text: str = "", limits: Limi
 
 
 def shares(title: str, thread: str, text: str) -> Panel:
-    """Where a thread's time goes: 100 % whatever the number of tasks."""
+    """The parts of a thread's time: 100 % for any number of tasks."""
     labels = f'{TASK},thread="{thread}"'
     every = f"sum(rate(dm_syncer_thread_seconds_total{{{labels}}}[$__rate_interval]))"
     query = f"{rate('dm_syncer_thread_seconds_total', labels, 'stage')} / scalar({every})"
@@ -57,7 +57,7 @@ def shares(title: str, thread: str, text: str) -> Panel:
 
 
 def distance(metric: str, labels: str, node: str, by: str) -> str:
-    """How many files ``node`` is behind the source; 0 for none of them."""
+    """The number of files that ``node`` is behind the source; 0 without series."""
     ends = (f'max by ({by}) ({metric}{{{labels},node="{end}"}})' for end in ("master", node))
     return f"{' - '.join(ends)}{or_zero(by.split(', ')[-1])}"
 
@@ -68,7 +68,7 @@ def panel(title: str, unit: str, expr: str, legend: str, text: str = "", **optio
 
 
 def waits(title: str, labels: str = "") -> Panel:
-    """What replications wait for: only the reasons that there are."""
+    """What replications wait for; only reasons that occur now."""
     query = Query(f"sum by (reason) (dm_syncer_lag_reason{labels}) > 0", "{{reason}}")
     text = "How many replications (a task on a source) wait for each. source_idle: there is nothing to do."
     return Panel(title, "none", (query,), text, stacked=True, bars=True, counts=True, colors=_REASON_COLORS)

@@ -1,4 +1,4 @@
-"""Who leads: an election over etcd, and the fence that keeps a former leader from writing."""
+"""The election of a leader over etcd, and the fence that keeps a former leader from writing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("election")
 
-#: Seconds before the next attempt after one that failed.
+#: Seconds between a failed attempt and the next one.
 _RETRY_PAUSE = 1.0
 
 
@@ -49,10 +49,9 @@ def leading(candidates: Sequence[KV]) -> KV | None:
 class Election:
     """Campaigns for leadership for as long as it runs, term after term.
 
-    ``on_elected`` and ``on_lost`` are called in turn, from the election's thread: a term's ``on_lost`` comes after its
-    ``on_elected``, even if that raised. An ``on_elected`` that raises gives the term up; the next campaign begins after
-    a pause. A term may be over before ``on_lost`` is called (a paused process): :attr:`LeaderKey.compare` is what
-    protects the data.
+    The election's thread calls ``on_elected`` and ``on_lost`` in turn: a term's ``on_lost`` follows its ``on_elected``,
+    even if that raised. An ``on_elected`` that raises ends the term; the next campaign begins after a pause. A term may
+    end before ``on_lost`` is called (a paused process): :attr:`LeaderKey.compare` protects the data.
     """
 
     def __init__(
@@ -90,18 +89,18 @@ class Election:
             self._thread.join()
 
     def resign(self) -> None:
-        """Gives up the term, if there is one, and campaigns again, behind the other candidates."""
+        """Ends the term, if there is one, and campaigns again, after the other candidates."""
         self._set(resigning=self._term is not None)
 
     def evict(self) -> None:
-        """Gives up the term and does not campaign until :meth:`cancel_evict`."""
+        """Ends the term and does not campaign until :meth:`cancel_evict`."""
         self._set(evicted=True)
 
     def cancel_evict(self) -> None:
         self._set(evicted=False)
 
     def leader(self) -> LeaderInfo | None:
-        """The present leader as this process knows it; None if there is none or etcd was never reached."""
+        """The current leader as this process knows it; None if there is none or etcd was never reached."""
         mirror = self._mirror
         first = leading(list(mirror.snapshot().values())) if mirror else None
         return LeaderInfo.from_json(first.value) if first else None
@@ -117,7 +116,7 @@ class Election:
             try:
                 if self._may_campaign():
                     self._campaign()
-            except Exception as exc:  # noqa: BLE001  (this thread must go on, or the master never leads again)
+            except Exception as exc:  # noqa: BLE001  (this thread must continue, or the master never leads again)
                 log.warning("campaign failed; trying again", error=wrap(exc))
                 self._set(broken=True)
             with self._changed:
@@ -127,7 +126,7 @@ class Election:
         self._close_mirror()
 
     def _may_campaign(self) -> bool:
-        """Waits while evicted; False when the election ends. An evicted master still wants to know the leader."""
+        """Waits while evicted; False when the election ends. An evicted master still follows who leads."""
         self._open_mirror()
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._broken or not self._evicted)
@@ -149,9 +148,9 @@ class Election:
             self._stop_keeper(keeper)
 
     def _bury_former_life(self) -> None:
-        """Ends the candidacy of a killed process of our name, so that no candidate waits for its lease to expire.
+        """Ends the candidacy of a killed process of this name, so that no candidate waits for its lease to expire.
 
-        Once per process: two live masters that have the same name by mistake must not unseat each other for ever.
+        Once per process: two live masters with the same name, by mistake, must not unseat each other forever.
         """
         candidates, _ = self._client.get_prefix(LEADER_PREFIX)
         for kv in candidates:
@@ -186,7 +185,7 @@ class Election:
             return not over()
 
     def _is_first(self, term: LeaderKey) -> bool:
-        """Once our own key is in the mirror, so is every older one: keys older than it are only ever removed."""
+        """Once this master's key is in the mirror, so is every older one: older keys can only be removed."""
         candidates = self._mirror.snapshot() if self._mirror else {}
         own = candidates.get(term.key)
         first = leading(list(candidates.values()))

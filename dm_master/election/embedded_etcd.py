@@ -1,4 +1,4 @@
-"""The master's own etcd member: a child process that is configured, joined, watched and ended with the master."""
+"""The master's own etcd member: a child process that the master configures, joins to the cluster, watches and ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger("etcd")
 
-#: etcd says this of each setting that it takes from its environment.
+#: etcd logs this for each setting that it reads from its environment.
 _READ_SETTING = "recognized and used environment variable"
 
 #: How long the member may take to find its peers and a leader (seconds). A new cluster waits for its other masters.
@@ -47,7 +47,7 @@ _JOIN_FILE = "join"
 class EmbeddedEtcd:
     """One etcd member, whose data folder, URLs and limits come from the master's settings.
 
-    It ends with the master, even after kill -9. If it ends by itself, it is started again, with growing pauses.
+    It ends with the master, even after kill -9. If it ends by itself, it is started again, after growing pauses.
     """
 
     def __init__(self, config: MasterConfig) -> None:
@@ -56,7 +56,7 @@ class EmbeddedEtcd:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._supervisor: ServiceThread | None = None
-        # What the present process said first (bad arguments) and last (everything else).
+        # The first log lines of the current process (bad arguments) and the last ones (all other causes).
         self._head: list[str] = []
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
         self._exits = 0
@@ -116,10 +116,10 @@ class EmbeddedEtcd:
     # --- membership ---
 
     def _membership(self) -> tuple[str, str]:
-        """``initial-cluster`` and its state: of the settings, of an earlier start, or of the cluster to join."""
+        """``initial-cluster`` and its state: from the settings, an earlier start, or the cluster to join."""
         data = Path(self._config.data_dir)
         joined = data / _JOIN_FILE
-        # A member that has a log of its own knows its cluster; the flags of its first start are only repeated.
+        # A member that has its own log knows its cluster; it only needs the flags of its first start again.
         if (data / "member" / "wal").is_dir() or not self._config.join:
             if joined.is_file():
                 return joined.read_text(encoding="utf-8"), "existing"
@@ -145,7 +145,7 @@ class EmbeddedEtcd:
     # --- the process ---
 
     def _supervise(self, binary: str, settings: Mapping[str, str]) -> None:
-        """Runs the member, and starts it again when it ends. The kernel ends it together with this thread."""
+        """Runs the member and restarts it when it ends. The kernel ends it together with this thread."""
         backoff = _FIRST_BACKOFF
         while not self._stop.is_set():
             began = time.monotonic()
@@ -156,7 +156,7 @@ class EmbeddedEtcd:
             try:
                 self._read_log(process)
             except BaseException:
-                # If this loop is started again, it starts another member, and two cannot share a data folder.
+                # If this loop is restarted, it starts another member, and two cannot share a data folder.
                 process.kill()
                 raise
             finally:
@@ -170,10 +170,10 @@ class EmbeddedEtcd:
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
 
     def _read_log(self, process: subprocess.Popen[str]) -> None:
-        """Passes the member's warnings on into our log, until it ends."""
+        """Copies the member's warnings to the master's log, until it ends."""
         assert process.stdout is not None
         if self._was_ready:
-            # Until then, what an earlier try wrote may be the cause that start() has not read yet.
+            # Before that, lines of an earlier attempt may be the cause, which start() has not read yet.
             self._head.clear()
             self._tail.clear()
         for line in process.stdout:
@@ -201,7 +201,7 @@ class EmbeddedEtcd:
                 time.sleep(_READY_POLL)
 
     def _protect(self) -> None:
-        """Has a new cluster's etcd ask for the password. One that has data may have clients that know none yet."""
+        """Makes a new cluster's etcd require the password. One with data may have clients that do not know it yet."""
         user = self._config.etcd_user
         if user is None:
             return
@@ -276,7 +276,7 @@ def _spawn(binary: str, settings: Mapping[str, str]) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
         env={**_environment(os.environ), **settings},
-        # A Ctrl-C on the terminal is for the master, which ends its member in order.
+        # A Ctrl-C on the terminal ends the master, which ends its member gracefully.
         start_new_session=True,
     )
 

@@ -1,4 +1,4 @@
-"""The settings of the embedded etcd member. No I/O, except for PEM texts that etcd wants as files."""
+"""The settings of the embedded etcd member. No I/O, except for inline PEM certificates that etcd needs as files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TLS_FOLDER = "tls"
 
 
 def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> list[str]:
-    """etcd's arguments for a master's settings. Raises 38051 for TLS settings that etcd cannot keep."""
+    """etcd's arguments for a master's settings. Raises 38051 for TLS settings that etcd does not support."""
     return [
         f"--name={config.name}",
         f"--data-dir={config.data_dir}",
@@ -46,7 +46,7 @@ def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> li
 def etcd_environment(arguments: Sequence[str]) -> dict[str, str]:
     """``--name=value`` as etcd's environment variables.
 
-    The command line would name other members: who ends processes by a name would end this master's etcd, too.
+    A command line would name the other members: a command that ends processes by name would end this one, too.
     """
     pairs = (argument.removeprefix("--").partition("=") for argument in arguments)
     return {f"ETCD_{name.upper().replace('-', '_')}": value for name, _, value in pairs}
@@ -98,7 +98,7 @@ def _tls_arguments(security: SecurityConfig, data_dir: Path) -> list[str]:
             f"--{side}trusted-ca-file={files['ca']}",
             f"--{side}client-cert-auth=true",
         ]
-    # etcd checks names of peers only; of its clients it asks for a certificate of the authority.
+    # etcd checks names of peers only; its clients need only a certificate of the authority.
     return arguments + [f"--peer-cert-allowed-cn={name}" for name in security.cert_allowed_cn]
 
 

@@ -1,4 +1,4 @@
-"""etcd's own metrics, asked of it over HTTP, for the master's port: where DM's master has its embedded etcd's."""
+"""etcd's own metrics, read over HTTP, for the master's port, where DM's master shows those of its embedded etcd."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pkg.tls.client import member_context
 
 log = get_logger(__name__)
 
-#: Seconds for an answer: a scrape must not wait longer for an etcd that hangs.
+#: Seconds for an answer: a scrape must not wait longer for a blocked etcd.
 TIMEOUT = 1.0
-#: What is passed on. The master has process_… of its own.
+#: The families to copy. The master has its own process_….
 PREFIX = "etcd_"
-#: Rules for an unreachable etcd need a series.
+#: Alert rules for an unreachable etcd need a series.
 UNREACHABLE = (
     b"# HELP etcd_server_has_leader Whether or not a leader exists. 1 is existence, 0 is not.\n"
     b"# TYPE etcd_server_has_leader gauge\netcd_server_has_leader 0\n"
@@ -32,7 +32,7 @@ class EtcdMetrics:
         self._security = security or SecurityConfig()
 
     def text(self) -> bytes:
-        """etcd's families in Prometheus' text form; ``etcd_server_has_leader 0`` when no member answers; nothing before
+        """etcd's families in Prometheus' text form; ``etcd_server_has_leader 0`` if no member answers; nothing before
         the endpoints are known."""
         endpoints = self._endpoints()
         for endpoint in endpoints:

@@ -10,7 +10,7 @@ _GRANT = re.compile(r"^GRANT (?P<privileges>.+?) ON (?:TABLE )?(?P<object>\S.*?)
 _REVOKE = re.compile(r"^REVOKE (?P<privileges>.+?) ON (?P<object>\S.*?) FROM ", re.IGNORECASE)
 _OBJECT = re.compile(r"^(?P<schema>\*|`(?:[^`]|``)+`|[^.`]+)\.(?P<table>\*|`(?:[^`]|``)+`|[^.`]+)$")
 _ROLE = re.compile(r"^GRANT (?P<roles>(?:`[^`]+`(?:@`[^`]+`)?(?:, ?)?)+) TO ", re.IGNORECASE)
-#: Different names of the same privilege.
+#: Other names of a privilege.
 _SAME = {
     "BINLOG MONITOR": "REPLICATION CLIENT",
     "REPLICATION REPLICA": "REPLICATION SLAVE",
@@ -77,7 +77,7 @@ def _parse(line: str) -> _Grant | None:
 
 
 def _privileges(text: str) -> frozenset[str]:
-    # Grants on columns, SELECT (`a`, `b`), give nothing for a whole table.
+    # Grants on columns, SELECT (`a`, `b`), do not cover a whole table.
     bare = re.sub(r"[A-Za-z ]+\([^)]*\)", "", text)
     names = {" ".join(part.upper().split()) for part in bare.split(",")}
     if "ALL PRIVILEGES" in names or "ALL" in names:

@@ -1,4 +1,4 @@
-"""One database server as the checks see it: an open connection, and facts that several checks share."""
+"""One database server for the checks: an open connection, and facts that several checks share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
 
-#: The longest time that one query may take (seconds).
+#: Seconds that one query may take.
 QUERY_TIMEOUT = 60.0
 _CHECK_ACCOUNT = "Check host, port, user and password."
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
-#: So many tables are asked for in one statement: a server opens them all for it.
+#: The most tables in one statement: a server opens all of them for it.
 _TABLES_AT_ONCE = 50
 
 
@@ -50,7 +50,7 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
 
 
 def grants_of(conn: Connection[Any], info: ServerInfo) -> Grants:
-    """The grants of the connection's user, with those of the roles that the server gives it."""
+    """The grants of the connection's user, including those of its roles."""
     lines = [str(row[0]) for row in query(conn, "SHOW GRANTS")]
     roles = roles_of(lines)
     if roles and info.flavor == "mysql":
@@ -66,7 +66,7 @@ def _role_grants(conn: Connection[Any], role: str) -> list[str]:
     try:
         return [str(row[0]) for row in query(conn, f"SHOW GRANTS FOR {role}")]
     except pymysql.err.OperationalError:
-        return []  # the grants of a role that the user may not see cannot be relied on
+        return []  # grants of a role that the user may not see are not reliable
 
 
 class InspectedServer:
@@ -86,7 +86,7 @@ class InspectedServer:
         return server_info(self.conn)
 
     def variable(self, name: str) -> str:
-        """A global variable's value; empty when the server has none of that name."""
+        """A global variable's value; empty if the server does not have the variable."""
         return variable(self.conn, name) or ""
 
     def status(self, name: str) -> int:
@@ -98,7 +98,7 @@ class InspectedServer:
         return grants_of(self.conn, self.info)
 
     def table_infos(self, tables: Iterable[TableId]) -> dict[TableId, TableInfo]:
-        """The structures of those of ``tables`` that exist."""
+        """The structures of the existing ``tables``."""
         by_schema: dict[str, set[str]] = {}
         for schema, table in tables:
             by_schema.setdefault(schema, set()).add(table)
@@ -109,7 +109,7 @@ class InspectedServer:
         }
 
     def tables_with_rows(self, tables: Iterable[TableId]) -> list[TableId]:
-        """Those of ``tables``, which exist, that have rows."""
+        """Those of the existing ``tables`` that have rows."""
         names = list(tables)
         found: list[TableId] = []
         for first in range(0, len(names), _TABLES_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Checks before a source is stored and before a task starts: a migration that cannot work must not start."""
+"""Checks before a source is stored and before a task starts, so that no migration starts that cannot work."""
 
 from dm_master.precheck.result import PrecheckResult
 from dm_master.precheck.runner import run_prechecks

@@ -1,4 +1,4 @@
-"""Checks whether the target would compute generated columns otherwise than the upstream's sessions did."""
+"""Checks whether the target would compute generated columns differently from the upstream's sessions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pkg.mysql.schema import TableInfo
 def check_computed(
     upstream: InspectedUpstream, target: InspectedServer, present: Mapping[TableId, TableInfo]
 ) -> list[CheckFinding]:
-    """One finding for each target table that would keep other values; a table that is not ``present`` is created with
-    the upstream's columns. The servers are asked only when there is such a column. Raises ``pymysql.Error``."""
+    """One finding for each target table that would store other values; a table that is not ``present`` is created with
+    the upstream's columns. The servers are queried only if there is such a column. Raises ``pymysql.Error``."""
 
     @functools.cache
     def differing_variables() -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""Checks whether the target takes the tables that a full copy creates, by what the target itself says of each.
+"""Checks whether the target accepts the tables that a full copy creates, by trying each one on the target.
 
-A target that keeps temporary tables in the memory of a session (TiDB) creates each as one: only this session sees it,
-nothing is stored. Other servers prepare the statement, which tells whether they understand it.
+A target that keeps temporary tables in session memory (TiDB) creates each table as a temporary one: only this session
+sees it, nothing is stored. Other servers prepare the statement, which shows whether they accept it.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.server import fetch_collations, fetch_server_defaults
 
 _NAME = "dm_check_table"
-#: At most so many connections ask, each about so many tables before there is another one.
+#: The most connections for the trials, and the tables for each connection before another one is opened.
 _AT_ONCE, _PER_CONNECTION = 8, 50
-#: The variable of a server that keeps temporary tables in the session's memory.
+#: A variable that only servers with temporary tables in session memory have.
 _IN_MEMORY = "tidb_tmp_table_max_size"
-#: The schema for them where the task has none yet.
+#: The schema for them if the target has none of the task's schemas yet.
 _SCHEMA = "mysql"
-#: No privilege for the trial, or no such statement there: that says nothing of the table.
+#: No privilege for the trial, or an unknown statement: these errors do not concern the table.
 _NO_TRIAL = frozenset({1044, 1142, 1227, 1295, 1410, 1461, 8121})
 
 
 class CreationTrial:
-    """Asks the target over a connection that has the session of a load. ``collations``: the target's."""
+    """Tries tables on the target, over a connection with the session of a load. ``collations``: the target's."""
 
     def __init__(self, conn: Connection[Any], collations: TargetCollations, schemas: Iterable[str]) -> None:
         self._conn = conn
         self.collations = collations
         self.family = server_info(conn).flavor
-        #: Whether the tables are created; otherwise their statements are prepared.
+        #: Whether it creates the tables; otherwise it prepares their statements.
         self.creates = variable(conn, _IN_MEMORY) is not None
         there = {str(row[0]).lower() for row in query(conn, "SHOW DATABASES")}
         schema = next((name for name in schemas if name.lower() in there), _SCHEMA)
@@ -65,7 +65,7 @@ class CreationTrial:
 
     @functools.cached_property
     def has_tiflash(self) -> bool:
-        """Whether the cluster has TiFlash. A user without the PROCESS privilege is not told, so that it seems so."""
+        """Whether the cluster has TiFlash; also true if the user may not see that (no PROCESS privilege)."""
         try:
             return bool(
                 query(self._conn, "SELECT 1 FROM information_schema.CLUSTER_INFO WHERE TYPE = 'tiflash' LIMIT 1")
@@ -76,7 +76,7 @@ class CreationTrial:
             return True
 
     def ask(self, create: str) -> tuple[str, TrialAnswer]:
-        """The text that was tried for a CREATE TABLE, and what the target said. Raises pymysql.Error."""
+        """The SQL tried for a CREATE TABLE, and the target's answer. Raises pymysql.Error."""
         text = creation_trial.trial_text(create, self._name, temporary=self.creates)
         if text not in self._answers:
             self._answers[text] = self._created(text) if self.creates else self._prepared(text)
@@ -114,7 +114,7 @@ class CreationTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Creation:
-    """A table that the full copy creates, with its definition upstream, as the dump writes it."""
+    """A table that the full copy creates, with its upstream definition, as the dump writes it."""
 
     source_id: str
     source: TableId
@@ -131,7 +131,7 @@ class _Creation:
 def check_creations(
     task: TaskConfig, target: InspectedServer, upstreams: Sequence[InspectedUpstream]
 ) -> list[CheckFinding]:
-    """What the target says of each table that the task's full copy creates. Raises pymysql.Error and DMError."""
+    """The findings about each table that the task's full copy creates. Raises pymysql.Error and DMError."""
     known = sorted(set(fetch_collations(target.conn).values()))
     collations = TargetCollations.of(known, task.target_collations)
     findings: list[CheckFinding] = []
@@ -156,13 +156,13 @@ def check_creations(
 
 
 def _collations(creations: Iterable[_Creation]) -> set[str]:
-    """Those of the tables' columns."""
+    """The collations of the tables' columns."""
     infos = (creation.info for creation in creations if creation.info is not None)
     return {column.collation for info in infos for column in info.columns if column.collation}
 
 
 def _defaults(upstream: InspectedUpstream) -> dict[str, list[str]]:
-    """The upstream's default collations, and what has each."""
+    """The upstream's default collations, and the objects that have each."""
     found = {upstream.variable("collation_server"): [f"the upstream {upstream.subtask.source_id}"]}
     schemas = {schema for schema, _ in upstream.tables}
     rows = query(upstream.conn, "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA")
@@ -175,7 +175,7 @@ def _defaults(upstream: InspectedUpstream) -> dict[str, list[str]]:
 def _likes(
     upstream: InspectedUpstream, target: InspectedServer, collations: TargetCollations, wanted: Iterable[str]
 ) -> dict[str, str]:
-    """For collations that the target lacks, the one of its own that compares most alike, as both servers say."""
+    """For each collation that the target lacks, its own one that compares most alike, by queries on both servers."""
     found = {}
     for name in sorted({name.lower() for name in wanted}):
         if collations.name_of(name).lower() in collations.known:
@@ -189,7 +189,7 @@ def _likes(
 
 
 def _existing(target: InspectedServer) -> Callable[[TableId], bool]:
-    """Whether the target has a table."""
+    """A function that returns whether the target has a table."""
     folds = target.variable("lower_case_table_names") not in ("", "0")
 
     def key(name: TableId) -> TableId:
@@ -202,7 +202,7 @@ def _existing(target: InspectedServer) -> Callable[[TableId], bool]:
 def _new_tables(
     upstreams: Sequence[InspectedUpstream], exists: Callable[[TableId], bool]
 ) -> Iterator[tuple[InspectedUpstream, list[tuple[TableId, TableId]]]]:
-    """Each new target table once, with its source: of tables that merge, the load creates one."""
+    """Each new target table once, with its source: the load creates one table for all that merge."""
     seen: set[TableId] = set()
     for upstream in upstreams:
         found = []
@@ -217,7 +217,7 @@ def _new_tables(
 def _creations(
     task: TaskConfig, upstream: InspectedUpstream, tables: Iterable[tuple[TableId, TableId]]
 ) -> tuple[list[_Creation], list[CheckFinding]]:
-    """Those of the tables that are still there, and failures for definitions that are not understood."""
+    """The tables that still exist, and failures for definitions that cannot be parsed."""
     source_id, flavor = upstream.subtask.source_id, upstream.info.flavor
     server = fetch_server_defaults(upstream.conn) if task.collation_compatible == "strict" else None
     found, failed = [], []
@@ -236,7 +236,7 @@ def _creations(
 
 
 class _Answers:
-    """What the target says of tables, asked over several connections at a time: each answer is a round trip or two."""
+    """The target's answers, over several connections in parallel: each answer takes one or two round trips."""
 
     def __init__(
         self, task: TaskConfig, session: Mapping[str, str], collations: TargetCollations, likes: Mapping[str, str]
@@ -246,7 +246,7 @@ class _Answers:
         self._session = session
         self._collations = collations
         self.taken: list[tuple[_Creation, TrialAnswer]] = []
-        #: Whether the target's user may not create the tables to try.
+        #: Whether the target's user lacks the privilege to create the trial tables.
         self.in_part = False
 
     def of(self, creations: Sequence[_Creation]) -> list[CheckFinding]:
@@ -273,11 +273,11 @@ class _Answers:
 
 
 def _ask(trial: CreationTrial, creation: _Creation, likes: Mapping[str, str]) -> tuple[TrialAnswer, list[CheckFinding]]:
-    """The target's answer about one table, and the findings."""
+    """The target's answer for one table, and the findings."""
     create = creation.create
     text, answer = trial.ask(create)
     if not answer.taken:
-        # Only then is it worth parsing: the load's own statement, in words that the target may take.
+        # Parse it only in this case: the load's own statement, with keywords that the target may accept.
         try:
             create = creation_text(
                 create, schema=creation.source[0], flavor=creation.flavor, route=lambda *_: creation.target
@@ -322,7 +322,7 @@ def _refused_schemas(
 def _doubts(
     target: InspectedServer, taken: Sequence[tuple[_Creation, TrialAnswer]], collations: TargetCollations
 ) -> list[CheckFinding]:
-    """What becomes of tables that the target takes."""
+    """Warnings about changes to tables that the target accepts."""
     tidb = target.info.flavor == "tidb"
     infos = [(creation, creation.info) for creation, _ in taken if creation.info is not None]
     return [
@@ -335,7 +335,7 @@ def _doubts(
 
 
 def _most_bytes(target: InspectedServer) -> int:
-    """Bytes of the longest row that the target takes; 0 where there is no such limit, or it is not told."""
+    """Bytes of the longest row that the target accepts; 0 if there is no such limit, or it is unknown."""
     session = target.variable("tidb_txn_entry_size_limit")
     if session not in ("", "0"):
         return int(session)

@@ -1,4 +1,4 @@
-"""Whether the target takes the tables that a full copy creates: the text to try, and what its answers mean. Pure."""
+"""Whether the target accepts the tables that a full copy creates: the SQL to try, what its answers mean. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.ddl.target_collations import TargetCollations, choice, nearest, unknown
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
-#: A message shows at most so many tables, and so many characters of an error.
+#: The most tables in a message, and the most characters of an error.
 _SHOWN, _LENGTH = 20, 400
 _HEAD = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`")
 _FOREIGN_KEY = re.compile(r"^\s*CONSTRAINT `(?:[^`]|``)*` FOREIGN KEY .*\n", re.MULTILINE)
@@ -26,11 +26,11 @@ _COLLATION = re.compile(r"\bCOLLATE[ =]+(\w+)")
 _BYTES_AS_DEFAULT = re.compile(r" DEFAULT x'")
 _LINE = re.compile(r"\bline (\d+)\b")
 _UNKNOWN_NAME = re.compile(r"'(\w+)'")
-#: Temporary tables have no partitions, which a server says when it has nothing else to object to.
+#: Temporary tables have no partitions; a server reports that only if it has no other objection.
 NO_PARTITIONS = 1562
-#: No such collation, no such charset.
+#: Unknown collation, unknown charset.
 _UNKNOWN = frozenset({1273, 1115})
-#: Warnings about words that change nothing: a width, an outdated word, how many numbers are left.
+#: Warnings about keywords without effect: a width, an outdated keyword, how many numbers are left.
 _HARMLESS = frozenset({1287, 1681})
 _NUMBERS_LEFT = "Available implicit allocation times"
 BY_HAND = (
@@ -47,20 +47,20 @@ _REPAIRS: Mapping[int, str] = {
     3770: "Leave the default out: rows bring their values.",
     8264: "Partition it by columns that are in all unique keys, or leave the partitions out.",
 }
-#: Bytes of the longest values.
+#: Bytes of the longest values, by type.
 _LARGEST: Mapping[str, int] = {
     "text": 1 << 16, "blob": 1 << 16, "mediumtext": 1 << 24, "mediumblob": 1 << 24, "longtext": 1 << 32,
     "longblob": 1 << 32, "json": 1 << 30,
 }  # fmt: skip
 _BYTES_OF_A_CHARACTER = 4
-#: Nothing was found out.
+#: No similar collation is known.
 NO_LIKES: Mapping[str, str] = MappingProxyType({})
 _WHOLE = frozenset(f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob"))
 
 
 @dataclass(frozen=True, slots=True)
 class TrialAnswer:
-    """What the target said: the error's number (0: it took the table) and text, and its warnings."""
+    """The target's answer: the error's number (0: it accepted the table) and text, and its warnings."""
 
     number: int = 0
     text: str = ""
@@ -72,9 +72,9 @@ class TrialAnswer:
 
 
 def trial_text(create: str, name: str, *, temporary: bool) -> str:
-    """What SHOW CREATE TABLE, or a full copy's CREATE TABLE, says, of a table ``name``. Equal tables give equal texts.
+    """The SHOW CREATE TABLE or CREATE TABLE statement with the table name ``name``. Equal tables give equal texts.
 
-    A temporary table goes without foreign keys, which such tables can't have.
+    Foreign keys are left out of a temporary table, which can't have any.
     """
     text = _HEAD.sub(lambda _: f"CREATE {'TEMPORARY ' * temporary}TABLE {name}", create, count=1)
     if temporary:
@@ -88,7 +88,7 @@ def without_fulltext(text: str) -> tuple[str, list[str]]:
 
 
 def unknown_collation(text: str, known: Iterable[str]) -> TrialAnswer:
-    """The answer to a definition that names a collation or charset that is not ``known``, as a target would give it."""
+    """The answer to a definition that names a collation or charset that is not ``known``, as a target would answer."""
     collations = {_older(name) for name in known}
     charsets = {name.partition("_")[0] for name in collations}
     for number, pattern, names, kind in (
@@ -102,8 +102,8 @@ def unknown_collation(text: str, known: Iterable[str]) -> TrialAnswer:
 
 
 def whole_value_key(info: TableInfo | None) -> TrialAnswer:
-    """The answer of a MySQL to unique keys over whole TEXT or BLOB columns, which MariaDB hashes: a statement that is
-    prepared only does not show it."""
+    """MySQL's answer to unique keys over whole TEXT or BLOB columns, which MariaDB hashes: preparing a statement does
+    not show it."""
     for index in info.unique_keys if info is not None else ():
         for part in index.parts:
             column = info.column(part.column) if info is not None else None
@@ -134,7 +134,7 @@ def refusal(
     likes: Mapping[str, str] = NO_LIKES,
 ) -> CheckFinding:
     """The failure for a table that the target refuses. ``collations``: those that it has; ``likes``: the one that
-    compares most like the upstream's, where that was found out."""
+    compares most like the upstream's, where that is known."""
     names = _instead(answer.text, collations), _choice(answer.text, collations, likes)
     known = "".join(names) if answer.number in _UNKNOWN else ""
     return fail(
@@ -158,7 +158,7 @@ def _blamed(text: str, answer: TrialAnswer) -> str:
 
 
 def _instead(text: str, collations: Iterable[str]) -> str:
-    """What the target has in place of the collation or charset that the text names in quotes."""
+    """The target's substitute for the collation or charset that the text names in quotes."""
     name = _UNKNOWN_NAME.search(text)
     charset = _older(name[1]).partition("_")[0] if name else ""
     alike = sorted(collation for collation in collations if _older(collation).partition("_")[0] == charset)
@@ -169,7 +169,7 @@ def _instead(text: str, collations: Iterable[str]) -> str:
 
 
 def _choice(text: str, collations: Iterable[str], likes: Mapping[str, str]) -> str:
-    """What to write into the task file for the collation that the text names in quotes; '' where nothing helps."""
+    """What to write into the task file for the collation that the text names in quotes; '' if nothing helps."""
     name = unknown_in(text)
     like = likes.get(_older(name)) or (nearest(name, collations) if name else "")
     if not like:
@@ -183,9 +183,9 @@ def _choice(text: str, collations: Iterable[str], likes: Mapping[str, str]) -> s
 def lost_defaults(
     defaults: Mapping[str, Sequence[str]], collations: TargetCollations, likes: Mapping[str, str]
 ) -> list[CheckFinding]:
-    """Warnings about collations that the upstream gives what names none, and that the target lacks.
+    """Warnings about default collations of the upstream that the target lacks.
 
-    ``defaults``: what has each collation as its default.
+    ``defaults``: each collation and the objects that have it as their default.
     """
     known = {_older(name) for name in collations.known}
     lacking = {name: where for name, where in sorted(defaults.items()) if _older(collations.name_of(name)) not in known}
@@ -204,7 +204,7 @@ def lost_defaults(
 
 
 def _older(name: str) -> str:
-    """utf8mb3, and its collations, under their older names."""
+    """The older name of utf8mb3 or of one of its collations; other names unchanged."""
     return re.sub(r"^utf8mb3(?=_|$)", "utf8", name.lower())
 
 
@@ -222,7 +222,7 @@ def needs_tiflash(subject: str, names: Sequence[str]) -> CheckFinding:
 
 
 def lost_collations(tables: Iterable[tuple[str, TableInfo]], collations: TargetCollations) -> list[CheckFinding]:
-    """Warnings about collations that the texts leave out and the target lacks. ``tables``: subject and structure."""
+    """Warnings about collations that the SQL omits and the target lacks. ``tables``: subject and structure."""
     known = {_older(name) for name in collations.known}
     found: dict[str, list[str]] = {}
     for subject, info in tables:
@@ -241,7 +241,7 @@ def lost_collations(tables: Iterable[tuple[str, TableInfo]], collations: TargetC
 
 
 def changed(found: Iterable[tuple[TableId, TrialAnswer]]) -> list[CheckFinding]:
-    """Warnings about what the target leaves out or makes another way, each with its tables."""
+    """Warnings about what the target leaves out or creates differently, each with its tables."""
     tables: dict[str, list[str]] = {}
     for target, answer in found:
         for number, text in answer.warnings:
@@ -257,7 +257,7 @@ def changed(found: Iterable[tuple[TableId, TrialAnswer]]) -> list[CheckFinding]:
 
 
 def null_counters(subject: str, target: TableId, info: TableInfo | None) -> list[CheckFinding]:
-    """Failures for columns whose NULLs TiDB numbers without an error."""
+    """Failures for columns whose NULLs TiDB silently replaces by numbers."""
     columns = () if info is None else info.columns
     return [
         fail(
@@ -287,8 +287,8 @@ def bytes_as_defaults(tables: Iterable[tuple[str, str]]) -> list[CheckFinding]:
 
 
 def hidden_members(tables: Iterable[tuple[str, TableInfo]]) -> list[CheckFinding]:
-    """A warning about members of ENUM and SET columns that may not be what the upstream shows. ``tables``: subject and
-    structure."""
+    """A warning about members of ENUM and SET columns that may differ from what the upstream shows. ``tables``: subject
+    and structure."""
     found = [
         f"{subject} ({column.name})"
         for subject, info in tables
@@ -307,7 +307,7 @@ def hidden_members(tables: Iterable[tuple[str, TableInfo]]) -> list[CheckFinding
 
 
 def long_rows(tables: Iterable[tuple[TableId, TableInfo]], limit: int) -> list[CheckFinding]:
-    """A warning about tables whose rows may be longer than the ``limit`` of the target in bytes; 0: there is none."""
+    """A warning about tables whose rows may exceed the ``limit`` of the target in bytes; 0: no limit."""
     found = [qualified(*target) for target, info in tables if limit and sum(map(_largest, info.columns)) > limit]
     if not found:
         return []

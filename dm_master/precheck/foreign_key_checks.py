@@ -10,7 +10,7 @@ from pkg.rules.foreign_keys import ForeignKeySetting, MigratedTables, find_probl
 
 
 def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[CheckFinding]:
-    """Failures if the task starts now; warnings if the stream may still bring what is missing."""
+    """Failures if the task starts with the current structures; warnings if the stream may still add what is missing."""
     if logs_actions(upstream.conn):
         return []
     keys = shown_foreign_keys(upstream.conn, upstream.tables)

@@ -1,4 +1,4 @@
-"""Checks whether keys stay unique when shards merge, and how to keep them so. Pure."""
+"""Checks whether keys stay unique when shards merge, and proposes how to keep them unique. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_unique_keys(
 
 
 def _keys(shards: Sequence[RoutedTable], there: TableInfo | None) -> list[Index]:
-    """The unique keys of the target table, or those that it will be created with."""
+    """The unique keys that the target table has or will be created with."""
     infos = [there] if there is not None else [shard.info for shard in shards]
     keys: dict[frozenset[str], Index] = {}
     for info in infos:
@@ -60,7 +60,7 @@ def _largest_alike(key: Index, shards: Sequence[RoutedTable]) -> Sequence[Routed
     groups: dict[object, list[RoutedTable]] = {}
     for shard in shards:
         filled = tuple((c.lower(), value) for c, value in shard.filled if c.lower() in columns)
-        # Equal bits of partition ids are an error of another check, with the rules that gave them.
+        # Another check reports equal bits of partition ids, with the rules that cause them.
         if not any(isinstance(transform, PartitionId) for transform in _transforms(shard, columns)):
             affixes = tuple((t.prefix, t.suffix) for t in _transforms(shard, columns) if isinstance(t, Affix))
             groups.setdefault((filled, affixes), []).append(shard)

@@ -21,7 +21,7 @@ def check_meta_position(upstream: InspectedUpstream) -> list[CheckFinding]:
 
 
 def check_position(upstream: InspectedUpstream, meta: Meta, what: str) -> list[CheckFinding]:
-    """Whether the upstream still has the binlog behind ``meta``; findings call the position that of ``what``."""
+    """Whether the upstream still has the binlog after ``meta``; findings call the position that of ``what``."""
     if upstream.subtask.enable_gtid and meta.binlog_gtid:
         if upstream.info.flavor == "mariadb":
             return _mariadb_gtid(upstream, meta.binlog_gtid, what)

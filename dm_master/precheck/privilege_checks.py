@@ -12,10 +12,10 @@ from pkg.config.dump_arguments import parse_dump_arguments
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
 
-#: What an upstream's user needs globally for a full copy and replication.
+#: The global privileges that an upstream's user needs for a full copy and replication.
 _SOURCE = ("REPLICATION SLAVE", "REPLICATION CLIENT", "RELOAD")
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
-#: Connections of a dump besides its threads: one holds the lock, one watches.
+#: Connections of a dump in addition to its threads: one holds the lock, one monitors.
 _DUMP_EXTRA = 2
 _NAMED = 5
 
@@ -50,7 +50,7 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
 
 
 def lacking_privileges(grants: Grants) -> list[str]:
-    """What most tasks of an upstream will need and its user does not have."""
+    """The privileges that most tasks of an upstream need and its user lacks."""
     return [
         privilege
         for privilege in _SOURCE
@@ -114,7 +114,7 @@ def check_load_connections(target: InspectedServer, subtasks: Sequence[SubTaskCo
 
 
 def _connections(server: InspectedServer) -> tuple[int, int]:
-    """The server's connection limit (0: none), and the number of open connections besides ours."""
+    """The server's connection limit (0: none), and the number of open connections besides this one."""
     return int(server.variable("max_connections") or 0), max(server.status("Threads_connected") - 1, 0)
 
 
@@ -123,7 +123,7 @@ def _lacking(privilege: str, tables: Sequence[TableId], instruction: str) -> Che
 
 
 def _lack_of(privilege: str) -> str:
-    """DM's words for a privilege on everything."""
+    """DM's wording for a missing global privilege."""
     return f"lack of {privilege.title()} global (*.*) privilege"
 
 

@@ -1,4 +1,4 @@
-"""The result of a precheck, and its text that dmctl shows. Pure."""
+"""The result of a precheck, and the text that dmctl shows. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkg.errors import Code, DMError
 CheckState = Literal["success", "warn", "fail"]
 HEADER = "fail to check synchronization configuration with type"
 PASSED = "pre-check is passed. "
-#: So many tables of a grouped warning are named.
+#: The most tables that a grouped warning names.
 _NAMED = 5
 #: A table's name in a message.
 _TABLE = re.compile(r"`(?:[^`]|``)+`\.`(?:[^`]|``)+`")
@@ -65,7 +65,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class PrecheckResult:
-    """``text`` is what ``checkResult`` shows; ``results`` are all checks, also those that ``text`` leaves out.
+    """``text`` is shown as ``checkResult``; ``results`` are all checks, including those that ``text`` leaves out.
 
     ``rules`` is None when not all of the task's tables could be read.
     """
@@ -95,8 +95,8 @@ def from_error(error: DMError) -> CheckFinding:
 def conclude(
     results: Sequence[CheckResult], warnings: Iterable[str] = (), *, err_count: int = 10, warn_count: int = 10
 ) -> PrecheckResult:
-    """All results as one answer; ``err_count`` and ``warn_count`` limit the findings that the text shows. There,
-    warnings that say the same of several tables are one."""
+    """All results as one answer; ``err_count`` and ``warn_count`` limit the findings that the text shows. The
+    text merges equal warnings about several tables."""
     states = [result.state for result in results]
     passed = "fail" not in states
     summary = {
@@ -136,7 +136,7 @@ def _bounded(results: Sequence[CheckResult], left: dict[CheckState, int]) -> lis
 
 
 def _grouped(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
-    """Warnings that differ in the table alone, as one. Failures stay apart: scripts count them."""
+    """Merges warnings that differ only in the table. Failures stay separate: scripts count them."""
     groups: dict[object, list[CheckFinding]] = {}
     for number, finding in enumerate(findings):
         kind = (_TABLE.sub("", finding.message), finding.instruction) if finding.severity == "warn" else number

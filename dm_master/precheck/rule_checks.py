@@ -1,4 +1,4 @@
-"""Checks of a task's rules on the existing tables: rules without effect, impossible ones, and harmful ones."""
+"""Checks of a task's rules on the existing tables: rules without effect, impossible rules, harmful rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> CheckFinding:
 def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[CheckFinding]:
     """Rules without effect: the tables that they were meant for may be lost or go elsewhere. Pure.
 
-    ``strict`` makes them failures, except for an entry that leaves out a table that does not exist: it is harmless.
+    ``strict`` makes them failures, except for an entry that ignores a table that does not exist, which is harmless.
     """
     findings = []
     for rule, use in uses.items():
@@ -68,7 +68,7 @@ def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Check
 
 
 def check_rules(upstream: InspectedUpstream, *, certain: bool) -> list[CheckFinding]:
-    """Rules that cannot work on the tables as they are; if not ``certain``, failures are warnings."""
+    """Rules that cannot work on the current tables; if not ``certain``, failures are warnings."""
     findings: list[CheckFinding] = []
     for info in upstream.structures.values():
         found = [

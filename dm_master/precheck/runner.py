@@ -1,4 +1,4 @@
-"""Runs the checks of a task on real connections, the sources at the same time, and puts the findings together."""
+"""Runs the checks of a task over real connections, the sources in parallel, and combines the findings."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def run_prechecks(
     only: Sequence[str] = (),
     remove_meta: bool = False,
 ) -> PrecheckResult:
-    """Checks a task before it starts; ``only`` selects some of its sources. ``remove_meta``: its meta tables go first.
+    """Checks a task before it starts; ``only`` selects some of its sources. ``remove_meta``: ignores its meta tables.
 
     Every problem of the servers is in the answer. Raises 20031 for sources that do not exist.
     """
@@ -216,7 +216,7 @@ def _present(
 def _followed_ghosts(
     target: InspectedServer | None, subtasks: Sequence[SubTaskConfig]
 ) -> tuple[dict[str, frozenset[TableId]], list[CheckResult]]:
-    """By source: the ghost tables that the task's meta tables know."""
+    """By source: the ghost tables that the task's meta tables list."""
     found: dict[str, frozenset[TableId]] = {}
 
     def look() -> list[CheckFinding]:
@@ -250,7 +250,7 @@ def _check_sources(
     *,
     target_there: bool,
 ) -> list[tuple[InspectedUpstream | None, list[CheckResult]]]:
-    """The sources at the same time; ``ghosts`` as :func:`_followed_ghosts` gives them."""
+    """Checks the sources in parallel; ``ghosts`` as :func:`_followed_ghosts` returns them."""
 
     def check(subtask: SubTaskConfig) -> tuple[InspectedUpstream | None, list[CheckResult]]:
         source = subtask.source_id
@@ -326,7 +326,7 @@ def _foreign_keys(upstream: InspectedUpstream) -> list[CheckFinding]:
 def _table_schema(upstream: InspectedUpstream, target_there: bool) -> list[CheckFinding]:
     if not target_there:
         return table_checks.check_table_schema(upstream, None)
-    # A connection of its own: the sources are checked at the same time.
+    # A separate connection: the sources are checked in parallel.
     with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
         return table_checks.check_table_schema(upstream, target)
 
@@ -402,7 +402,7 @@ def _targets(upstreams: Sequence[InspectedUpstream]) -> list[TableId]:
 def _check_groups(
     task: TaskConfig, upstreams: Sequence[InspectedUpstream], present: Mapping[TableId, TableInfo], copied: bool
 ) -> Iterator[CheckResult]:
-    """Checks over tables of several sources. No server is asked again: the facts of each source are kept."""
+    """Checks over tables of several sources. They query no server again: the facts of each source are kept."""
     migrated = {upstream.subtask.source_id: upstream.tables for upstream in upstreams}
     proposed = key_checks.proposer(migrated, any(upstream.subtask.case_sensitive for upstream in upstreams))
     rules = {upstream.subtask.source_id: upstream.rules for upstream in upstreams}
@@ -440,7 +440,7 @@ def _check_groups(
 
 
 def _guarded(run: Callable[[], list[CheckFinding]], server: InspectedServer | None) -> tuple[CheckFinding, ...]:
-    """The findings of ``run``. A check that cannot be carried out has failed, with the cause."""
+    """The findings of ``run``. A check that cannot run has failed, with the cause."""
     try:
         return tuple(run())
     except DMError as exc:

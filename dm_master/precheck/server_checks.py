@@ -9,7 +9,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo, query
 
-#: The releases that were tested as upstream and target with real servers: flavor → series → release.
+#: The releases tested with real servers as upstream and target: flavor → series → release.
 TRIED = {
     "mysql": {(5, 6): "5.6.24", (5, 7): "5.7.22", (8, 0): "8.0.12, 8.0.46", (8, 4): "8.4.8", (9, 7): "9.7.4"},
     "mariadb": {(10, 11): "10.11", (11, 8): "11.8.6"},
@@ -62,7 +62,7 @@ def check_binlog_format(upstream: InspectedUpstream) -> list[CheckFinding]:
 def check_binlog_row_image(upstream: InspectedUpstream) -> list[CheckFinding]:
     value = upstream.variable("binlog_row_image").upper()
     # Servers older than this variable always write whole rows.
-    # FULL_NODUP (MariaDB 11.4) leaves out after an update what it has before it.
+    # FULL_NODUP (MariaDB 11.4) omits from an update's after image the values of its before image.
     if value in ("FULL", "FULL_NODUP", ""):
         return []
     return [

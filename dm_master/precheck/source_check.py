@@ -23,14 +23,14 @@ from pkg.mysql.introspect import ServerInfo, query, server_info
 #: DM's range of server ids for sources without one.
 _FIRST_SERVER_ID = 429496729
 _SERVER_IDS = 100000
-#: Seconds in which a server notices that a reader has gone: more than twice the heartbeat that this program asks for;
-#: and between two looks.
+#: Seconds in which a server notices that a reader has left: more than twice the heartbeat that this program requests;
+#: and between two queries.
 _GONE_READER = 15.0
 _LOOK_AGAIN = 0.5
 
 
 def check_source(config: SourceConfig, warnings: list[str] | None = None) -> SourceConfig:
-    """The source with flavor and server-id from its upstream. ``warnings`` gets what will be missing for tasks.
+    """The source with flavor and server-id from its upstream. Adds to ``warnings`` what tasks will lack.
 
     Raises 10001 for an unreachable upstream or a wrong password, 11010 for a flavor that is not the server's, 11015
     for a server-id in use, 26007 for enable-gtid on a server without GTID.
@@ -87,7 +87,7 @@ def _candidates() -> list[int]:
 
 
 def _settled_server_ids(conn: Connection[Any], info: ServerInfo, wanted: int) -> set[int]:
-    """The server ids in use. A reader that has just gone is shown until the server notices it: with its next event."""
+    """The server ids in use. The server lists a reader that has just left until it sends the next event to it."""
     deadline = time.monotonic() + _GONE_READER
     while True:
         used = _used_server_ids(conn, info)

@@ -24,7 +24,7 @@ from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
 from pkg.rules.online_tables import OnlineTables, TableKind
 
-#: So many tables are named in a finding about many.
+#: The most tables that a finding names.
 _NAMED = 3
 _GEOMETRIES = frozenset(
     (
@@ -125,7 +125,7 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
 
 
 def turns_axes(server: ServerInfo) -> bool:
-    """Whether the server reads and shows coordinates in the order that their reference system has: MySQL 8 does."""
+    """Whether the server reads and shows coordinates in the order of their reference system, as MySQL 8 does."""
     return server.flavor == "mysql" and server.version >= (8, 0, 0)
 
 
@@ -167,7 +167,7 @@ def _target_missing(shard: RoutedTable, name: TableId) -> CheckFinding:
 
 
 def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: bool = True) -> list[CheckFinding]:
-    """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
+    """Whether the target's table has what column mapping and extracts need; None: the task will create it. Pure."""
     problem = fail if certain else warn
     findings = [
         problem(each.what, each.workaround, subject=str(shard))
@@ -246,7 +246,7 @@ def compare_with_target(
 def _check_losses(
     shard: RoutedTable, there: TableInfo, other: str, *, certain: bool, lossy: bool
 ) -> list[CheckFinding]:
-    """Columns whose values the target changes: where it may, the task stops at such a value."""
+    """Columns whose values the target changes or may change; if it only may, the task stops at such a value."""
     losses = [
         loss
         for loss in value_loss.table_losses(shard.info, there, allowed=lossy)
@@ -311,7 +311,7 @@ def _differing_columns(one: TableInfo, two: TableInfo, without: frozenset[str] =
 def _type(column: Column) -> str:
     """The type without the display width of integers, which does not limit values."""
     text = _INT_WIDTH.sub(r"\1", column.column_type.lower())
-    # utf8 and utf8mb3 are two names of one charset.
+    # utf8 and utf8mb3 are names of the same charset.
     charset = re.sub(r"^utf8$", "utf8mb3", column.charset.lower())
     return f"{text} {charset}".strip()
 
@@ -335,7 +335,7 @@ def check_shards(groups: TablesByTarget) -> list[CheckFinding]:
 
 
 def _compare_shards(target: TableId, first: RoutedTable, shard: RoutedTable) -> list[CheckFinding]:
-    """Rows can merge if names agree and types are of one kind; any other difference may do harm."""
+    """Rows can merge if names agree and types are of one kind; any other difference may cause harm."""
     one, two = first.info, shard.info
     only = [column.name for a, b in ((one, two), (two, one)) for column in a.columns if b.column(column.name) is None]
     pairs = [(column, two.column(column.name)) for column in one.columns]
@@ -367,7 +367,7 @@ def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Ch
 
 
 def check_empty(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
-    """Target tables that have rows before a full copy, as one finding. ``tables`` exist."""
+    """Target tables with rows before a full copy, as one finding. ``tables`` must exist."""
     filled = target.tables_with_rows(sorted(tables))
     if not filled:
         return []

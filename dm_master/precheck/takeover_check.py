@@ -1,4 +1,4 @@
-"""Checks whether a task can go on from what DM left of it in the target, and tells what will be taken over."""
+"""Checks whether a task can continue from DM's records in the target, and reports what will be taken over."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pkg.task_meta.unsettled_ddl import obstacle
 
 _COPYING = ("all", "full", "dump", "load", "load&sync")
 _REPLICATING = ("all", "incremental", "load&sync")
-#: So many tables are named.
+#: The most tables that a message names.
 _NAMED = 5
 
 
 def check_takeover(upstream: InspectedUpstream, target: InspectedServer) -> list[CheckFinding]:
-    """Raises ``pymysql.Error`` as the servers do, and 36007 for shard DDL that can't be understood."""
+    """Raises the servers' ``pymysql.Error``, and 36007 for shard DDL that can't be parsed."""
     subtask = upstream.subtask
     progress = read_progress(target.conn, subtask.meta_schema, subtask.name, subtask.source_id)
     if subtask.task_mode in _COPYING:
@@ -70,7 +70,7 @@ def _told(upstream: InspectedUpstream, target: InspectedServer, progress: DMProg
 
 
 def _structures(upstream: InspectedUpstream, target: InspectedServer, subtask: SubTaskConfig) -> tuple[int, list[str]]:
-    """How many of DM's structures are understood, and the others with the reasons."""
+    """The number of DM's structures that can be read, and the others with the reasons."""
     server = fetch_server_defaults(upstream.conn)
     understood, others = 0, []
     for table, data in read_structures(target.conn, subtask.meta_schema, subtask.name, subtask.source_id):

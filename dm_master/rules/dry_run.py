@@ -1,4 +1,4 @@
-"""Dry run of a task's rules: reads the upstreams' tables and explains what the rules do with each. Changes nothing."""
+"""Dry run of a task's rules: reads the upstreams' tables, explains what the rules do with each, changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upstream of one subtask as the checks see it: its tables, those that the task migrates, and where they go."""
+"""The upstream of one subtask for the checks: its tables, the migrated ones, and their targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InspectedUpstream(InspectedServer):
         super().__init__(subtask.from_, "upstream")
         self.subtask = subtask
         self.rules = SourceRules(subtask, names)
-        #: Ghost tables whose changes are followed up to the task's checkpoint.
+        #: Ghost tables that the task has followed up to its checkpoint.
         self.followed_ghosts: frozenset[TableId] = frozenset()
 
     @functools.cached_property
@@ -54,9 +54,9 @@ class InspectedUpstream(InspectedServer):
         return {table: found[table] for table in self.tables if table in found}
 
     def starts_now(self, target: InspectedServer) -> bool:
-        """Whether the task starts with the present structures.
+        """Whether the task starts with the current structures.
 
-        A stream that starts in the past may contain the DDL that a table seems to lack: then no finding is certain.
+        A stream that starts in the past may contain a DDL that a table seems to lack: then no finding is certain.
         """
         subtask = self.subtask
         now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")

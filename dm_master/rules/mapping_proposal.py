@@ -18,7 +18,7 @@ from pkg.rules.model import ColumnMappingRule
 
 #: A name, the separator before its number (no letters, no digits), and the number.
 _NUMBERED = re.compile(r"(.*?)([^0-9A-Za-z]*)([0-9]+)", re.ASCII | re.DOTALL)
-#: No proposal has more rules than this for one source: nobody would paste them.
+#: The most rules in a proposal for one source: an operator would not paste more.
 _MOST_RULES = 20
 
 
@@ -78,7 +78,7 @@ def _rules(
 
 
 def _names(names: Sequence[str], bits: int) -> _Names | None:
-    """What names have in common before their numbers; None if they differ in more than the numbers."""
+    """The common part of the names before their numbers; None if they differ in more than the numbers."""
     distinct = sorted(set(names))
     if len(distinct) == 1:
         return _Names("", "", "", (literal_pattern(distinct[0]),))
@@ -134,7 +134,7 @@ def _proven(
                     return False
                 mapped.append((source_id, target, mapping))
     except DMError:
-        return False  # a column of another type, or a name that does not fit: no proposal
+        return False  # a column of another type, or a name of another form: no proposal
     return not collisions(mapped)
 
 

@@ -77,7 +77,7 @@ def summary(targets: Sequence[TableId], left_out: int, uses: Mapping[RuleName, R
 
 def _all_names(rules: SourceRules) -> Iterator[RuleName]:
     names, lists = rules.names, rules.subtask.block_allow_list
-    # Filters of the source's own file are for all of its tasks; one task may leave them unused.
+    # Filters of the source's own file apply to all its tasks; a single task may not use them.
     yield from (name for name in (*names.routes, *names.filters) if name.place)
     yield from (*names.column_mappings, *names.expression_filters)
     system = {"ignore-dbs": lists.ignore_dbs, "ignore-tables": tuple(t.db_name for t in lists.ignore_tables)}

@@ -33,8 +33,8 @@ class AppliedRule:
 class Explanation:
     """What the rules do with one upstream table.
 
-    ``target`` is None for a table that is left out, and ``reason`` says why; ``problem`` is the error that would stop
-    the task. A table with a problem may have a target or none.
+    ``target`` is None for an ignored table, and ``reason`` says why; ``problem`` is the error that would stop the task.
+    A table with a problem may have a target or none.
     """
 
     source_id: str
@@ -47,7 +47,7 @@ class Explanation:
 
 
 class SourceRules:
-    """The constructor raises configuration errors of the rules; a task file that was read has none."""
+    """The constructor raises configuration errors of the rules; a parsed task file has none."""
 
     def __init__(self, subtask: SubTaskConfig, names: InstanceNames) -> None:
         self.subtask = subtask
@@ -74,7 +74,7 @@ class SourceRules:
         return self._expressions.get(self._fold(schema, table), ())
 
     def takes_any(self, schema: str, tables: Iterable[str]) -> bool:
-        """Whether the block-allow-list lets one of these tables through."""
+        """Whether the block-allow-list accepts one of these tables."""
         return any(self.allow_list.allows(schema, table) for table in tables)
 
     def explain(self, schema: str, table: str, columns: Sequence[Column] | None = None) -> Explanation:
@@ -167,7 +167,7 @@ def mapping_effect(rule: ColumnMappingRule, transform: Transform | None) -> str:
 
 
 def partition_parts(rule: ColumnMappingRule, base: int) -> list[tuple[str, int]]:
-    """The numbers of instance, schema and table that ``partition id`` put into ``base``."""
+    """The numbers of instance, schema and table that ``partition id`` has put into ``base``."""
     shift, parts = 63, []
     sizes = (("instance", INSTANCE_BITS), ("schema", SCHEMA_BITS), ("table", TABLE_BITS))
     for (part, bits), argument in zip(sizes, rule.arguments[:3], strict=True):

@@ -18,9 +18,9 @@ from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage
 
-#: How a relay was started that has no workers of its own.
+#: How a relay without named workers was started, for messages.
 _OF_BOUND = "automatically for bound worker"
-#: What pause-relay and resume-relay may ask for.
+#: The stages that pause-relay and resume-relay may request.
 SETTABLE_STAGES = ("Running", "Paused")
 
 
@@ -30,7 +30,7 @@ def put_stage(source: str, stage: str) -> Put:
 
 
 def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
-    """Starts a source's relay, on the worker that serves it or on ``workers`` only. A relay that runs is not changed.
+    """Starts a source's relay, on the worker that serves it or on ``workers`` only. A running relay is not changed.
 
     Raises 46008, 46004, 46020 (the worker has another relay), 46021 (it serves another source), and 46028 or 46030
     when the relay was started the other way.
@@ -53,7 +53,7 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
 def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     """Stops a source's relay, or that of ``workers``. A worker that becomes free may get a source that waits.
 
-    As with DM, nothing is to be done for a worker that pulls no relay log. Raises 46008, 46004, 46022 (a worker pulls
+    As in DM, a worker that pulls no relay log needs no change. Raises 46008, 46004, 46022 (a worker pulls
     another one), and 46029 or 46031 when the relay was started the other way.
     """
     config = _config(state, source)
@@ -87,7 +87,7 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
 
 
 def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
-    """Stores ``stage`` as the desired one. The same stage is written again: this resumes a relay that failed.
+    """Stores ``stage`` as the desired one, even if it is the same: that resumes a failed relay.
 
     Raises 46011 for another stage and 46012 for sources without a relay.
     """
@@ -108,7 +108,7 @@ def named_workers(state: Topology, source: str) -> list[str]:
 
 
 def pulling_workers(state: Topology, source: str) -> list[str]:
-    """The workers that are to pull the relay log of ``source``: those that were named, else the one that serves it."""
+    """The workers that must pull the relay log of ``source``: the named ones, else the one that serves it."""
     if source not in state.relay_stages:
         return []
     served_by = state.worker_of(source)
@@ -134,7 +134,7 @@ def _delete_stage(state: Topology, source: str) -> list[EtcdOperation]:
 
 
 def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
-    """Those of ``workers`` that have no relay yet. Raises if one of ``workers`` cannot have this one."""
+    """Those of ``workers`` that have no relay yet. Raises if one of ``workers`` cannot pull this one."""
     _check_known(state, workers)
     busy = {worker: of for worker in sorted(set(workers)) if (of := state.relay_workers.get(worker, source)) != source}
     if busy:
@@ -167,7 +167,7 @@ def _check_known(state: Topology, workers: Sequence[str]) -> None:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """A list in DM's form, which scripts look for."""
+    """A list in DM's form, which scripts search for."""
     return f"[{' '.join(names)}]"
 
 

@@ -44,12 +44,12 @@ class Scheduler:
 
     Every change is one transaction that also compares the leader key: a former leader changes nothing. Commands raise
     ``DMError`` (46xxx from the rules; 46001 when this master does not lead; 42501 from etcd) and have then changed
-    nothing. The exception is a 42501 that says that the outcome is unknown: the state is then read again before the
-    next decision. Reading never waits for etcd. Thread-safe.
+    nothing. The exception is a 42501 with an unknown outcome: the scheduler then reads the state again before the next
+    decision. Reading never waits for etcd. Thread-safe.
 
-    ``on_failure`` is called, from any thread, when the scheduler cannot go on: the caller should give up the term
+    ``on_failure`` is called, from any thread, when the scheduler cannot continue: the caller should end the term
     (``Election.resign``). ``on_change`` is called after each change, and must not block. ``on_event_error`` is called
-    when following the workers fails: with ``watch``, or with ``handle`` for what their keys ask for.
+    with ``watch`` when the watch of the workers' keys fails, and with ``handle`` when an update of the bindings fails.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Scheduler:
         self._on_event_error = on_event_error
         self._on_failure = on_failure
         self._on_change = on_change
-        # Held while a decision is made and committed; readers take the present reference without it.
+        # Held while a decision is made and committed; readers use the current reference without it.
         self._deciding = threading.RLock()
         self._topology = Topology()
         self._leader: LeaderKey | None = None
@@ -78,7 +78,7 @@ class Scheduler:
     # --- leadership ---
 
     def start(self, leader: LeaderKey) -> None:
-        """Takes over: reads the state, binds what is unbound, follows the workers. For ``Election.on_elected``.
+        """Reads the state, binds unbound sources, follows the workers. For ``Election.on_elected``.
 
         Raises 46002 if it has started, 42501 or 42502 if the state cannot be read.
         """
@@ -111,7 +111,7 @@ class Scheduler:
             self._mirrors, self._thread = (), None
             self._topology = Topology()
         for mirror in mirrors:
-            # All at the same time: each may be waiting for an etcd that does not answer.
+            # In parallel: each may wait for an etcd that does not answer.
             mirror.stop(wait=False)
         for mirror in mirrors:
             mirror.stop()
@@ -136,13 +136,13 @@ class Scheduler:
         ).message
 
     def remove_source(self, source_id: str) -> str:
-        """Forgets a source; returns a message or "". Raises 46008, 46010 or 46023."""
+        """Removes a source; returns a message or "". Raises 46008, 46010 or 46023."""
         return self._decide(lambda state: source_binding.remove_source(state, source_id)).message
 
     def transfer_source(self, source_id: str, worker: str) -> str:
         """Moves a source to another worker; returns a message or "". Raises 46008, 46004, 46006 or 46027.
 
-        Whether its tasks may be moved now (46019) is for the caller, who can ask the worker.
+        The caller checks whether its tasks may move now (46019), because it can ask the worker.
         """
         return self._decide(lambda state: source_binding.transfer_source(state, source_id, worker)).message
 
@@ -174,18 +174,18 @@ class Scheduler:
         self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
 
     def relay_workers(self, source_id: str) -> list[WorkerState]:
-        """The workers that are to pull the source's relay log, by name; none when it has no relay."""
+        """The workers that must pull the source's relay log, by name; none when it has no relay."""
         state = self._state()
         return [_worker_state(state, name) for name in relay_stage.pulling_workers(state, source_id)]
 
     # --- workers ---
 
     def register_worker(self, name: str, addr: str) -> None:
-        """Makes a worker known; it may register again. Raises 46003."""
+        """Registers a worker, also again. Raises 46003."""
         self._decide(lambda state: source_binding.register_worker(state, name, addr))
 
     def offline_worker(self, name: str) -> None:
-        """Forgets a worker that is offline. Raises 46004 or 46005."""
+        """Removes an offline worker. Raises 46004 or 46005."""
         self._decide(lambda state: source_binding.remove_worker(state, name))
 
     def workers(self) -> list[WorkerState]:
@@ -201,7 +201,7 @@ class Scheduler:
         """Stores a task's new subtasks, with the desired stage Running; returns their sources. ``text`` is the task's
         file.
 
-        ``drop_operators``: the binlog operators that an earlier task of this name left behind are removed too.
+        ``drop_operators``: the binlog operators that an earlier task of this name left are removed too.
 
         Subtasks that exist are not changed. Raises 46008, 46009 or 46014 (all exist).
         """
@@ -254,8 +254,8 @@ class Scheduler:
 
     @contextlib.contextmanager
     def task_latch(self, task: str, action: str) -> Iterator[None]:
-        """Reserves a task for one command, such as the removal of its metadata. Raises 46024 if another command has
-        it."""
+        """Reserves a task for one command, such as the removal of its metadata. Raises 46024 if another command
+        has reserved it."""
         with self._deciding:
             if task in self._latches:
                 raise new(
@@ -319,7 +319,7 @@ class Scheduler:
         found = [Put(kv.key, kv.value) for response in answer.responses for kv in response.kvs]
         state = Topology().after(found)
         if self._mirrors and _synced(self._mirrors):
-            # Only one reader decides what workers wrote: two, at different revisions, would overwrite each other.
+            # Only the mirrors set the workers' keys: two readers at different revisions would overwrite each other.
             state = _as_workers_say(state, self._mirrors)
         self._topology = state
         self._in_doubt = False
@@ -358,7 +358,7 @@ class Scheduler:
     def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:
         """Updates the bindings whenever the workers' keys change; repeats an update until it succeeds."""
         while not self._stopping.is_set() and not _synced(mirrors, _SYNC_POLL):
-            # Before the first lists are read, no worker would seem to be alive.
+            # Until the first lists are read, every worker would seem to be offline.
             pass
         self._wake.set()
         while not self._stopping.is_set():
@@ -403,6 +403,6 @@ def _synced(mirrors: Sequence[PrefixMirror], timeout: float = 0) -> bool:
 
 
 def _as_workers_say(state: Topology, mirrors: Sequence[PrefixMirror]) -> Topology:
-    """``state`` with the present contents of the workers' keys."""
+    """``state`` with the current contents of the workers' keys."""
     seen = Topology().after(Put(key, kv.value) for mirror in mirrors for key, kv in mirror.snapshot().items())
     return replace(state, alive=seen.alive, load_tasks=seen.load_tasks)

@@ -19,7 +19,7 @@ STOPPED_UNBOUND = "source is stopped and hasn't bound to worker before being sto
 
 
 def add_source(state: Topology, source: str, text: str, worker: str = "", *, relay: bool = False) -> Plan:
-    """Stores a new source and binds it, to ``worker`` if given; with ``relay``, its relay is to run.
+    """Stores a new source and binds it, to ``worker`` if given; with ``relay``, its relay starts too.
 
     Raises 46007, 46004, 46033 or 46027.
     """
@@ -45,7 +45,7 @@ def exists_already(source: str) -> DMError:
 
 
 def remove_source(state: Topology, source: str) -> Plan:
-    """Forgets a source that no task and no relay worker uses; its worker becomes free. Raises 46008, 46010 or 46023."""
+    """Removes a source that no task and no relay worker uses; its worker becomes free. Raises 46008, 46010 or 46023."""
     _check_source(state, source)
     tasks = state.tasks_of(source)
     if tasks:
@@ -65,7 +65,7 @@ def remove_source(state: Topology, source: str) -> Plan:
     ops: list[EtcdOperation] = [Delete(keys.SOURCE_CONFIG.key(source))]
     ops += [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
     ops += [Delete(keys.BOUND.key(worker))] if worker else []
-    # A later source of the same name has nothing to do with this one.
+    # A later source of the same name is another source, and must not return to this one's worker.
     ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]
     message = "" if worker else STOPPED_UNBOUND
     orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
@@ -102,7 +102,7 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
 
 
 def register_worker(state: Topology, worker: str, address: str) -> Plan:
-    """Makes a worker known. Raises 46003 if another address has its name."""
+    """Registers a worker. Raises 46003 if another address has its name."""
     known = state.workers.get(worker)
     if known is not None and known.addr != address:
         raise new(
@@ -116,7 +116,7 @@ def register_worker(state: Topology, worker: str, address: str) -> Plan:
 
 
 def remove_worker(state: Topology, worker: str) -> Plan:
-    """Forgets a worker that is offline. Raises 46004 or 46005."""
+    """Removes an offline worker. Raises 46004 or 46005."""
     _check_worker(state, worker)
     if worker in state.alive:
         raise new(
@@ -133,7 +133,7 @@ def remove_worker(state: Topology, worker: str) -> Plan:
         ops += [Delete(family.key(worker))] if worker in entries else []
     relayed = state.relay_workers.get(worker, "")
     if relayed in state.relay_stages and list(state.relay_workers.values()).count(relayed) == 1:
-        # No worker is named any more: with its stage the relay would follow the source.
+        # No named worker is left: a relay that kept its stage would follow the source.
         ops.append(Delete(keys.RELAY_STAGE.key(relayed)))
     return balanced(state, ops)
 
@@ -141,11 +141,11 @@ def remove_worker(state: Topology, worker: str) -> Plan:
 def rebalance(state: Topology) -> Plan:
     """Takes sources from workers that cannot serve them and gives every unbound source the best worker left.
 
-    A binding that works is kept, except for a source whose unfinished load is on a free worker: only there can the
-    load continue. Called after every event: a worker came or went, a new leader took over.
+    It keeps a working binding, except for a source whose unfinished load is on a free worker: the load can continue
+    only there. Call it after every event: a worker came or left, a new leader took over.
     """
     ops: list[EtcdOperation] = []
-    # A source that returns to its load frees a worker, to which another source may have to return: repeat.
+    # A source that returns to its load frees a worker, and another source may have to return to that one: repeat.
     while step := _rebalance_step(state):
         ops += step
         state = state.after(step)
@@ -208,7 +208,7 @@ def _preference(state: Topology, source: str, worker: str) -> int:
 
 
 def _broken_bounds(state: Topology) -> list[str]:
-    """Workers bound while they are gone or unknown, to a source that is gone, or to another worker's source."""
+    """Bound workers that are offline or unknown, or bound to a removed source or to another worker's source."""
     served: set[str] = set()
     broken = []
     for worker, source in sorted(state.bounds.items()):

@@ -1,4 +1,4 @@
-"""Tasks, their subtasks and the desired stages of these. Pure decisions on a :class:`Topology`."""
+"""Tasks, their subtasks, and the subtasks' desired stages. Pure decisions on a :class:`Topology`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage
 
-#: The stages that an operator may ask for; a stopped subtask is removed.
+#: The stages that an operator may request; a stopped subtask is removed.
 SETTABLE_STAGES = ("Running", "Paused")
 
 
 def start_task(
     state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, drop_operators: bool = False
 ) -> Plan:
-    """Stores those of a task's ``subtasks`` (source → config) that are new, with the desired stage Running, and its
-    file.
+    """Stores a task's file and its new ``subtasks`` (source → config), with the desired stage Running.
 
-    ``drop_operators``: the stored binlog operators are removed too, like the checkpoints before.
+    ``drop_operators``: the stored binlog operators are removed too, as the checkpoints were before.
 
     Raises 46008 for unknown sources, 46009 for sources without a worker, 46014 if all these subtasks exist.
     """
@@ -55,9 +54,8 @@ def start_task(
 def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> Plan:
     """Stores ``stage`` as the desired one in the task's ``sources`` (none = every source of the task).
 
-    The same stage is written again: this resumes a subtask that an error paused. ``safe_mode``: the batch at which it
-    stopped is then applied again in safe mode.
-    Raises 46015, 46018 or 46017.
+    It writes even the same stage: that resumes a subtask that an error paused. ``safe_mode``: the batch at which it
+    stopped is then applied again in safe mode. Raises 46015, 46018 or 46017.
     """
     if stage not in SETTABLE_STAGES:
         raise new(Code.SchedulerSubTaskStageInvalidUpdate, f"a subtask's stage cannot be set to {stage}")
@@ -65,7 +63,7 @@ def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str, *,
 
 
 def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
-    """Removes the task's subtasks of ``sources`` (none = all), and with the last one its file.
+    """Removes the task's subtasks of ``sources`` (none = all), and the task's file with the last one.
 
     Raises 46018 or 46017.
     """

@@ -1,8 +1,8 @@
 """The cluster's state in etcd. Pure: decisions read a :class:`Topology` and return a :class:`Plan`.
 
 A :class:`Topology` holds etcd's keys, decoded. A decision does not change it: it returns the operations to commit, and
-the state after them is the same keys decoded again (:meth:`Topology.after`). So the leader's memory cannot differ from
-etcd because a rule is coded twice.
+the state after them is the same keys decoded again (:meth:`Topology.after`). No rule is coded twice, so the leader's
+memory cannot differ from etcd.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WorkerStage = Literal["offline", "free", "relay", "bound"]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The shared state. Configs and task files are texts here; ``subtasks`` and ``stages`` (desired) are by (source,
+    """The shared state. Configs and task files are strings here; ``subtasks`` and ``stages`` (desired) are by (source,
     task)."""
 
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How long the client of the request that is being answered waits for its answer."""
+"""How long the client of the current request waits for its answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Seconds before the client's own limit at which the answer should be on its way.
+#: The answer should leave this many seconds before the client's own limit.
 _MARGIN = 1.0
 _deadline: ContextVar[float | None] = ContextVar("client_deadline", default=None)
 
 
 @contextmanager
 def client_waits(seconds: float | None) -> Iterator[None]:
-    """While a request is answered: its client waits for so many seconds from now; None if it names no limit."""
-    # gRPC has an infinite time for a client without a limit.
+    """For the block that answers a request: its client waits ``seconds`` from now, None without a limit."""
+    # gRPC reports an infinite time for a client without a limit.
     token = _deadline.set(time.monotonic() + seconds if seconds is not None and math.isfinite(seconds) else None)
     try:
         yield
@@ -25,6 +25,6 @@ def client_waits(seconds: float | None) -> Iterator[None]:
 
 
 def remaining(default: float) -> float:
-    """Seconds in which the answer reaches the client in time; ``default`` if the client names no limit."""
+    """Seconds left for an answer that reaches the client in time; ``default`` if the client has no limit."""
     end = _deadline.get()
     return default if end is None else max(end - _MARGIN - time.monotonic(), 0.0)

@@ -17,7 +17,7 @@ from pkg.ha.records import LeaderInfo
 
 @dataclass(slots=True)
 class ClusterAccess:
-    """Everything that the service works on."""
+    """What the service reads and changes."""
 
     config: MasterConfig
     scheduler: Scheduler

@@ -1,6 +1,6 @@
 """GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs.
 
-No answer contains a secret. What is listed for an export has passwords as ciphertext, if there is a secret key.
+No answer contains a secret. Configurations for an export have encrypted passwords if there is a secret key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pkg.rpc.channel import open_channel
 from pkg.settings.encrypt import encrypt
 
 HIDDEN = "******"
-#: What has a configuration's text and the warnings about it.
+#: An answer with a configuration's text and the warnings about it.
 _Shown = pb.GetCfgResponse | pb.GetMasterCfgResponse | worker_pb.GetWorkerCfgResponse
 
 

@@ -33,7 +33,7 @@ log = get_logger("service")
 
 RpcHandler = Callable[[Any], Message]
 SERVICE = dmmaster_pb2.DESCRIPTOR.services_by_name["Master"]
-#: Answered by the master that was asked, leader or not.
+#: The RPCs that the called master answers itself, leader or not.
 LOCAL = frozenset({"OperateLeader", "GetMasterCfg"})
 #: Marks a request that another master forwarded, so that two masters never forward it back and forth.
 FORWARDED = "dm-forwarded"
@@ -126,7 +126,7 @@ class Dispatcher:
     leading: Callable[[], bool]
 
     def call(self, method: str, request: Message, *, forwarded: bool = False) -> Message:
-        """The answer; a ``DMError`` on the way becomes one with ``result`` false."""
+        """Returns the answer; a ``DMError`` becomes an answer whose ``result`` is false."""
         try:
             if method in LOCAL or self._leads_soon():
                 return self.table[method](request)
@@ -134,7 +134,7 @@ class Dispatcher:
         except DMError as exc:
             log.warning("request refused", method=method, error=str(exc))
             return refusal(method, request, str(exc))
-        except Exception as exc:  # noqa: BLE001 - the border of the process: every error becomes an answer
+        except Exception as exc:  # noqa: BLE001 - the process boundary: every error becomes an answer
             log.error("request failed", method=method, error=repr(exc))
             return refusal(method, request, str(errors.wrap(exc)))
 
@@ -162,7 +162,7 @@ class Dispatcher:
             except grpc.RpcError as exc:
                 raise no_leader(method, f"{leader.addr}: {exc.code().name}: {exc.details()}") from exc  # type: ignore[attr-defined]
         if isinstance(answer, dmmaster_pb2.RegisterWorkerResponse) and not mutual(self.cluster.config.security):
-            answer.ClearField("secretKey")  # the leader decided for its own port; this one may be open to anybody
+            answer.ClearField("secretKey")  # the leader decided for its own port; this one may be open to everyone
         return answer
 
 

@@ -1,4 +1,4 @@
-"""HTTP on the master's port: DM's gateway under ``/apis/v1alpha1/`` and where etcd is, for workers that join."""
+"""HTTP on the master's port: DM's gateway under ``/apis/v1alpha1/``, and etcd's endpoints for workers that join."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _gateway(call: MasterCall, method: str, http: HttpRequest) -> Response:
     try:
         if http.body:
             json_format.Parse(http.body, request)
-        # Values as text: the parser turns them into the field's type, enums by name included.
+        # Values as strings: the parser converts them to the field's type, enums by name included.
         json_format.ParseDict(dict(http.params), request)
         json_format.ParseDict(_query(http, request), request)
     except json_format.ParseError as exc:
@@ -66,7 +66,7 @@ def _gateway(call: MasterCall, method: str, http: HttpRequest) -> Response:
 
 
 def _query(http: HttpRequest, request: Any) -> dict[str, Any]:
-    """The query's values in the form that the request's fields take."""
+    """The query's values in the form that the request's fields accept."""
     fields: dict[str, FieldDescriptor] = request.DESCRIPTOR.fields_by_name
     return {key: _typed(fields.get(key), values) for key, values in http.query.items()}
 
@@ -75,6 +75,6 @@ def _typed(field: FieldDescriptor | None, values: list[str]) -> Any:
     if field is not None and field.is_repeated:
         return values
     if field is not None and field.type == FieldDescriptor.TYPE_BOOL:
-        # Anything else stays text, which the parser refuses with the field's name.
+        # Any other value stays a string; the parser refuses it and names the field.
         return {"true": True, "false": False}.get(values[-1], values[-1])
     return values[-1]

@@ -30,7 +30,7 @@ class MemberService:
         config = self._cluster.config
         handed_out = key_for(
             request.name, request.secretKeyProof, key=config.secret_key, mutual=mutual(config.security)
-        )  # before the worker is known: a worker that cannot read passwords must not get a source
+        )  # before the worker is registered: a worker that cannot read passwords must not get a source
         self._cluster.scheduler.register_worker(request.name, request.address)
         return pb.RegisterWorkerResponse(result=True, secretKey=handed_out)
 
@@ -60,7 +60,7 @@ class MemberService:
         return pb.OfflineMemberResponse(result=True)
 
     def operate_leader(self, request: pb.OperateLeaderRequest) -> pb.OperateLeaderResponse:
-        """Acts on the master that was asked, not on the leader: an evicted master must be able to campaign again."""
+        """Acts on the called master, not on the leader: an evicted master must be able to campaign again."""
         if request.op == pb.EvictLeaderOp:
             self._cluster.election.evict()
         elif request.op == pb.CancelEvictLeaderOp:
@@ -87,7 +87,7 @@ class MemberService:
                     name=one.name,
                     addr=one.addr,
                     stage=one.stage,
-                    # A relay worker keeps its source while it is away. Scripts of DM expect none until it is back.
+                    # A relay worker keeps its source while it is offline. DM's scripts expect none until it is back.
                     source=one.source if one.stage != "offline" else "",
                 )
                 for one in workers

@@ -1,4 +1,4 @@
-"""Operator actions on a subtask that stands still, passed on to its workers: HandleError, OperateSchema, HandBack."""
+"""Forwards operator actions on a stopped subtask to its workers: HandleError, OperateSchema, HandBack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dm_master.workers.source_workers import ask_workers
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
-#: A worker looks through all tables of both servers (seconds).
+#: Seconds. A worker examines all tables of both servers.
 _HAND_BACK_TIMEOUT = 600.0
 
 
@@ -50,7 +50,7 @@ class OperatorActionsService:
         return pb.OperateSchemaResponse(result=True, sources=answers)
 
     def hand_back(self, request: pb.HandBackRequest) -> pb.HandBackResponse:
-        """Makes the task's checkpoint one that DM continues from: of all sources, or of none that can't be."""
+        """Converts the task's checkpoints so that DM continues from them: of all sources, or of none if one refuses."""
         sources = sorted(self._cluster.scheduler.tasks().get(request.task, {}))
         if not sources:
             return pb.HandBackResponse(
@@ -61,7 +61,7 @@ class OperatorActionsService:
             order = worker_pb.HandBackWorkerRequest(task=request.task, execute=execute)
             answers = []
             for source in sources:
-                # One after the other: the last one drops the tables that are empty then.
+                # One after the other: the last one drops the empty tables.
                 answers += ask_workers(self._cluster, [source], "HandBack", order, timeout=_HAND_BACK_TIMEOUT)
             if not all(answer.result for answer in answers):
                 return pb.HandBackResponse(msg=f"task {request.task} was not handed back", sources=answers)

@@ -15,7 +15,7 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Seconds that a worker has to remove files.
 PURGE_TIMEOUT = 60.0
-#: DM's words, which scripts look for.
+#: DM's wording, which scripts search for.
 _OFFLINE = "source relay is operated but the bound worker is offline"
 #: Operation → (desired stage to store, stage that the worker then reports).
 _STAGES = {

@@ -23,7 +23,7 @@ CheckSource = Callable[[SourceConfig, list[str]], SourceConfig]
 
 
 class SourceService:
-    """``check`` connects to a source and completes its configuration (flavor, server id); it adds to warnings."""
+    """``check`` connects to a source and completes its configuration (flavor, server id); it extends ``warnings``."""
 
     def __init__(self, cluster: ClusterAccess, check: CheckSource) -> None:
         self._cluster = cluster
@@ -63,10 +63,10 @@ class SourceService:
                 "several sources cannot be created when a worker is specified",
                 workaround="Create them one by one, or omit the worker.",
             )
-        # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
+        # All files are parsed and all servers reached before the first source is stored: most mistakes change nothing.
         warnings: list[str] = []
         parsed = [load_source(text, f"source {number}", warnings) for number, text in enumerate(request.config, 1)]
-        # Before its server is asked: there, its own relay holds the server-id.
+        # Checked before the server is queried: there, the source's own relay uses the server-id.
         known = self._cluster.scheduler.sources()
         for config in parsed:
             if config.source_id in known:

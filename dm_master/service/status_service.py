@@ -32,7 +32,7 @@ class StatusService:
                 return pb.QueryStatusListResponse(msg=f"task {request.name} has no source or not exist")
         answers = ask_statuses(self._cluster, sorted(set(sources)), request.name, profile=request.profile)
         self._add_locks(answers)
-        # As in DM: a status of named sources is also that of the idle workers that pull their relay logs.
+        # As in DM, the status of named sources includes the idle workers that pull their relay logs.
         answers += ask_relay_statuses(self._cluster, sorted(set(request.sources)))
         # The worker that serves a source comes first.
         answers.sort(key=lambda answer: answer.sourceStatus.source)

@@ -80,7 +80,7 @@ class TaskService:
         return pb.ShowRulesResponse(result=True, summary=_summary(found.summary), tables=tables)
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
-        """Refuses before anything is changed, or stores the subtasks and waits until their workers run them."""
+        """Changes nothing if it refuses the task; else stores the subtasks and waits until their workers run them."""
         _refuse_start_time(request.startTime)
         task = load_task(request.task)
         foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
@@ -104,7 +104,7 @@ class TaskService:
             task.name,
             reaches(task.name, worker_pb.Running),
             "the task's subtasks are Running",
-            # A busy worker starts a subtask late. An operator would start it again.
+            # A busy worker starts a subtask late. After a timeout an operator would start it again.
             patience=remaining(STAGE_TIMEOUT),
         )
         return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text, warnings=warnings)
@@ -168,7 +168,7 @@ class TaskService:
         return fresh
 
     def _submit(self, task: TaskConfig, subtasks: list[SubTaskConfig], remove_meta: bool) -> None:
-        # The text is stored to be shown again; the secrets that workers need are in the subtasks, encrypted.
+        # The file is stored for get-config; the secrets that workers need are in the subtasks, encrypted.
         text = task_to_yaml(task)
         if not remove_meta:
             self._cluster.scheduler.start_task(task.name, text, subtasks)

@@ -1,4 +1,4 @@
-"""What an operator sees of DDL locks by ``shard-ddl-lock``, and what they ask for; in any shard mode. Pure."""
+"""What ``shard-ddl-lock`` shows of DDL locks, and the orders it accepts, in any shard mode. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LockView:
 
     ``ddls`` are the owner's. ``synced`` sources have reported, ``unsynced`` ones are members that have not.
     ``since`` (RFC 3339) is when the first one began to wait, "" if unknown; ``waits_for`` must act next.
-    ``held_rows``: source → rows that it holds back, as far as is known.
+    ``held_rows``: source → rows that it holds back, as far as known.
     """
 
     id: str
@@ -72,7 +72,7 @@ def with_held_rows(one: LockView, statuses: Sequence[worker_pb.QueryStatusRespon
 
 
 def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLLocksResponse:
-    """The answer to ``shard-ddl-lock``. If there are locks, DM's ``msg`` is empty; here it shows who waits for whom.
+    """The answer to ``shard-ddl-lock``. With locks, DM's ``msg`` is empty; here it shows which source waits for which.
 
     ``damaged``: ignored keys of etcd → what is wrong.
     """
@@ -82,13 +82,13 @@ def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLL
 
 
 def order_of(request: pb.UnlockDDLLockRequest) -> UnlockOrder:
-    """The order in a request of ``shard-ddl-lock unlock``; without an action the sources that wait skip."""
+    """The order in a request of ``shard-ddl-lock unlock``; without an action, waiting sources skip."""
     action = "exec" if request.op == pb.ExecLock else "skip"
     return UnlockOrder(request.replaceOwner, request.forceRemove, action)
 
 
 def describe_outcome(lock_id: object, outcome: UnlockProgress | None) -> str:
-    """The result of an order that is carried out as far as possible now; None: the lock is gone."""
+    """The result of an order, as far as it is carried out now; None: the lock is gone."""
     if outcome is None:
         return f"lock {lock_id} is resolved: no source waits for it now"
     text = f"{_names(outcome.executed)} executed the DDLs of lock {lock_id}, the others that waited skipped them"

@@ -1,4 +1,4 @@
-"""Runs the locks of shard DDL while this master leads: follows their records, commits what they decide."""
+"""Runs the DDL locks while this master leads: follows their records, commits their decisions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ORDER_PAUSE = 1.0
 class LockCoordinator(Generic[L]):
     """The locks of one shard mode while this master leads. The locks of a term are read only from etcd's records.
 
-    ``store`` has these records, ``locks`` makes the locks before any record is read; they decide what to do.
+    ``store`` reads and writes these records; ``locks`` creates the empty locks, which decide the next steps.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LockCoordinator(Generic[L]):
         self._term: LockTerm[L] | None = None
 
     def start(self, leader: LeaderKey) -> None:
-        """Begins to work in the background. For ``Election.on_elected``."""
+        """Starts to work in the background. For ``Election.on_elected``."""
         self._term = LockTerm(self._store, self._new_locks, leader, self._sources, self._on_trouble)
         self._term.start()
 
@@ -71,13 +71,13 @@ class LockCoordinator(Generic[L]):
             term.stop()
 
     def wake(self) -> None:
-        """To be called when the sources of a task have changed."""
+        """Call it when the sources of a task have changed."""
         term = self._term
         if term is not None:
             term.wake()
 
     def term(self) -> LockTerm[L]:
-        """The present term. Raises 38046 if this master does not lead."""
+        """The current term. Raises 38046 if this master does not lead."""
         term = self._term
         if term is None:
             raise lock_errors.not_started()
@@ -104,12 +104,12 @@ class LockTerm(Generic[L]):
         self._leader = leader
         self._sources = sources
         self._on_trouble = on_trouble
-        # Guards all below up to the blank line; notified when records were read, and at the end.
+        # Guards all fields below, up to the blank line; notified after records are read, and at the end.
         self._changed = threading.Condition()
         self._locks = locks()
         #: Whether all records are read and the sources are known.
         self._ready = False
-        #: The number of events that were read, and the last one's revision.
+        #: The number of events read, and the last one's revision.
         self._events = 0
         self._revision = 0
         self._refused: dict[LockId, DMError] = {}
@@ -138,13 +138,13 @@ class LockTerm(Generic[L]):
     # --- reading ---
 
     def read(self, look: Callable[[L], R]) -> R:
-        """The result of ``look`` on the locks as they are known; it must not keep them. Never waits. Raises 38046."""
+        """The result of ``look`` on the known locks; it must not keep them. Never waits. Raises 38046."""
         with self._changed:
             self._check_ready()
             return look(self._locks)
 
     def refusals(self) -> Mapping[LockId, DMError]:
-        """The locks whose next step etcd refuses, and why."""
+        """The locks whose next step etcd refuses, with its error."""
         with self._changed:
             return dict(self._refused)
 
@@ -155,7 +155,7 @@ class LockTerm(Generic[L]):
     # --- orders ---
 
     def order(self, lock_id: str, order: UnlockOrder) -> tuple[LockId, int]:
-        """Commits an operator's order; the lock, and the order's revision.
+        """Commits an operator's order; returns the lock, and the order's revision.
 
         Raises 38019, 38020, 38022, 38041 or 42502 for an order that is not possible now; 38046, 46001 or 42501.
         """
@@ -178,7 +178,7 @@ class LockTerm(Generic[L]):
             self._changed.wait_for(lambda: self._stopping.is_set() or self._events > events, _ORDER_PAUSE)
 
     def wait_order(self, lock_id: LockId, revision: int, seconds: float) -> UnlockProgress | None:
-        """How far the order of ``revision`` is: once all who waited have executed or skipped, or after ``seconds``.
+        """How far the order of ``revision`` is, once all that waited have executed or skipped, or after ``seconds``.
 
         None when the lock is gone, or has another order. Raises 38046 when the leadership ends meanwhile.
         """
@@ -248,7 +248,7 @@ class LockTerm(Generic[L]):
         self._wake.set()
 
     def _bring_forward(self) -> None:
-        """Commits the next step of every lock. Raises the last failure, after all locks had their turn."""
+        """Commits the next step of every lock. Raises the last failure, after trying all locks."""
         failure: DMError | None = None
         for lock_id, step in self._decide():
             try:
@@ -270,7 +270,7 @@ class LockTerm(Generic[L]):
             events = self._events
             sources = self._sources()
             with self._changed:
-                # A source may report as soon as its task has started: the sources must not be older than the last
+                # A source may report as soon as its task starts: the known sources must not be older than the last
                 # report.
                 if self._events != events:
                     continue

@@ -8,7 +8,7 @@ from pkg.errors import Code, DMError, new
 
 
 def unlocking(lock_id: object) -> str:
-    """The command that unlocks, to be followed by its options."""
+    """The unlock command, without its options."""
     return f"dmctl shard-ddl-lock unlock '{lock_id}'"
 
 
@@ -33,7 +33,7 @@ def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
 
 
 def outdated(lock_id: object) -> DMError:
-    """38020, for an order on a lock that changes faster than it can be given."""
+    """38020, for a lock that changes too fast for an order."""
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} changed while it was to be unlocked",
@@ -43,7 +43,7 @@ def outdated(lock_id: object) -> DMError:
 
 
 def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DMError:
-    """38024: an order was given, and its owner has not executed within ``seconds``."""
+    """38024: after an order, its owner has not executed within ``seconds``."""
     return new(
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",

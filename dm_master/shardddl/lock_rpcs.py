@@ -16,7 +16,7 @@ from pkg.errors import Code
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmmaster_pb2 as pb
 
-#: Seconds to wait for an order before the answer says how far it is: DM's.
+#: DM's limit: seconds to wait for an order before the answer says how far it is.
 UNLOCK_WAIT = 10.0
 #: Seconds to wait for a worker's status, with its held rows and its error.
 STATUS_WAIT = 3.0
@@ -28,7 +28,7 @@ class ShardDDLService:
         self._cluster = cluster
 
     def show_locks(self, request: pb.ShowDDLLocksRequest) -> pb.ShowDDLLocksResponse:
-        """The locks of the task and the sources asked for, and the rows that their workers hold back."""
+        """The locks of the requested task and sources, with the rows that their workers hold back."""
         term = self._locks.term()
         refused = term.refusals()
 
@@ -50,7 +50,7 @@ class ShardDDLService:
         Raises 38019, 38020, 38022, 38041 or 42502 for a refused order; 38024 or 38025 for one that is stored but not
         carried out yet.
         """
-        # request.sources has no meaning for such a lock; DM accepts it.
+        # request.sources has no meaning for a pessimistic lock; DM accepts it.
         if request.database or request.table:
             raise errors.new(
                 Code.MasterInvalidOperateOp,

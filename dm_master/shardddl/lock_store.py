@@ -27,7 +27,7 @@ class LockStore:
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> PrefixMirror:
-        """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present
+        """A started mirror of all records: ``on_change`` gets the events for :meth:`Locks.apply`, the current
         records first."""
         return PrefixMirror(self._client, self._prefix, on_change, on_error=on_error).start()
 

@@ -1,4 +1,4 @@
-"""What any DDL lock has, whatever the shard mode, and what the coordinator needs of a mode's locks. Pure."""
+"""What DDL locks have in any shard mode, and what the coordinator needs of a mode's locks. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UnlockOrder:
 
 @dataclass(frozen=True, slots=True)
 class UnlockProgress:
-    """How far an order is: the sources that have executed, that still must execute, that waited and still must skip,
+    """How far an order is: the sources that have executed, that must still execute, that waited and must still skip,
     and the members that have not reported."""
 
     executed: tuple[str, ...]
@@ -51,16 +51,16 @@ class Locks(Protocol):
     """The locks of all tasks in one shard mode: etcd's events in, transactions out. Not thread-safe."""
 
     def set_all_sources(self, tasks: Mapping[str, Iterable[str]]) -> None:
-        """Sets the sources of all tasks that run now: any other task is stopped."""
+        """Sets the sources of all running tasks: any other task is stopped."""
 
     def apply(self, event: WatchEvent) -> None:
         """Applies one change of a record; a change that is known already has no effect."""
 
     def decided(self) -> list[tuple[LockId, LockDecision]]:
-        """The decision on each lock: commit the steps, apply the events, ask again."""
+        """The decision on each lock: commit the steps, apply the events, call it again."""
 
     def id_of(self, text: str) -> LockId:
-        """The ID of the lock that operators know as ``text``. Raises 38019."""
+        """The ID of the lock that operators write as ``text``. Raises 38019."""
 
     def unlock(self, lock_id: str, order: UnlockOrder) -> LockStep:
         """Carries out an operator's order. Raises 38019, 38020, 38022, 42502, or 38041 for an unknown action."""

@@ -27,7 +27,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("service")
 
-#: The meta tables of DM itself, so that a task taken over from DM is forgotten as a whole.
+#: DM's own meta tables, so that removing a task taken over from DM removes all of it.
 _DM_META_TABLES = (
     "syncer_checkpoint",
     "loader_checkpoint",
@@ -39,7 +39,7 @@ _DM_META_TABLES = (
     "validator_error_change",
     "validator_table_status",
 )
-#: Our meta tables: progress of the load by file, and the records of the exactly-once protocol.
+#: This program's meta tables: the load's progress by file, and the records of the exactly-once protocol.
 _OWN_META_TABLES = (
     "loader_progress",
     "syncer_batch",
@@ -72,7 +72,7 @@ def known_defaults(target: Connection[Any]) -> frozenset[str]:
 
 
 def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
-    """An incremental subtask without ``meta`` starts where its upstream is now; any other is returned unchanged.
+    """An incremental subtask without ``meta`` starts at its upstream's current position; any other stays unchanged.
 
     Raises 10001 for an unreachable upstream, 11125 for one without a binlog.
     """
@@ -94,7 +94,7 @@ def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
 
 
 def meta_tables(task: str) -> tuple[str, ...]:
-    """Names of all meta tables that ``task`` may have, whether or not they exist."""
+    """Names of all meta tables that ``task`` may have, existing or not."""
     return tuple(f"{task}_{suffix}" for suffix in (*_DM_META_TABLES, *_OWN_META_TABLES))
 
 

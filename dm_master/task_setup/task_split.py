@@ -12,13 +12,13 @@ from pkg.config.target_session import without_ignored
 from pkg.errors import Code
 from pkg.settings.options import nearest
 
-#: The upstream's modes that change what a generated column of the target computes.
+#: The upstream's SQL modes that change what a generated column of the target computes.
 _KEPT_MODES = frozenset({"HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PIPES_AS_CONCAT", "NO_ENGINE_SUBSTITUTION"})
 _ADDED_MODES = (
     "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
 )  # fmt: skip
 
-#: What writing rows needs or gains, where a target has it: no locks before the commit, which settles conflicts (an
+#: Variables that help to write rows, where a target has them: no locks before the commit, which resolves conflicts (an
 #: update costs TiDB a third less CPU), and the upstream's values in AUTO_RANDOM columns.
 TARGET_DEFAULTS: Mapping[str, str] = {"tidb_txn_mode": "optimistic", "allow_auto_random_explicit_insert": "ON"}
 
@@ -70,13 +70,13 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
 
 
 def _of_the_task(task: TaskConfig) -> dict[str, Any]:
-    """The settings that every subtask of a task has alike."""
+    """The settings that are equal in all subtasks of a task."""
     own = {field.name for field in fields(SubTaskConfig)} - {"case_sensitive"}
     return {field.name: getattr(task, field.name) for field in fields(TaskConfig) if field.name in own}
 
 
 def needs_start_position(subtask: SubTaskConfig) -> bool:
-    """Whether the upstream must be asked for its present position, because neither file nor mode gives a start."""
+    """Whether the subtask starts at the upstream's current position, because neither file nor mode sets a start."""
     return subtask.task_mode == "incremental" and subtask.meta is None
 
 
@@ -88,9 +88,9 @@ def target_session(known: Collection[str], upstream_sql_mode: str, task: TaskCon
     """The session variables of the target's writers: what the file gives, and defaults for the rest.
 
     ``known``: those of :data:`TARGET_DEFAULTS` that the target has. ``upstream_sql_mode`` is the upstream's global
-    sql_mode. DM takes nearly all of it except strictness. This session is strict, because a value that does not fit
-    must be an error and must not be cut. Modes that change how literals are read, or that the target's family may not
-    know, are left out. No time zone is set: rows travel in UTC, and a writer in another zone would shift every
+    sql_mode. DM uses nearly all of it except strictness. This session is strict, because a value that does not fit
+    must cause an error and must not be cut. Modes that change how literals are read, or that the target's family may
+    not know, are left out. No time zone is set: rows travel in UTC, and a writer in another zone would shift every
     TIMESTAMP.
     """
     session = without_ignored(task.target.session)

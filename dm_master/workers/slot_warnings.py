@@ -13,16 +13,16 @@ from pkg.process.log import get_logger
 
 log = get_logger("service")
 
-#: A check must not wait long for a worker that hangs (seconds); the start of the task names it.
+#: Seconds: a check must not wait long for a worker that does not answer; start-task reports that worker.
 _TIMEOUT = 3.0
 _DUMPING = ("all", "full", "dump")
 _LOADING = ("all", "full", "load", "load&sync")
 
 
 def slot_warnings(cluster: ClusterView, subtasks: Sequence[SubTaskConfig]) -> list[str]:
-    """One sentence for each setting of ``subtasks`` that asks for more than its source's worker has.
+    """One sentence for each setting of ``subtasks`` that needs more slots than its source's worker has.
 
-    A source without a worker, and a worker on a Spark cluster, whose slots only a running job shows, have none.
+    None for a source without a worker, or a worker on a Spark cluster, whose slots only a running job shows.
     """
     return [text for subtask in subtasks for text in _of_one(cluster, subtask)]
 
@@ -46,7 +46,7 @@ def _of_one(cluster: ClusterView, subtask: SubTaskConfig) -> Iterator[str]:
 
 
 def settings_above(subtask: SubTaskConfig, slots: int) -> list[tuple[str, int]]:
-    """The settings of the subtask's mode that ask for more than ``slots`` (0: not known), with their values. Pure."""
+    """The settings of the subtask's mode that exceed ``slots`` (0: unknown), with their values. Pure."""
     threads = parse_dump_arguments(subtask.mydumper.extra_args).threads or subtask.mydumper.threads
     asked = (("threads", threads, _DUMPING), ("pool-size", subtask.loader.pool_size, _LOADING))
     return [(name, value) for name, value, modes in asked if 0 < slots < value and subtask.task_mode in modes]

@@ -1,4 +1,4 @@
-"""Moves a source to another worker while its tasks run: they are paused where nothing can be lost, then resumed."""
+"""Moves a source to another worker while its tasks run: pauses them where nothing can be lost, then resumes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("transfer")
 
-#: Attempts to resume a paused task: half a minute, in which etcd or a leader may come back.
+#: Attempts to resume a paused task: half a minute, in which etcd or a leader may return.
 _RESUME_ATTEMPTS = 12
 #: No such task, source, or stage: the task was stopped meanwhile, so nothing is left to resume.
 _GONE = frozenset(
@@ -26,9 +26,9 @@ _GONE = frozenset(
 
 @contextlib.contextmanager
 def paused(cluster: ClusterView, source: str) -> Iterator[None]:
-    """Pauses the source's running tasks for the time of the block; they are resumed afterwards, also after an error.
+    """Pauses the source's running tasks for the block, and resumes them afterwards, also after an error.
 
-    Raises 46019 if one of them is not in Sync, 46032 if one cannot be paused, or names those that cannot be resumed.
+    Raises 46019 if one is not in Sync, 46032 if one cannot be paused; names those that it cannot resume.
     """
     tasks = _running_tasks(cluster, source)
     failure: Exception | None = None

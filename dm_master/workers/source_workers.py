@@ -1,4 +1,4 @@
-"""Calls to the workers that serve sources: one question to several at the same time, one answer for each source."""
+"""Calls to the workers that serve sources: one request to several in parallel, one answer for each source."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 
 class ClusterView(Protocol):
-    """What a call needs of the cluster: which worker serves which source, and a channel to it."""
+    """The part of the cluster that a call needs: which worker serves which source, and a channel to it."""
 
     scheduler: Scheduler
     workers: WorkerClients
 
 
-#: Workers that are asked at the same time.
+#: Workers called in parallel.
 _MOST_AT_ONCE = 32
 _MOST_STATUSES_AT_ONCE = 64
 
@@ -88,7 +88,7 @@ def failure(source: str, msg: str, worker: str = "") -> worker_pb.CommonWorkerRe
 
 
 def _unknown(source: str) -> DMError:
-    """46008; the first words are DM's."""
+    """46008; the message begins as DM's."""
     return errors.new(
         Code.SchedulerSourceCfgNotExist,
         f"source {source} relevant worker-client not found: there is no source of this name",
@@ -109,7 +109,7 @@ def ask_statuses(
     cluster: ClusterView, sources: Sequence[str], task: str, timeout: float | None = None, *, profile: bool = False
 ) -> list[worker_pb.QueryStatusResponse]:
     """The status of ``task`` ("" for all) from the workers of ``sources``, in the sources' order; ``result`` is false
-    for a worker that does not answer (within ``timeout`` seconds, if given). ``profile``: with where the time went."""
+    for a worker that does not answer (within ``timeout`` seconds, if given). ``profile``: with the time per step."""
     if not sources:
         return []
     request = worker_pb.QueryStatusRequest(name=task, profile=profile)

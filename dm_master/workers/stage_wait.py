@@ -1,4 +1,4 @@
-"""Waits until workers have reached the desired stage: the master stores it in etcd, the workers follow."""
+"""Waits until workers have reached the desired stage, which the master stores in etcd and the workers follow."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pkg.pb import dmworker_pb2 as pb
 STAGE_TIMEOUT = 10.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
-#: A failure that is seen earlier than this (seconds) may be an old one: the worker has not read the request yet.
-#: Once the subtask was seen without a failure, the next one is new and counts at once.
+#: A failure seen earlier than this (seconds) may be an old one: the worker has not read the request yet.
+#: Once the subtask was seen without a failure, the next failure is new and counts at once.
 STALE_FAILURE_TIMEOUT = 2.0
 
-#: (whether the wait is over, the failure's text if it ended with one)
+#: (whether the wait is over, the text of the failure that ended it)
 StageCheckResult = tuple[bool, str]
 #: Judges a source's status, which is None when no worker serves the source.
 StageCheck = Callable[[str, pb.QueryStatusResponse | None], StageCheckResult]
-#: Asks for a status, within some seconds: the worker's name (empty if there is none to ask), its answer if it gave one,
-#: and a description of it.
+#: Queries a status, within some seconds: the worker's name (empty if there is none), its answer if any, and a
+#: description of it.
 _Ask = Callable[[float], tuple[str, pb.QueryStatusResponse | None, str]]
 
 
@@ -39,7 +39,7 @@ def wait_for_all(
     patience: float = STAGE_TIMEOUT,
 ) -> list[pb.CommonWorkerResponse]:
     """One answer per source, in the sources' order, once ``check`` says that the wait is over, or on timeout
-    (38045): after ``STAGE_TIMEOUT``, and as long as the worker answers, after ``patience`` seconds if that is longer.
+    (38045): after ``STAGE_TIMEOUT``, or, while the worker answers, after ``patience`` seconds if that is longer.
     """
     names = sorted(sources)
     if not names:
@@ -153,7 +153,7 @@ def reaches(task: str, stage: pb.Stage) -> StageCheck:
 
 
 def is_gone(task: str) -> StageCheck:
-    """Over when the worker does not have the subtask any more, or no worker serves the source."""
+    """Over when the worker no longer has the subtask, or no worker serves the source."""
 
     def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
@@ -168,7 +168,7 @@ def relay_reaches(stage: pb.Stage) -> StageCheck:
     def check(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         if answer is None:
             return False, ""
-        # A worker whose relay is stopped, and that serves no source, has no status to give.
+        # A worker with a stopped relay that serves no source has no status.
         if answer.sourceStatus.source != source or not answer.sourceStatus.HasField("relayStatus"):
             return stage == pb.Stopped, ""
         if not answer.result:
@@ -184,7 +184,7 @@ def relay_reaches(stage: pb.Stage) -> StageCheck:
 
 
 def serves(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
-    """Over when the worker serves the source, or failed to."""
+    """Over when the worker serves the source, or failed to do so."""
     if answer is None or answer.sourceStatus.source != source:
         return False, ""
     problems = answer.sourceStatus.result.errors

@@ -1,4 +1,4 @@
-"""Calls from the master to workers: one channel a worker, bounded in time and in number."""
+"""Calls from the master to workers: one channel per worker, limits on time and number of calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg.tls.renewal import files_state
 
 
 class TokenBucket:
-    """``rate`` tokens a second, at most ``burst`` saved up. Thread-safe."""
+    """``rate`` tokens per second, at most ``burst`` saved up. Thread-safe."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -42,7 +42,7 @@ class TokenBucket:
 
 
 class WorkerClients:
-    """``timeout`` in seconds a call; ``rate`` and ``burst`` bound the calls to one worker. Thread-safe."""
+    """``timeout`` in seconds per call; ``rate`` and ``burst`` limit the calls to one worker. Thread-safe."""
 
     def __init__(self, *, timeout: float, rate: float, burst: int, security: SecurityConfig | None = None) -> None:
         self._timeout = timeout
@@ -88,7 +88,7 @@ class WorkerClients:
             return stub, bucket
 
     def _drop_older_certificates(self) -> None:
-        """After a renewal, calls use new channels. Calls that still run keep theirs, which ends with them."""
+        """After a renewal, new calls use new channels. Running calls keep their old channel until they end."""
         files = files_state(self._security)
         # None: a file is being replaced.
         if files != self._files and None not in files:

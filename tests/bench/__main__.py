@@ -1,7 +1,7 @@
-"""`make bench`: every target side by side with the native ways on the same machine, in one run.
+"""`make bench`: compares every target with the native tools on the same machine, in one run.
 
-Catch-up and full copy are medians of ``--runs``, warm, ours and the peers' turns alternating on the same settings.
-After each turn the content is compared: a fast wrong answer is a failure.
+Catch-up and full copy are medians of ``--runs`` warm runs; this program and the peers take turns on the same settings.
+Each turn ends with a comparison of the content: a fast wrong result is a failure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Part = Callable[[Rig], None]
 
 
 def parts(args: argparse.Namespace) -> dict[str, Part]:
-    """Every part by its name, in the order in which they run."""
-    # Memory comes first: what other parts leave on the driver's heap is not the syncer's.
+    """Every part by its name, in the order of the run."""
+    # Memory comes first: the syncer does not use what other parts leave on the driver's heap.
     made: dict[str, Part] = {
         "memory": lambda rig: bounded.run(rig, args.big_rows, args.budget),
         "copy": lambda rig: fullcopy.run(rig, args.copy_rows),
@@ -39,7 +39,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 
-#: What runs when nothing is asked for: the parts with a target.
+#: The default: the parts with a target.
 DEFAULT = ("memory", "copy", *catchup.AIMS, "lag", "slow", "decode", "relay", "cold")
 
 
@@ -90,7 +90,7 @@ def main() -> int:
             try:
                 known[name](rig)
             except HarnessError as exc:
-                # The other parts' figures stand for themselves.
+                # The other parts' figures remain valid.
                 failed.append(name)
                 print(f"{name} FAILED: {exc}", file=sys.stderr, flush=True)
     finally:

@@ -1,4 +1,4 @@
-"""Rows events of a stretch of a server's binlog, with the decoder of their table."""
+"""Rows events of a part of a server's binlog, with the decoder of their table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def end_of_binlog(server: SQLServer) -> Location:
 
 
 def events(server: SQLServer, start: Location, end: Position) -> Iterator[list[Event]]:
-    """The events from ``start`` to ``end`` in pieces of about 1 MiB, as a replica is sent them."""
+    """The events from ``start`` to ``end`` in pieces of about 1 MiB, as a server sends them to a replica."""
     stream = open_upstream(
         server.db_config, start, flavor=server.flavor, server_id=4_000_000_000 + server.port, use_gtid=False
     )
@@ -48,7 +48,7 @@ def events(server: SQLServer, start: Location, end: Position) -> Iterator[list[E
 
 
 class Tables:
-    """Decoders for the tables of ``schema`` as the server has them now."""
+    """Decoders for the current tables of ``schema`` on the server."""
 
     def __init__(self, server: SQLServer, schema: str) -> None:
         self._conn = server.connect()
@@ -61,7 +61,7 @@ class Tables:
         self._conn.close()
 
     def learn(self, event: Event) -> None:
-        """Takes a TABLE_MAP event."""
+        """Reads a TABLE_MAP event."""
         made = self._decoders.get(event.data[c.HEADER_SIZE :])
         if made is None:
             table_map = parse_table_map(event)
@@ -72,7 +72,7 @@ class Tables:
         self._current[binlog_bytes.table_id(event.data)] = made
 
     def of(self, event: Event) -> tuple[RowDecoder, TableInfo] | None:
-        """The decoder for a rows event, None when its table is in another schema."""
+        """The decoder for a rows event; None if its table is in another schema."""
         return self._current.get(binlog_bytes.table_id(event.data))
 
     def _make(self, table_map: TableMap) -> tuple[RowDecoder, TableInfo]:

@@ -1,4 +1,4 @@
-"""Memory: the most that driver, JVM and Python workers hold during a big backlog and one big transaction."""
+"""Memory: the most that driver, JVM and Python workers use during a big backlog and one big transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catch-up over a stretch of binlog: ours, native replica, one statement per row, side by side."""
+"""Catch-up over a part of the binlog: compares this program, a native replica, and one statement per row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREADS = (0, 4)
 
 @dataclass(frozen=True)
 class Aim:
-    """What one setting is measured against: by peer, the target's number and the ratio to reach (None: none)."""
+    """The targets of one setting: by peer, the target's number and the required ratio (None: none)."""
 
     durable: bool
     peers: dict[str, tuple[str, float | None]]
@@ -34,7 +34,7 @@ AIMS: dict[str, tuple[Aim, ...]] = {
 
 
 def run(rig: Rig, name: str) -> None:
-    """All settings of one workload."""
+    """Runs all settings of one workload."""
     rig.warm_up()
     workload = all_workloads()[name]
     start = rig.fresh_source(workload, rig.rows)
@@ -92,7 +92,7 @@ class _Setting:
         return measure
 
     def _native(self, theirs: dict[str, list[float]], turn: int) -> None:
-        """Every thread count in the first turn, the best of them afterwards."""
+        """Runs every thread count in the first turn, the best one afterwards."""
         names = {f"{NATIVE}, {threads} threads": threads for threads in _THREADS}
         if turn:
             best = min(names, key=lambda name: theirs[name][0])

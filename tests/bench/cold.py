@@ -18,7 +18,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Syncer(Process):
-    """One syncer in a process of its own."""
+    """One syncer in its own process."""
 
     name = "cold-syncer"
 
@@ -58,7 +58,7 @@ def run(rig: Rig) -> None:
 
 def main() -> None:
     """The child: replicates until it is ended."""
-    # What is imported, and when, is part of what is measured.
+    # The imports are part of the measured time.
     from dm_worker.engine.engine import SparkEngine
     from dm_worker.syncer import SyncUnit
     from pkg.config.model import Meta
@@ -74,7 +74,7 @@ def main() -> None:
     servers = [DBConfig(host="127.0.0.1", port=port, user="root") for port in (args.source, args.target)]
     meta = Meta(args.file, args.position)
     cfg = subtask(args.number, servers[0], servers[1], "incremental", threads=4, meta=meta)
-    # Its files go with the process's own folder.
+    # Its files are removed with the process's folder.
     engine = SparkEngine(slots=8, folder=Path.cwd())
     engine.warm_up()
     SyncUnit(cfg, engine).run()

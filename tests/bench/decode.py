@@ -1,8 +1,8 @@
-"""What decoding costs: CPU per row change, ours (compiled kernel and pure Python) against mysql-replication's decoder.
+"""The cost of decoding: CPU per row change of this program (compiled, pure Python) and of mysql-replication's decoder.
 
-Each decoder runs in a process of its own and reads the same stretch of binlog from the server, as a replica does. Ours
-makes SQL literals, the peer Python values; a decoder that misses rows fails. What it costs to get the events from the
-socket is measured apart, for each by its own means, and left out of the ratio with a target.
+Each decoder runs in its own process and reads the same part of the binlog from the server, as a replica does. This
+program's decoder creates SQL literals, the peer Python values; a decoder that misses rows fails. The cost of reading
+the events from the socket is measured separately, for each by its own client, and is not part of the target's ratio.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tests.harness.process import HarnessError
 
 _ROOT = Path(__file__).resolve().parents[2]
 ROWS = 60_000
-#: Workload: row changes, and the ratio to reach.
+#: Workload: row changes, and the required ratio.
 _AIMS = {"insert-only": (60_000, None), "oltp": (40_000, 10.0), "wide": (34_000, 20.0)}
 PEER = "mysql-replication"
-#: The module that importing the decoder loads when it was built.
+#: The module that an import of the decoder loads if it was built.
 KERNEL = "pkg.native._rows"
-#: Exit code of a child that was asked for the compiled kernel and has none.
+#: Exit code of a child that needs the compiled kernel and has none.
 _NOT_BUILT = 77
 
 
@@ -60,7 +60,7 @@ def run(rig: Rig) -> None:
 
 
 def _tell(rig: Rig, name: str, costs: dict[str, tuple[float, float]], reach: float | None) -> None:
-    """The target counts for the kernel where there is one."""
+    """Reports the costs; the target applies to the kernel if there is one."""
     best = "native" if "native" in costs else "python"
     for who in costs.keys() - {PEER}:
         ratios = [theirs / ours for ours, theirs in zip(costs[who], costs[PEER], strict=True)]
@@ -70,7 +70,7 @@ def _tell(rig: Rig, name: str, costs: dict[str, tuple[float, float]], reach: flo
 
 
 def measure(source: MariaDBServer, start: Location, who: str) -> dict[str, float] | None:
-    """Rows and CPU seconds of one decoder; None when there is no compiled kernel."""
+    """Rows and CPU seconds of one decoder; None if there is no compiled kernel."""
     end = end_of_binlog(source).position
     place = [str(source.port), start.position.name, str(start.position.pos), end.name, str(end.pos)]
     environment = {**os.environ, "DM_KERNEL": "python" if who == "python" else ""}
@@ -130,19 +130,19 @@ def _their_stream(server: MariaDBServer, start: Location) -> Any:
         only_schemas=[SCHEMA],
         log_file=start.position.name,
         log_pos=start.position.pos,
-        # Without it, it ends at BLOB columns whose charset the binlog does not tell.
+        # Without it, the decoder fails at BLOB columns, whose charset is not in the binlog.
         ignore_decode_errors=True,
         resume_stream=True,
     )
 
 
 def _their_fetch(stream: Any, end: Position) -> float:
-    """CPU seconds to read the same packets by the peer's client alone."""
+    """CPU seconds that the peer's client alone needs to read the same packets."""
     stream._BinLogStreamReader__connect_to_stream()
     begin = time.process_time()
     position = 0
     while position < end.pos:
-        # One byte of status, then the event's header, with its end in the file at byte 13.
+        # One status byte, then the event's header, with its end position at byte 13.
         position = int.from_bytes(driver.read_packet(stream._stream_connection).get_all_data()[14:18], "little")
     spent = time.process_time() - begin
     stream.close()
@@ -150,7 +150,7 @@ def _their_fetch(stream: Any, end: Position) -> float:
 
 
 def main() -> None:
-    """The child: decodes and prints what it cost."""
+    """The child: decodes and prints the cost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("who", choices=["native", "python", PEER])
     parser.add_argument("port", type=int)

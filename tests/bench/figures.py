@@ -1,4 +1,4 @@
-"""What the benchmark makes of its measurements: medians, percentiles, histograms, and whether targets are met. Pure."""
+"""The results of the benchmark's measurements: medians, percentiles, histograms, and whether targets are met. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def histogram(values: Sequence[float], bounds: Sequence[float]) -> list[str]:
-    """One line a class: up to each of ``bounds`` (ascending), and one for what lies beyond them all."""
+    """One line per class: up to each of ``bounds`` (ascending), and one for larger values."""
     edges = [*bounds, math.inf]
     counts = [0] * len(edges)
     for value in values:
@@ -37,7 +37,7 @@ def histogram(values: Sequence[float], bounds: Sequence[float]) -> list[str]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured quantity against what it should reach. ``target`` is empty for work without a target."""
+    """One measured quantity and its required value. ``target`` is empty for work without a target."""
 
     target: str
     work: str
@@ -49,7 +49,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """None when nothing is asked."""
+        """Whether the requirement is met; None without a requirement."""
         if self.reach is None:
             return None
         return self.value <= self.reach if self.at_most else self.value >= self.reach
@@ -64,7 +64,7 @@ class Figure:
 
 @dataclass
 class Report:
-    """All figures of a benchmark, and the raw measurements behind them."""
+    """All figures of a benchmark, and their raw measurements."""
 
     figures: list[Figure] = field(default_factory=list)
     measurements: list[dict[str, object]] = field(default_factory=list)
@@ -87,11 +87,11 @@ class Report:
         theirs: Sequence[float],
         reach: float | None = None,
     ) -> None:
-        """How many times faster ours is: medians of seconds, theirs by ours."""
+        """How many times faster this program is: the peer's median seconds divided by its own."""
         self.add(Figure(target, work, peer, statistics.median(theirs) / statistics.median(ours), "x", reach))
 
     def table(self) -> str:
-        """The summary: targets in their order, the rest behind them."""
+        """The summary: targets in their order, then the rest."""
         head = f"{'':4} {'work':44} {'peer':34} {'value':>10} {'reach':>10}"
         ranked = sorted(self.figures, key=lambda one: (not one.target, int(one.target[1:] or 0) if one.target else 0))
         return "\n".join([head, *(one.line() for one in ranked)])

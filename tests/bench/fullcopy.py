@@ -58,7 +58,7 @@ def _one_turn(rig: Rig) -> dict[str, float]:
 
 
 def _check_peer(rig: Rig, who: str) -> None:
-    """The peers lose bits of FLOAT values, so those columns are left out and it is told."""
+    """Compares a peer's copy. Peers lose bits of FLOAT values, so it leaves out these columns and reports that."""
     rig.check([TABLE], who)
     found = [_without_floats(server, _WIDE) for server in (rig.source, rig.target)]
     if found[0] != found[1]:

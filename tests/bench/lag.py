@@ -1,7 +1,7 @@
-"""Lag: from a commit at the source to the row being visible at the target, at half of the maximum rate and idle.
+"""Lag: from a commit at the source to the visible row at the target, at half of the maximum rate and idle.
 
-The load, the probe rows and the look at the target run in a process of their own: beside the syncer's driver they
-would wait for its interpreter lock, and it for theirs. Both times of a probe are read from one clock.
+The load, the probe rows and the queries of the target run in their own process: in the syncer's driver they would wait
+for its interpreter lock, and the driver for theirs. Both times of a probe come from the same clock.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tests.harness.process import HarnessError
 _ROOT = Path(__file__).resolve().parents[2]
 PROBE = f"{SCHEMA}.probe"
 PROBE_INTERVAL, LOOK_INTERVAL = 0.02, 0.004
-#: How often the load is topped up, and the most of it that one call may make up for (seconds).
+#: Seconds between two additions to the load, and the most seconds of load that one call may catch up.
 _LOAD_INTERVAL, _LOAD_MOST = 0.02, 0.2
-#: How long the last probe may take (seconds).
+#: The limit for the last probe (seconds).
 _ARRIVAL_TIMEOUT = 120.0
 _RATE_CHANGES = 200_000
 _TRICKLE_SECONDS = 15.0
@@ -38,9 +38,9 @@ _CLASSES = (50, 100, 150, 200, 300, 400, 600, 1000, 2000, 5000)
 
 
 def run(rig: Rig, rate: float, seconds: float) -> None:
-    """``rate``: the maximum in row changes per second, 0 to find it out. ``seconds`` of writing."""
+    """``rate``: the maximum in row changes per second, 0 to measure it. ``seconds`` of writing."""
     rig.warm_up()
-    # The source shares our cores, and its commits are not what is measured.
+    # The source shares the cores, and its commits are not part of the measurement.
     rig.durability(False, rig.target, rig.source)
     if not rate:
         rate = _maximum(rig)
@@ -61,7 +61,7 @@ def _prepare(rig: Rig) -> Location:
 
 
 def _maximum(rig: Rig) -> float:
-    """Row changes per second that the source writes and we apply at the same time, on the cores that both share."""
+    """Row changes per second that the source writes while the syncer applies them, on the same cores."""
     start = _prepare(rig)
     with rig.syncing(start) as running:
         running.wait_synced()
@@ -86,7 +86,7 @@ def _measure(rig: Rig, title: str, rate: float, interval: float, seconds: float)
         found = Lags(**json.loads(done.stdout))
         running.wait_synced()
         cpu, applied = spent(before, cpu_by_kind(rig.stages())), running.unit.status().totalRows - applied
-        cpu["driver"] -= found.cpu  # a child that ended counts as ours
+        cpu["driver"] -= found.cpu  # an ended child counts as this process's
     rig.check([*all_workloads()["oltp"].tables, PROBE], title)
     lags = [lag * 1000 for lag in found.lags]
     rig.report.measurements.append({"work": title, "asked": rate, **asdict(found)})
@@ -106,7 +106,7 @@ def _tell(title: str, asked: float, reached: float, lags: list[float]) -> None:
 
 @dataclass(frozen=True)
 class Lags:
-    """Seconds of every probe, the load in row changes per second that was reached, CPU seconds of measuring."""
+    """Seconds of every probe, the load reached in row changes per second, CPU seconds of the measuring process."""
 
     lags: list[float]
     rate: float
@@ -115,7 +115,7 @@ class Lags:
 
 @dataclass
 class Session:
-    """The child's three threads: load, probes, and the look at the target."""
+    """The child's three threads: load, probes, and queries of the target."""
 
     source: int
     target: int
@@ -128,7 +128,7 @@ class Session:
     failed: list[BaseException] = field(default_factory=list)
 
     def run(self) -> Lags:
-        """Raises what went wrong in a thread, HarnessError when a probe did not arrive."""
+        """Raises the error of a thread, HarnessError if a probe did not arrive."""
         work = [self._probe, self._look, *([self._load] if self.rate else [])]
         threads = [threading.Thread(target=self._guarded, args=(one,)) for one in work]
         for thread in threads:
@@ -157,7 +157,7 @@ class Session:
     def _look(self) -> None:
         wanted = max(1, int(self.seconds / self.interval))
         end = time.monotonic() + self.seconds + _ARRIVAL_TIMEOUT
-        # Probes of one batch may become visible in any order: all up to ``floor`` are there.
+        # Probes of one batch may become visible in any order: all up to ``floor`` have arrived.
         floor, beyond = 0, set[int]()
         with _connect(self.target) as conn, conn.cursor() as cursor:
             while len(self.seen) < wanted and not self.failed:
@@ -194,7 +194,7 @@ def _connect(port: int) -> Any:
 
 
 def main() -> None:
-    """The child: writes, watches, prints what it saw."""
+    """The child: writes, queries, prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "target"):
         parser.add_argument(name, type=int)

@@ -1,6 +1,6 @@
-"""What a DDL takes when the servers have many tables: rows in other tables come between two statements.
+"""The time of a DDL on servers with many tables: rows in other tables come between two statements.
 
-Work that grows with the number of tables would take the seconds of many statements.
+Work that grows with the number of tables would show as the time of many statements.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def run(rig: Rig, tables: int, statements: int) -> None:
 
 
 def start_tables(server: SQLServer, tables: int) -> None:
-    """Nothing but ``tables`` small ones, and a parent with its child."""
+    """Creates only ``tables`` small tables, and a parent with its child."""
     server.wipe()
-    # A file of its own for each would be most of the time.
+    # A separate file for each table would take most of the time.
     server.execute(
         "SET GLOBAL innodb_file_per_table = 0",
         f"CREATE DATABASE {SCHEMA}",

@@ -1,9 +1,9 @@
-"""One statement per row: how DM applies by default, as a peer.
+"""The peer "one statement per row", DM's default way to apply.
 
-Rows are hashed by key onto 16 connections, 100 statements a transaction; a row whose keys (primary and unique) were
-given to different connections makes all of them finish first. Safe mode is off: INSERT, UPDATE and DELETE by key.
-The statements are rendered before the clock starts: reading and decoding the binlog is not counted, which flatters
-the peer. One thread serves all connections, so that no interpreter lock stands between server and statements.
+Rows are hashed by key onto 16 connections, 100 statements per transaction; before a row whose keys (primary and unique)
+are on different connections, all of them finish. Safe mode is off: INSERT, UPDATE and DELETE by key.
+The statements are rendered before the clock starts: reading and decoding the binlog is not counted, an advantage for
+the peer. One thread serves all connections, so that no statement waits for an interpreter lock.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _COM_QUERY = b"\x03"
 
 #: The keys that a statement touches, and the statement.
 Keyed = tuple[tuple[bytes, ...], bytes]
-#: Statements of each connection; all of a round are done before the next one begins.
+#: Statements of each connection; a round is complete before the next one begins.
 Round = list[list[bytes]]
 
 
 def rounds(statements: Iterable[Keyed], connections: int = CONNECTIONS) -> list[Round]:
-    """Deals statements out so that those which share a key keep their order. Pure."""
+    """Distributes statements so that those with a common key keep their order. Pure."""
     current: Round = [[] for _ in range(connections)]
     made, owners = [current], dict[bytes, int]()
     for keys, statement in statements:
@@ -90,7 +90,7 @@ def _keys(info: TableInfo, image: Sequence[bytes]) -> list[bytes]:
 
 
 def packets(texts: Sequence[bytes], per_transaction: int = PER_TRANSACTION) -> list[bytes]:
-    """What one connection sends, one packet after each answer."""
+    """The packets that one connection sends, one after each answer."""
     sent: list[bytes] = []
     for i in range(0, len(texts), per_transaction):
         sent += [b"BEGIN", *texts[i : i + per_transaction], b"COMMIT"]
@@ -98,7 +98,7 @@ def packets(texts: Sequence[bytes], per_transaction: int = PER_TRANSACTION) -> l
 
 
 def apply(target: SQLServer, dealt: Sequence[Round]) -> float:
-    """Applies the rounds; seconds. Raises HarnessError when a statement fails."""
+    """Applies the rounds; returns the seconds. Raises HarnessError if a statement fails."""
     ready = [[packets(texts) for texts in one] for one in dealt]
     connections = [_open(target) for _ in range(CONNECTIONS)]
     start = time.monotonic()

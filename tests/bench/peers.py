@@ -1,4 +1,4 @@
-"""The native ways to do the same work on the same machine."""
+"""Native tools that do the same work on the same machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _run(command: Sequence[str], stdin: IO[bytes] | None = None) -> None:
 
 
 def dump_pipe(source: MariaDBServer, target: MariaDBServer) -> float:
-    """``mariadb-dump | mariadb``; seconds."""
+    """Runs ``mariadb-dump | mariadb``; returns the seconds."""
     start = time.monotonic()
     target.execute("CREATE DATABASE sb")
     dump = [binary("mariadb-dump"), *client(source), "--single-transaction", "--skip-triggers", "sb"]
@@ -39,7 +39,7 @@ def dump_pipe(source: MariaDBServer, target: MariaDBServer) -> float:
 
 
 def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tuple[float, float]:
-    """mydumper, then myloader; seconds of each."""
+    """Runs mydumper, then myloader; returns the seconds of each."""
     folder = Path(tempfile.mkdtemp(prefix="dm-mydumper-"))
     try:
         start = time.monotonic()
@@ -57,7 +57,7 @@ def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tupl
 
 @contextmanager
 def replica_of(source: MariaDBServer) -> Iterator[MariaDBServer]:
-    """A MariaDB replica of ``source``, empty and not started; :func:`rewind` says where it begins."""
+    """A MariaDB replica of ``source``, empty and not started; :func:`rewind` sets its start."""
     replica = MariaDBServer(binlog=False)
     replica.start()
     try:
@@ -71,13 +71,13 @@ def replica_of(source: MariaDBServer) -> Iterator[MariaDBServer]:
 
 
 def rewind(replica: MariaDBServer, start: Location) -> None:
-    """Lets the replica begin at ``start``, whatever it did before."""
+    """Makes the replica begin at ``start``, from any earlier state."""
     place = f"MASTER_LOG_FILE='{start.position.name}', MASTER_LOG_POS={start.position.pos}"
     replica.execute("STOP SLAVE", f"CHANGE MASTER TO {place}")
 
 
 def replica_catches_up(source: MariaDBServer, replica: MariaDBServer, threads: int) -> float:
-    """Fetches the relay log first, then times the replica's SQL side alone; seconds."""
+    """Fetches the relay log first, then measures only the replica's SQL thread; returns the seconds."""
     replica.execute(f"SET GLOBAL slave_parallel_threads = {threads}", "START SLAVE IO_THREAD")
     end = source.binlog_status()
 

@@ -1,7 +1,7 @@
-"""A TCP relay that makes a server seem far away: every answer arrives ``delay`` seconds later. A process of its own.
+"""A TCP relay that simulates a distant server, in its own process: every answer arrives ``delay`` seconds later.
 
-All of the added round trip is put on the way back: event loops sleep in whole milliseconds, so that two halves of 5 ms
-would come out as 6.
+The way back has the whole added round trip: event loops sleep in whole milliseconds, so that two halves of 5 ms would
+take 6.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.harness.process import Process, free_port, port_open
 
 _PIECE = 1 << 18
-#: Pieces on their way in one direction before the sender has to wait.
+#: Pieces in flight in one direction before the sender has to wait.
 _ON_THE_WAY = 256
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ class SlowProxy(Process):
 
 
 async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
-    """Passes bytes on, each ``delay`` seconds after they came; what is behind them does not wait longer."""
+    """Forwards bytes ``delay`` seconds after their arrival; later bytes do not wait longer."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_ON_THE_WAY)
 

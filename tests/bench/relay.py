@@ -1,7 +1,7 @@
-"""What fetching the binlog into files costs: the relay against ``mariadb-binlog --raw``, MB/s and CPU seconds per GB.
+"""The cost of fetching the binlog into files: the relay and ``mariadb-binlog --raw``, MB/s and CPU seconds per GB.
 
-Both fetch all of a server's binlog files, after large row events and after one-row transactions; the files are compared
-with the server's own.
+Both fetch all of a server's binlog files, after large row events and after one-row transactions; a check compares the
+files with the server's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.harness.process import HarnessError, binary
 _ROOT = Path(__file__).resolve().parents[2]
 PEER = "mariadb-binlog --raw"
 #: Workload and row changes: one with large events, one with small transactions. Enough that connecting and the last
-#: sync of a file to the disk, which the peer does not do, are the lesser part.
+#: sync of a file to the disk, which the peer does not do, take the smaller part.
 _WORK = {"insert-only": 1_600_000, "oltp": 200_000}
 _FIRST = "mysql-bin.000001"
 
@@ -45,7 +45,7 @@ def run(rig: Rig) -> None:
         workload.write(rig.source, 60_000, changes)
         rig.source.execute("FLUSH LOGS")
         speeds: dict[str, list[float]] = {"relay": [], PEER: []}
-        # Whoever comes first has the system find memory for the files, and the one behind finds it there.
+        # Unmeasured turns: the first makes the system allocate memory for the files, which later turns reuse.
         for who in speeds:
             _turn(rig, name, who)
         for _ in range(rig.runs):
@@ -72,7 +72,7 @@ def _turn(rig: Rig, name: str, who: str) -> float:
 def _compared(source: MariaDBServer, folder: Path) -> int:
     """The bytes of all complete files; raises HarnessError for one that differs from the server's."""
     total = 0
-    # The last file is being written: its server marks it as such.
+    # The server still writes the last file, and marks it as such.
     for path in sorted(folder.rglob("mysql-bin.[0-9]*"))[:-1]:
         data = path.read_bytes()
         if data != (source.data / path.name).read_bytes():
@@ -103,7 +103,7 @@ def _ours(source: MariaDBServer, folder: Path) -> dict[str, float]:
 
 
 def _pull(port: int, folder: Path, end: Position) -> dict[str, float]:
-    """In a process of its own: from the relay's start to its last byte on its way to the disk."""
+    """In its own process: from the relay's start until it has written its last byte."""
     upstream = DBConfig(host="127.0.0.1", port=port, user="root")
     source = SourceConfig("bench", upstream, flavor="mariadb", relay_binlog_name=_FIRST)
     readable_end = ReadableEnd()

@@ -1,4 +1,4 @@
-"""What every part of the benchmark runs on: a source, a target, the engine, and one catch-up measured."""
+"""The base of every part of the benchmark: a source, a target, the engine, and the measurement of a catch-up."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import by_kind
 
-#: The catch-ups that warm the JVM and the Python workers up, and row changes of each.
+#: The catch-ups that warm up the JVM and the Python workers, and row changes of each.
 WARM_TURNS, WARM_CHANGES = 4, 200_000
-#: A catch-up that takes longer, or applies nothing for so long, has gone wrong (seconds).
+#: A catch-up that takes longer, or applies nothing for this time, has failed (seconds).
 _CATCH_UP_TIMEOUT, _STANDSTILL = 1800.0, 180.0
 
 
 def subtask(
     number: int, source: DBConfig, target: DBConfig, mode: TaskMode, *, threads: int, meta: Meta | None = None
 ) -> SubTaskConfig:
-    """The configuration of one task of the benchmark; ``number`` makes its name and replica id its own."""
+    """The configuration of one task of the benchmark; ``number`` makes its name and replica id unique."""
     return SubTaskConfig(
         name=f"bench{number}",
         source_id="bench",
@@ -54,7 +54,7 @@ def subtask(
 
 @dataclass
 class CatchUp:
-    """One catch-up of ours: wall-clock seconds, and CPU seconds by stage."""
+    """One catch-up of this program: wall-clock seconds, and CPU seconds by stage."""
 
     seconds: float
     cpu: dict[str, float] = field(default_factory=dict)
@@ -62,16 +62,16 @@ class CatchUp:
 
 @dataclass
 class Running:
-    """A syncer at work; ``outcome`` gets an entry when it ends."""
+    """A running syncer; ``outcome`` gets an entry when it ends."""
 
     unit: SyncUnit
     outcome: list[UnitOutcome]
     source: SQLServer
 
     def wait_synced(self) -> None:
-        """Until the checkpoint is where the source's binlog ends now.
+        """Waits until the checkpoint is at the current end of the source's binlog.
 
-        Raises HarnessError when the syncer ended or makes no progress.
+        Raises HarnessError if the syncer has ended or makes no progress.
         """
         end = end_of_binlog(self.source).position
         rows, since = -1, time.monotonic()
@@ -85,7 +85,7 @@ class Running:
                 raise HarnessError(f"the syncer ended: {self.outcome}")
             if time.monotonic() - since > _STANDSTILL:
                 raise HarnessError(f"the syncer has applied nothing for {_STANDSTILL:.0f} s: {status}")
-            # MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after it began a file.
+            # MariaDB writes a BINLOG_CHECKPOINT by itself some time after it has begun a file.
             return "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
 
         wait_until(synced, "the syncer catches up", _CATCH_UP_TIMEOUT, step=0.02)
@@ -93,7 +93,7 @@ class Running:
 
 @dataclass
 class Rig:
-    """Servers and engine; ``rows``, ``changes``, ``runs`` and ``threads`` as the command line has them."""
+    """Servers and engine; ``rows``, ``changes``, ``runs`` and ``threads`` as on the command line."""
 
     rows: int
     changes: int
@@ -128,22 +128,22 @@ class Rig:
             server.execute(f"SET GLOBAL innodb_flush_log_at_trx_commit = {1 if durable else 2}")
 
     def fresh_source(self, workload: workloads.Workload, rows: int) -> Location:
-        """An upstream with nothing but the workload's tables; where its binlog ends then."""
+        """An upstream with only the workload's tables; returns the end of its binlog."""
         self.source.wipe()
         self.source.execute("RESET MASTER")
         workload.prepare(self.source, rows)
         return end_of_binlog(self.source)
 
     def warm_up(self) -> None:
-        """Once: catch-ups of other rows, so that JVM and Python workers are warm when the clock starts.
+        """Runs catch-ups of other rows, once, so that JVM and Python workers are warm when the clock starts.
 
-        The JVM compiles what it runs often, and takes several for that.
+        The JVM compiles frequent code only after several catch-ups.
         """
         if self._warm:
             return
         began = time.monotonic()
-        # A process for each slot. Code of this module must not get there: it would bring the whole driver along, and
-        # each task ends with a collection of all that was loaded after the fork.
+        # A process for each slot. Code of this module must not get there: it would import the whole driver, and each
+        # task ends with a garbage collection of everything loaded after the fork.
         slots = self.engine.slots
         self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
         workload = workloads.all_workloads()["oltp"]
@@ -160,7 +160,7 @@ class Rig:
 
     @contextmanager
     def syncing(self, start: Location, cfg: SubTaskConfig | None = None) -> Iterator[Running]:
-        """A syncer that runs from ``start``; it is stopped in order at the end. Raises HarnessError when it failed."""
+        """A syncer that runs from ``start``; stopped gracefully at the end. Raises HarnessError if it failed."""
         meta = Meta(start.position.name, start.position.pos)
         unit = SyncUnit(replace(cfg or self.config("incremental"), meta=meta), self.engine)
         outcome: list[UnitOutcome] = []
@@ -189,7 +189,7 @@ class Rig:
         return {**by_kind(os.getpid()), "target": [self.target.pid], "source": [self.source.pid]}
 
     def check(self, tables: Iterable[str], what: str, other: SQLServer | None = None) -> None:
-        """Raises HarnessError when source and target (or ``other``) differ in a table."""
+        """Raises HarnessError if source and target (or ``other``) differ in a table."""
         for table in tables:
             sums = [checksum(server, table) for server in (self.source, other or self.target)]
             if sums[0] != sums[1]:
@@ -197,7 +197,7 @@ class Rig:
 
 
 def checksum(server: SQLServer, table: str) -> int:
-    """Of all rows' content, FLOAT and DOUBLE bits included. Raises HarnessError when the table is missing."""
+    """The checksum of all rows, including FLOAT and DOUBLE bits. Raises HarnessError if the table is missing."""
     value = server.execute(f"CHECKSUM TABLE {table} EXTENDED")[0][1]
     if value is None:
         raise HarnessError(f"no table {table} on port {server.port}")
@@ -205,7 +205,7 @@ def checksum(server: SQLServer, table: str) -> int:
 
 
 def copy_tables(source: SQLServer, target: SQLServer) -> None:
-    """Makes the target's tables what the source's are, bit for bit (FLOAT too, which a dump in text loses)."""
+    """Makes the target's tables equal to the source's, bit by bit (also FLOAT, where a text dump loses bits)."""
     target.wipe()
     schema = workloads.SCHEMA
     target.execute(f"CREATE DATABASE {schema}")
@@ -218,7 +218,7 @@ def copy_tables(source: SQLServer, target: SQLServer) -> None:
 def _copy_rows(source: SQLServer, target: SQLServer, name: str) -> None:
     path = source.dir / "rows"
     path.unlink(missing_ok=True)
-    # A FLOAT read as a number in double precision gives its bits back.
+    # A FLOAT read in double precision keeps its bits.
     columns = [(str(row[0]), str(row[1])) for row in source.execute(f"SHOW COLUMNS FROM {name}")]
     picked = ", ".join(_exact_text(column, kind) for column, kind in columns)
     source.execute(f"SELECT {picked} INTO OUTFILE '{path}' CHARACTER SET binary FROM {name}")
@@ -239,7 +239,7 @@ def _exact_text(column: str, kind: str) -> str:
 
 
 class Copies:
-    """Keeps a server's tables as they are now, to put them back before every run."""
+    """Saves a server's current tables, to restore them before every run."""
 
     def __init__(self, server: SQLServer, tables: Sequence[str]) -> None:
         self._server = server

@@ -11,12 +11,12 @@ from tests.bench.workloads import all_workloads
 
 ROUND_TRIP = 0.005
 WORKERS = (1, 4, 16)
-#: Rows per statement: name, row changes (each takes a round trip of its own in the second), multi-row and compacted.
+#: Rows per statement: name, row changes (in the second, each takes its own round trip), multi-row and compacted.
 _FORMS = (("multi-row statements", 100_000, True), ("one statement per row", 4_000, False))
 
 
 def run(rig: Rig) -> None:
-    """Both forms: the first is what a task does unless told otherwise, in the second only the round trips count."""
+    """Runs both forms: the first is a task's default, in the second only the round trips count."""
     rig.warm_up()
     rig.durability(False)
     with_proxy = SlowProxy(rig.target.port, ROUND_TRIP)

@@ -1,4 +1,4 @@
-"""Full copy and catch-up into a real TiDB, against one statement per row, which is how DM applies by default."""
+"""Full copy and catch-up into a real TiDB, against one statement per row, DM's default way to apply."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, up
 from tests.harness.tidb import TiDBServer
 
-#: Catch-ups that have a part, by their workload.
+#: Workloads with a catch-up part.
 CATCH_UPS = ("oltp", "insert-only", "update-heavy")
-#: One statement per row takes minutes for more.
+#: With more rows, one statement per row takes minutes.
 _MOST_ROWS = 200_000
 
 
 def copy(rig: Rig, rows: int) -> None:
-    """A dump's load of ``rows`` of sysbench's shape, against an INSERT for each row."""
+    """Loads a dump of ``rows`` of sysbench's shape, against an INSERT for each row."""
     rig.warm_up()
     rows = min(rows, _MOST_ROWS)
     workload = all_workloads()["oltp"]
@@ -52,7 +52,7 @@ def copy(rig: Rig, rows: int) -> None:
 
 
 def catch_up(rig: Rig, name: str) -> None:
-    """One workload's stretch of binlog."""
+    """Catches up with the binlog of one workload."""
     rig.warm_up()
     workload = all_workloads()[name]
     start = rig.fresh_source(workload, min(rig.rows, _MOST_ROWS))
@@ -75,7 +75,7 @@ def _syncing(rig: Rig, tidb: TiDBServer, start: Location) -> Callable[[], float]
 
 @dataclass
 class _Copies:
-    """A workload's tables as a dump that is made at once, to begin each turn with."""
+    """Dumps a workload's tables at once, as the start of each turn."""
 
     rig: Rig
     tidb: TiDBServer
@@ -88,14 +88,14 @@ class _Copies:
         self._folder = dump_dir(cfg)
 
     def load(self) -> float:
-        """Into an emptied TiDB; seconds."""
+        """Loads the dump into an emptied TiDB; returns the seconds."""
         self.tidb.wipe()
         cfg = self.rig.config("load", target=self.tidb.db_config)
         cfg = replace(cfg, loader=LoaderConfig(pool_size=self.rig.threads, dir=str(self._folder)))
         return timed(LoadUnit(cfg, self.rig.engine))
 
     def changed(self, apply: Callable[[], float]) -> float:
-        """What ``apply`` measures, from the copy on; the content at its end is the source's."""
+        """The measurement of ``apply``, which starts from the copy; checks that the content is then the source's."""
         self.load()
         seconds = apply()
         self.check(f"TiDB, {self.workload.name}")
@@ -112,7 +112,7 @@ class _Copies:
 
 
 def _checksum(server: SQLServer, table: str) -> Sequence[object]:
-    """TiDB has no CHECKSUM TABLE that other servers compute alike."""
+    """A checksum by a query: TiDB's CHECKSUM TABLE differs from that of other servers."""
     values = ", ".join(f"IFNULL(HEX(`{row[0]}`), '-')" for row in server.execute(f"SHOW COLUMNS FROM {table}"))
     return server.execute(f"SELECT COUNT(*), BIT_XOR(CRC32(CONCAT_WS('/', {values}))) FROM {table}")[0]
 

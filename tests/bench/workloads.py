@@ -1,7 +1,7 @@
-"""The benchmark's tables and what is written to them. Made inside the server, so that making it is quick.
+"""The benchmark's tables and their changes. The server itself creates them, which is fast.
 
-Every version of a row differs from the one before: the server skips an image that equals the stored row. So what
-transactions write is made from negative numbers, and what tables are filled with from positive ones.
+Every version of a row differs from the one before: the server skips an image that equals the stored row. So
+transactions write values from negative numbers, and the initial rows have values from positive ones.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from tests.harness.mysql import SQLServer
 
 SCHEMA = "sb"
-#: Holds the procedures: not migrated, so that making them is no barrier in the binlog.
+#: Contains the procedures: not migrated, so that creating them is not a barrier in the binlog.
 TOOLS = "bench"
 TABLE = "sb.sbtest1"
 _STEP = 100_000
-#: Steps through all ids of a table whose size is no multiple of it.
+#: A step that reaches all ids of a table whose size is not a multiple of it.
 _PRIME = 48_271
 
 _C = "LEFT(CONCAT_WS('-', MD5({0}), MD5({0} + 1), MD5({0} + 2), MD5({0} + 3)), 119)"
@@ -63,7 +63,7 @@ _WIDE = {
 class Workload:
     """Tables and the transactions that change them.
 
-    ``create(server, rows)`` makes the tables in ``SCHEMA``; ``body(rows)`` gives the SQL of transaction ``n`` (counted
+    ``create(server, rows)`` creates tables in ``SCHEMA``; ``body(rows)`` gives the SQL of transaction ``n`` (counted
     from 1; the variables a, b, d are free to use), which makes ``changes`` row changes.
     """
 
@@ -76,7 +76,7 @@ class Workload:
     per_row: float = math.inf
 
     def prepare(self, server: SQLServer, rows: int) -> None:
-        """Tables with ``rows`` rows in all, and the procedure that writes to them."""
+        """Creates tables with ``rows`` rows in total, and the procedure that writes to them."""
         server.execute(f"CREATE DATABASE {SCHEMA}", f"CREATE DATABASE {TOOLS}")
         self.create(server, rows)
         server.execute(
@@ -88,7 +88,7 @@ class Workload:
     def write(self, server: SQLServer, rows: int, changes: int, first: int = 1) -> int:
         """Writes about ``changes`` row changes, or as many as ``rows`` allow, beginning with transaction ``first``.
 
-        Returns how many it were.
+        Returns their number.
         """
         transactions = max(1, int(min(changes, rows * self.per_row)) // self.changes)
         server.execute(f"CALL {TOOLS}.mix({first}, {first + transactions - 1})")
@@ -96,7 +96,7 @@ class Workload:
 
 
 def zipf_sql(rows: int) -> str:
-    """SQL for an id of 1..``rows`` - 1, drawn like Zipf's law with exponent 1; see :func:`zipf`."""
+    """SQL for an id of 1..``rows`` - 1, distributed by Zipf's law with exponent 1; see :func:`zipf`."""
     return f"FLOOR(POW({rows}, RAND()))"
 
 
@@ -113,14 +113,14 @@ def scattered(step: str, rows: int) -> str:
 
 
 def fill(server: SQLServer, table: str, rows: int, columns: str) -> None:
-    """``rows`` rows whose columns are SQL expressions of ``seq``, the row's number from 1."""
+    """Inserts ``rows`` rows; ``columns`` are SQL expressions of ``seq``, the row's number from 1."""
     for start in range(1, rows + 1, _STEP):
         end = min(rows, start + _STEP - 1)
         server.execute(f"INSERT INTO {table} SELECT {columns} FROM {SCHEMA}.seq_{start}_to_{end}")
 
 
 def big_transaction(server: SQLServer, first: int, last: int) -> None:
-    """Rows ``first``..``last`` of the sysbench table in one transaction."""
+    """Writes rows ``first``..``last`` of the sysbench table in one transaction."""
     server.execute(f"INSERT INTO {TABLE} SELECT {_columns(last)} FROM {SCHEMA}.seq_{first}_to_{last}")
 
 
@@ -156,7 +156,7 @@ def _oltp(rows: int, table: str = TABLE) -> str:
 
 
 def _update_heavy(rows: int) -> str:
-    """Four updates, most of few hot rows, as counters and sessions have them. A value that came twice would be none."""
+    """Four updates, mostly of a few hot rows, like counters and sessions. Setting a value again would be no change."""
     hot = zipf_sql(rows)
     return (
         f"SET a = {hot}, b = {hot}, d = {hot}; UPDATE {TABLE} SET k = k + 1 WHERE id = a;"
@@ -207,7 +207,7 @@ def _create_uniques(server: SQLServer, rows: int) -> None:
 
 
 def _uniques(rows: int) -> str:
-    """Updates of both further unique keys and of none, and a delete and insert that takes the keys over."""
+    """Updates of both additional unique keys and of none, and a delete and an insert that reuses the keys."""
     table, ids = f"{SCHEMA}.uniques", _random(rows)
     return (
         f"SET a = {ids}, b = {ids}, d = {ids}; UPDATE {table} SET email = CONCAT(MD5(n), '@b') WHERE id = a;"
@@ -218,7 +218,7 @@ def _uniques(rows: int) -> str:
 
 
 def _wide(key: str, value: str) -> tuple[Callable[[SQLServer, int], None], Callable[[int], str]]:
-    """Mixed types under a primary key: ``key`` is its definition, ``value`` makes it from a number."""
+    """Mixed types with a primary key: ``key`` is its definition, ``value`` creates it from a number."""
     table = f"{SCHEMA}.wide"
     updated = [(column.split()[0], sql) for column, sql in _WIDE.items()][3:20]
 
@@ -230,7 +230,7 @@ def _wide(key: str, value: str) -> tuple[Callable[[SQLServer, int], None], Calla
         fill(server, table, rows, columns("seq"))
 
     def body(rows: int) -> str:
-        """Ten inserts, five updates and two deletes a transaction."""
+        """Ten inserts, five updates and two deletes per transaction."""
         old = scattered("n * 7 + {0}", rows)
         sets = ", ".join(f"{name} = {sql.format('(n * 11)')}" for name, sql in updated)
         ids = [value.format(old.format(i)) for i in range(7)]

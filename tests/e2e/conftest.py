@@ -1,4 +1,4 @@
-"""A cluster that several modules use in turn: each worker's start costs the time of a Python and a Spark."""
+"""A cluster that several modules use in turn: each worker's start takes the time of a Python and a Spark start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _shared_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def free_cluster(_shared_cluster: Cluster) -> Iterator[Cluster]:
-    """A master and two workers without sources. What a test makes there is removed at its end."""
+    """A master and two workers without sources. The fixture removes at the end what a test creates."""
     yield _shared_cluster
     for task in _shared_cluster.dmctl("query-status").get("tasks", []):
         _shared_cluster.ok("stop-task", task["taskName"])

@@ -1,4 +1,4 @@
-"""What a process shows at /metrics, by the client library's own parser."""
+"""The metrics of a process at /metrics, read by the client library's own parser."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Scrape:
 
 
 def _name(parsed: str) -> str:
-    """The parser adds ``_total`` to counters without it; the names here have it only where the text does."""
+    """The name as in the text: the parser adds ``_total`` to counters without it."""
     return parsed.removesuffix("_total")

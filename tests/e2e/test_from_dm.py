@@ -1,5 +1,5 @@
-"""Hazard: a task that comes from DM copies anew, loses or doubles rows when its worker dies in the takeover, or can't
-go back because DM's tables can't be read any more."""
+"""Hazard: a task taken over from DM copies again, loses or doubles rows when its worker dies in the takeover, or can't
+return because DM can no longer read its tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _export_of_dm(folder: Path, upstream: MariaDBServer, target: MariaDBServer) 
 
 
 def _left_by_dm(upstream: MariaDBServer, target: MariaDBServer) -> None:
-    """DM has copied three tables and stopped while an online change was under way."""
+    """DM has copied three tables and stopped during an online change."""
     made = [models()[model][0][0].replace("d.t ", f"d.{table} ") for table, model in _TABLES.items()]
     for server in (upstream, target):
         server.execute("CREATE DATABASE d", *made, "INSERT INTO d.moved VALUES (1, 10, 11, 'one')")
@@ -95,7 +95,7 @@ def _written_since(upstream: MariaDBServer, target: MariaDBServer) -> None:
         "INSERT INTO d.texts (id, a, b, p) VALUES ('k', 'abc', 'ü', 'ä')",
         "INSERT INTO d.no_key VALUES (1, 'x'), (1, 'x')",
     )
-    # DM wrote this and did not record it.
+    # DM applied this but did not record it.
     target.execute("INSERT INTO d.moved VALUES (2, 20, 21, 'two')")
 
 
@@ -106,7 +106,7 @@ def _equal(upstream: MariaDBServer, target: MariaDBServer) -> None:
 
 
 def _go_back(cluster: Cluster) -> None:
-    """The commands of the page."""
+    """Runs the commands of the documentation."""
     with pytest.raises(HarnessError, match="is Running but not paused"):
         cluster.dmctl_text("hand-back", "t", "--yes")
     cluster.ok("pause-task", "t")
@@ -144,7 +144,7 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     assert "enable safe-mode for safe mode exit point" in (worker.dir / "dm-worker.log").read_text(), (
         "scripts look for it"
     )
-    # Its own relay holds the server-id now.
+    # The source's own relay uses the server-id now.
     assert cluster.dmctl_text("config", "import", "-d", folder).count("it exists already") == 2
     assert cluster.subtask("t", "source-1")["sync"]["takenOver"].startswith("the checkpoint [position: (mysql-bin.")
 

@@ -1,4 +1,4 @@
-"""Hazard: an operator looks at the engine while the target, a lock or a dead relay is what the task waits for."""
+"""Hazard: an operator examines the engine while the task waits for the target, a lock or a dead relay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ block-allow-list: {{mine: {{do-dbs: ['why_*']}}}}
 
 
 class _Scene:
-    """A task that merges a table of two sources; ``link`` is the way to its target."""
+    """A task that merges a table of two sources; ``link`` is the connection to its target."""
 
     def __init__(self, cluster: Cluster, upstreams: tuple[SQLServer, SQLServer], target: SQLServer) -> None:
         self.cluster = cluster
@@ -49,7 +49,7 @@ class _Scene:
         self.cluster.wait_stage("why", "Running", unit="Sync")
 
     def change(self) -> None:
-        """A row at the first source."""
+        """Changes a row at the first source."""
         self.upstreams[0].execute("UPDATE why_1.t SET v = v + 1 WHERE id = 1")
 
     def shows(self, reason: str, *, source: str = "s1") -> None:
@@ -63,7 +63,7 @@ class _Scene:
             )
 
     def counts(self, **expected: int) -> None:
-        """Waits until the metrics of the first source's DDL of merged shards are these."""
+        """Waits until the first source's metrics of shard DDL have these values."""
         wait_until(lambda: self._sharding() == expected, lambda: f"{expected}: {self._sharding()}", WAIT_TIMEOUT)
 
     def _sharding(self) -> dict[str, int]:
@@ -88,7 +88,7 @@ class _Scene:
 
     @contextmanager
     def target_transaction(self, statement: str) -> Iterator[None]:
-        """One that stays open at the target."""
+        """A transaction that stays open at the target."""
         conn = self.target.connect(autocommit=False)
         try:
             with conn.cursor() as cursor:
@@ -101,7 +101,7 @@ class _Scene:
 
     @contextmanager
     def steady_changes(self) -> Iterator[None]:
-        """Small transactions, one after the other."""
+        """Runs small transactions, one after the other."""
         end = threading.Event()
 
         def write() -> None:
@@ -136,7 +136,7 @@ def test_each_reason_shows_while_it_is_one(scene: _Scene) -> None:
     """One test, because a cluster takes long to prepare."""
     scene.shows("source_idle")
     with scene.steady_changes():
-        # Small batches cost Spark more than the target.
+        # Small batches take more time in Spark than at the target.
         scene.shows("engine")
     scene.shows("source_idle")
     _the_target_is_locked(scene)

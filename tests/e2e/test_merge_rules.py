@@ -1,6 +1,6 @@
-"""Two upstreams with two schemas of two shards each, every merge rule and filter at once, while writers change rows.
+"""Two upstreams with two schemas of two shards each, all merge rules and filters together, while writers change rows.
 
-What must be in the target is computed by SQL over the upstreams, not by our code.
+SQL over the upstreams computes the expected rows of the target, not this program's code.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tests.harness.workload import COMPARED, ORDERS, Row, Shard, Writer, create_
 
 ROWS = 1500
 SHARDS = [(schema, table) for schema in (1, 2) for table in (1, 2)]
-#: Entries and their copies in a table that takes no part, from which nothing is ever deleted.
+#: Entries, and their copies in a table that is not migrated, from which nothing is ever deleted.
 LOG = "(id INT NOT NULL PRIMARY KEY, level VARCHAR(10) NOT NULL, text VARCHAR(40)) DEFAULT CHARSET=utf8mb4"
-#: Entries up to this one are there before the full copy, which the filters of the binlog do not touch.
+#: Entries up to this one exist before the full copy, to which the binlog's filters do not apply.
 COPIED = 40
 INSTANCES = """
   - source-id: source-{n}
@@ -125,7 +125,7 @@ def test_shards_with_equal_keys_merge_under_all_rules(
         for server in servers:
             _write_log(server, range(COPIED + 1, 100))
             server.execute("DELETE FROM shop_1.log WHERE id < 50", "TRUNCATE TABLE shop_2.log")
-        free_cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
+        free_cluster.dmctl("pause-task", "task")  # the pause may take longer than the answer
         free_cluster.wait_stage("task", "Paused")
         for server in servers:
             _write_log(server, range(100, 130))
@@ -142,5 +142,5 @@ def test_shards_with_equal_keys_merge_under_all_rules(
     assert fetch(target, "shop.log", columns) == _log(servers)
     assert fetch(target, "shop.orders", f"{COMPARED}, c_source, CAST(c_table AS CHAR)") == _orders(servers)
     assert {name for (name,) in target.execute("SHOW TABLES FROM shop")} == {"orders", "log"}
-    # The routes are about tables: the schemas themselves keep their names, and stay empty.
+    # The routes apply to tables: the schemas themselves keep their names, and stay empty.
     assert target.execute("SHOW TABLES FROM shop_1") == target.execute("SHOW TABLES FROM shop_2") == []

@@ -1,4 +1,4 @@
-"""Shards of a MariaDB and a MySQL become one table while writers change them: the product's main job."""
+"""Shards of a MariaDB and a MySQL merge into one table while writers change them: the product's main use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_merged_shards_stay_equal_through_copy_ddl_pause_and_restart(
 
         migration.alter("ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'")
         time.sleep(1)
-        free_cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
+        free_cluster.dmctl("pause-task", "task")  # the pause may take longer than the answer
         free_cluster.wait_stage("task", "Paused")
         time.sleep(1)
         free_cluster.ok("resume-task", "task")

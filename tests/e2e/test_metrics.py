@@ -1,4 +1,4 @@
-"""Hazard: a dashboard shows what did not happen. Each value is compared with what a real migration did."""
+"""Hazard: a dashboard shows wrong values. Each value is compared with the work of a real migration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ mysql-instances: [{{source-id: s1, block-allow-list: mine}}]
 block-allow-list: {{mine: {{do-dbs: [seen]}}}}
 """
 COPIED, INSERTED, DELETED, UPDATES = 400, 90, 20, 4
-#: Row changes of the table with a key, and of the one without.
+#: Row changes of the table with a key, and of the one without a key.
 KEYED, KEYLESS = INSERTED + 10 * UPDATES + DELETED, 7
 CHANGES = KEYED + KEYLESS
 #: Bytes at the end of each event.
@@ -49,8 +49,7 @@ def test_what_a_migration_did_is_what_its_metrics_say(
     upstream.execute("ALTER TABLE seen.t ADD COLUMN w INT")
     upstream.execute(f"DELETE FROM seen.t WHERE id > 10000 LIMIT {DELETED}")
     upstream.execute("INSERT INTO seen.k VALUES (1), (1), (1), (2), (3)", "DELETE FROM seen.k WHERE v = 1 LIMIT 2")
-    # Not of this task.
-    upstream.execute(
+    upstream.execute(  # not of this task
         "CREATE DATABASE unseen", "CREATE TABLE unseen.t (id INT PRIMARY KEY)", "INSERT INTO unseen.t VALUES (1)"
     )
     cluster.wait_synced("seen")
@@ -59,7 +58,7 @@ def test_what_a_migration_did_is_what_its_metrics_say(
     wait_until(
         lambda: (
             (now := Scrape(address_of(worker))).by("dm_syncer_lag_reason", "reason")["source_idle"] == 1
-            # The first look at a run finds no lag yet.
+            # The first scrape of a run finds no lag yet.
             and now.value("dm_syncer_replication_lag_count") > 0
         ),
         "nothing to wait for but the source, and a lag was seen",
@@ -81,7 +80,7 @@ def _jobs(seen: Scrape) -> None:
     expected = {"insert": INSERTED, "update": 10 * UPDATES, "delete": DELETED}
     for name in ("dm_syncer_added_jobs", "dm_syncer_finished_jobs"):
         for kind, count in expected.items():
-            # What the copy wrote is not counted.
+            # The copy's rows are not counted.
             assert seen.value(name, target_schema="seen", target_table="t", type=kind) == count
         assert seen.value(name, target_table="k", type="insert") == 5
         assert seen.value(name, target_table="k", type="delete") == 2
@@ -90,13 +89,13 @@ def _jobs(seen: Scrape) -> None:
     assert seen.value("dm_syncer_finished_transaction", task="seen") == 5
     assert seen.value("dm_syncer_row_changes", task="seen") == CHANGES
     assert (seen.value("dm_syncer_conflict_sets"), seen.value("dm_syncer_conflict_rows")) == (0, 0)
-    # The updates of a row came in one transaction, and so in one batch: all but the last one go without a write.
+    # The updates of a row came in one transaction, and so in one batch: only the last one is written.
     assert seen.value("dm_syncer_compacted_rows") == 10 * (UPDATES - 1)
     assert seen.value("dm_syncer_written_rows") == CHANGES - 10 * (UPDATES - 1)
 
 
 def _rows_events(upstream: MariaDBServer, began: int) -> list[int]:
-    """The sizes, without checksums, of the task's rows events from a place in the binlog on, by the server itself."""
+    """The sizes, without checksums, of the task's rows events from ``began`` in the binlog on, by the server itself."""
     sizes, mine = [], False
     for _, pos, kind, _, end, info in upstream.execute("SHOW BINLOG EVENTS"):
         if kind == "Table_map":
@@ -130,10 +129,10 @@ def _batches(seen: Scrape, upstream: MariaDBServer, began: int) -> None:
     assert seen.value("dm_syncer_stmt_duration_time_count", type="stmt") == statements > 0
     assert seen.value("dm_syncer_flush_checkpoints_time_interval_count") >= batches
     assert seen.value("dm_syncer_ideal_qps") > 0
-    # One for each move of the checkpoint past what is not of the task.
+    # One for each time that the checkpoint skips events of other tasks.
     skipped = seen.value("dm_syncer_skip_binlog_duration_count")
     assert skipped >= 1
-    # What was read was planned; batches, moves and statements, also those of other schemas, were handed over.
+    # All that was read was planned; batches, skips and statements, also those of other schemas, were passed on.
     read = seen.value("dm_syncer_read_binlog_duration_count")
     assert seen.value("dm_syncer_dispatch_binlog_duration_count") == read > 0
     assert seen.value("dm_syncer_add_job_duration_count", type="dml") == batches + skipped
@@ -183,7 +182,7 @@ def _master(cluster: Cluster, worker: str) -> None:
 
 
 def _conflicts(cluster: Cluster, worker: str, upstream: MariaDBServer) -> None:
-    """Two rows exchange a unique value."""
+    """Makes two rows exchange a unique value."""
     upstream.execute(
         "BEGIN",
         "UPDATE seen.u SET v = NULL WHERE id = 1",
@@ -200,7 +199,7 @@ def _conflicts(cluster: Cluster, worker: str, upstream: MariaDBServer) -> None:
 
 
 def _errors(cluster: Cluster, worker: str, upstream: MariaDBServer, target: MariaDBServer) -> None:
-    """A replication that ends with an error, and a load that does: what it has done so far stays to be seen."""
+    """A replication and a load that end with an error: their metrics remain."""
     target.execute("DELETE FROM seen.t WHERE id = 1", "INSERT INTO seen.t (id, v) VALUES (77777, 'in the way')")
     upstream.execute("INSERT INTO seen.t (id, v) VALUES (77777, 'upstream')")
     cluster.wait_stage("seen", "Paused", unit="Sync")

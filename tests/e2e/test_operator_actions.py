@@ -1,4 +1,4 @@
-"""Operators get a task past what stops it, by dmctl alone, with worker and master killed in between."""
+"""Operators make a stopped task continue with dmctl only, with worker and master killed in between."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Stage:
         return json.loads(answer["msg"]) if answer["msg"] else []
 
     def stopped(self, code: int) -> dict[str, Any]:
-        """Its error, by one command: the task tries again by itself, and stands still only in between."""
+        """The error, from one status: the task retries by itself, and is paused only in between."""
         found: list[dict[str, Any]] = []
 
         def told() -> bool:
@@ -76,7 +76,7 @@ class Stage:
         return error  # type: ignore[no-any-return]
 
     def resume(self) -> None:
-        """After an error, which is shown until the worker has heard of it; the master takes it for old for 2 s only."""
+        """Resumes after an error, which stays until the worker reads the request; the master allows 2 s for that."""
         self.cluster.dmctl("resume-task", "out")
 
         def resumed() -> bool:
@@ -114,7 +114,7 @@ def _skip_where_it_stands(stage: Stage) -> None:
     assert "code=11118" in refused["msg"]
     assert "statement 1 of 1" in refused["msg"]
     assert "code=36065" in stage.one("binlog", "revert", "out")["msg"]
-    # As the error says it.
+    # The command from the error.
     command = re.search(r"`dmctl (binlog skip [^`]+)`", workaround)
     assert command is not None
     stage.cluster.ok(*command[1].split())
@@ -143,7 +143,7 @@ def _orders_survive_kills(stage: Stage) -> None:
     assert stage.orders() == [wanted, {"op": 1, "task": "out", "binlogPos": second}]
     for process in (cluster.workers[0], cluster.master):
         process.kill()
-    # In this order: a worker that finds no master for some seconds ends.
+    # In this order: a worker ends if it finds no master for some seconds.
     for process in (cluster.master, cluster.workers[0]):
         process.start()
     cluster.wait_stage("out", "Paused")
@@ -167,7 +167,7 @@ def _a_wrong_structure_is_put_right(stage: Stage) -> None:
     wrong.write_text("CREATE TABLE t (\n  id INT PRIMARY KEY\n)")
     cluster.ok("binlog-schema", "update", "out", "out", "t", str(wrong), "-s", "s1")
     stage.write()
-    cluster.dmctl("resume-task", "out")  # which tells of the error if that comes first
+    cluster.dmctl("resume-task", "out")  # the answer shows the error if that comes first
     assert "binlog-schema update" in stage.stopped(36027)["Workaround"]
     assert "only support to handle ddl error" in stage.one("binlog", "skip", "out")["msg"]
     cluster.ok("binlog-schema", "update", *table, "--from-source")
@@ -181,10 +181,10 @@ def _a_refused_batch_goes_on_in_safe_mode(stage: Stage) -> None:
     stage.target.execute(f"INSERT INTO `out`.t (id, v) VALUES ({next_row}, 99)")
     stage.write()
     workaround = stage.stopped(10006)["Workaround"]
-    # As the error says it.
+    # The command from the error.
     command = re.search(r"`dmctl (resume-task out -s s1 --safe-mode)`", workaround)
     assert command is not None, workaround
-    stage.cluster.dmctl(*command[1].split())  # which may tell of the error that was
+    stage.cluster.dmctl(*command[1].split())  # the answer may show the earlier error
     stage.check()
     assert "safe" not in stage.cluster.dmctl("config", "task", "out")["cfg"].replace("safe-mode: false", "")
 

@@ -1,4 +1,4 @@
-"""One relay for two tasks, operated by dmctl: files of the upstream's bytes, and no row lost or doubled on the way."""
+"""One relay for two tasks, operated by dmctl: its files have the upstream's bytes, and no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _start_pause_and_stop(relayed: Relayed) -> None:
     relayed.write()
     relayed.check_rows()
     relayed.check_files()
-    # Said only when the upstream answers within half a second.
+    # Reported only if the upstream answers within half a second.
     relayed.wait(lambda: relayed.relay()["relayCatchUpMaster"], "the relay has caught up")
     status = relayed.relay()
     assert (status["stage"], status["result"]) == ("Running", None)
     _check_metrics(relayed)
 
-    # Paused: tasks wait at its end.
+    # Paused: tasks wait at the relay log's end.
     cluster.ok("pause-relay", "-s", "s1")
     assert relayed.relay()["stage"] == "Paused"
     relayed.write()
@@ -44,7 +44,7 @@ def _start_pause_and_stop(relayed: Relayed) -> None:
     cluster.ok("resume-relay", "-s", "s1")
     relayed.check_rows()
 
-    # Stopped: tasks go on with the upstream itself; started again, they come back.
+    # Stopped: tasks continue from the upstream itself; after a new start they return to the relay.
     cluster.ok("stop-relay", "-s", "s1")
     relayed.write()
     relayed.check_rows()
@@ -61,8 +61,8 @@ def _start_pause_and_stop(relayed: Relayed) -> None:
 
 
 def _check_metrics(relayed: Relayed) -> None:
-    """Each value beside what the files, the disk and the status say."""
-    # MariaDB adds events on its own: files and metrics are looked at until they are of the same moment.
+    """Compares each value with the files, the disk and the status."""
+    # MariaDB adds events on its own: files and metrics are read until they are from the same moment.
     relayed.wait(lambda: not _differences(relayed), lambda: str(_differences(relayed)))
 
 
@@ -86,7 +86,7 @@ def _differences(relayed: Relayed) -> dict[str, tuple[float, float]]:
         "corruption": (seen.value("dm_relay_data_corruption"), 0),
         "write errors": (seen.value("dm_relay_write_error_count"), 0),
         "read errors": (seen.value("dm_relay_read_error_count"), 0),
-        # What was received was checked, if only to find that there is nothing to write.
+        # All received blocks were checked, also those with nothing to write.
         "checked blocks": (min(seen.value("dm_relay_read_transform_duration_count"), blocks), blocks),
     }
     assert 0 < seen.value("dm_relay_space", type="available") < seen.value("dm_relay_space", type="capacity")

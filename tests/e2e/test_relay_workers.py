@@ -47,7 +47,7 @@ class Copies:
         return {one["name"]: (one["stage"], one["source"]) for one in listed["worker"]["workers"]}
 
     def wait_pulled(self, *workers: str) -> None:
-        """Until the relays of ``workers`` are at the upstream's end."""
+        """Waits until the relays of ``workers`` are at the upstream's end."""
 
         def at_the_end() -> bool:
             end = "({}, {})".format(*self.relayed.end())
@@ -102,7 +102,7 @@ def _are_exported(copies: Copies, folder: Path) -> None:
 
 
 def _are_continued_from_after_a_failover(copies: Copies) -> None:
-    """The upstream purges what the killed worker has not applied: only the other worker's copy has it."""
+    """The upstream purges events that the killed worker has not applied: only the other worker's copy has them."""
     relayed, cluster = copies.relayed, copies.cluster
     for task in TASKS:
         cluster.ok("pause-task", task)
@@ -126,12 +126,12 @@ def _are_continued_from_after_a_failover(copies: Copies) -> None:
     assert {name: after[name] for name in before if name != newest} == {
         name: state for name, state in before.items() if name != newest
     }, "files were pulled again"
-    # The worker that returns pulls a copy again.
+    # The restarted worker pulls a copy again.
     cluster.workers[0].start()
     relayed.wait(lambda: copies.stages() == {"worker1": ("relay", "s1"), "worker2": ("bound", "s1")}, "worker1 is back")
     relayed.write()
     copies.wait_pulled("worker1", "worker2")
-    # A new leader finds all of it in etcd.
+    # A new leader reads all of this from etcd.
     cluster.master.stop()
     cluster.master.start()
     copies.wait_pulled("worker1", "worker2")

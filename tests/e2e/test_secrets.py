@@ -1,4 +1,4 @@
-"""Passwords are encrypted once and then used by everybody who must, and seen by nobody who need not."""
+"""Passwords are encrypted once; every process that needs them can use them, and nothing else shows them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_encrypted_password_works_and_shows_nowhere(
         mariadb_upstream.execute("INSERT INTO quiet.t VALUES (3)")
         cluster.wait_synced("quiet")
         assert target.execute("SELECT id FROM quiet.t ORDER BY id") == [(1,), (2,), (3,)]
-        # The passwords change under a running task: what is said about that must be silent too.
+        # The passwords change during a running task: the errors must not show them either.
         for server in (mariadb_upstream, target):
             server.execute("ALTER USER dm@'%' IDENTIFIED BY 'another'")
         cluster.ok("pause-task", "quiet")
@@ -115,5 +115,5 @@ def test_an_encrypted_password_works_and_shows_nowhere(
 
 
 def _command_lines() -> str:
-    """What anybody on the machine may read of every process of this run; another run may just be encrypting."""
+    """The command lines of this run's processes, readable by every user; another run may be encrypting now."""
     return "\n".join(map(command_of, descendants(os.getpid())))

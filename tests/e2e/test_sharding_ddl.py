@@ -12,12 +12,12 @@ from tests.harness.process import wait_until
 from tests.harness.sharded import Servers, ShardedTask, arrives
 from tests.harness.workload import Shard
 
-#: No writer comes to these ids.
+#: No writer uses these ids.
 PROBE = 900_000
 
 
 def probe(shard: Shard, number: int) -> str:
-    """Inserts a row into a shard; the target's query that finds it."""
+    """Inserts a row into a shard; returns the query that finds it in the target."""
     row_id = shard.offset + PROBE + number
     shard.server.execute(
         f"INSERT INTO {shard.name} (id, customer, amount, created) VALUES ({row_id}, 1, 2, '2026-01-02 03:04:05')"
@@ -26,18 +26,18 @@ def probe(shard: Shard, number: int) -> str:
 
 
 def held_rows(task: ShardedTask) -> dict[str, int]:
-    """Of the group ``orders``, by source; without those whose workers do not answer just now."""
+    """The held rows of the group ``orders``, by source; without sources whose workers do not answer."""
     return {one["source"]: int(one["rows"]) for one in task.locks()["orders"]["heldRows"]}
 
 
 def unresolved(task: ShardedTask) -> list[dict[str, Any]]:
-    """The groups of source-1 whose DDL is not settled."""
+    """The groups of source-1 with unresolved DDL."""
     found: list[dict[str, Any]] = task.cluster.subtask(task.name, "source-1")["sync"]["unresolvedGroups"]
     return found
 
 
 def ordered(answer: dict[str, Any]) -> str:
-    """What is told of an order for a lock; nothing when it is stored and not carried out within DM's 10 seconds."""
+    """The message about an order for a lock; "" if it is stored but not carried out within DM's 10 seconds."""
     late = " within 10 s" in answer["msg"]
     assert answer["result"] or late, answer
     return "" if late else str(answer["msg"])
@@ -57,7 +57,7 @@ def test_two_upstreams_with_one_table_each(cluster: Cluster, servers: Servers) -
         assert (shown["owner"], shown["synced"], shown["unsynced"]) == ("source-1", ["source-1"], ["source-2"])
         assert shown["DDLs"] == ["ALTER TABLE `two`.`orders` ADD COLUMN `c1` INT NOT NULL DEFAULT 7 AFTER `customer`"]
         assert task.wait_lock("events", "waiting", "source-1")["owner"] == "source-2"
-        # t2 to t3: the shard that is behind goes on, the rows of the other one are held back.
+        # t2 to t3: the shard without the DDL continues, the rows of the other one are held back.
         held = probe(task.shards("orders", 0)[0], 1).format("two")
         goes_on = probe(task.shards("orders", 1)[0], 2).format("two")
         arrives(servers[2], goes_on, "rows of the shard without the DDL arrive")
@@ -88,7 +88,7 @@ def test_two_upstreams_with_one_table_each(cluster: Cluster, servers: Servers) -
 
 
 def test_one_upstream_with_two_tables(cluster: Cluster, servers: Servers) -> None:
-    """One table is two DDLs ahead of its neighbour; nobody outside the source is asked before they have met."""
+    """One table is two DDLs ahead of the other; there is no lock before both have run the same DDLs."""
     task = ShardedTask(cluster, servers[:1], servers[2], "one", tables=2)
     task.create(seed=2)
     ahead, behind = task.shards("orders")
@@ -119,7 +119,7 @@ def test_one_upstream_with_two_tables(cluster: Cluster, servers: Servers) -> Non
 
 
 def test_eight_shards_at_their_own_pace(cluster: Cluster, servers: Servers) -> None:
-    """Two upstreams × two schemas × two tables, each running the same DDLs whenever it likes."""
+    """Two upstreams × two schemas × two tables, each running the same DDLs at its own times."""
     task = ShardedTask(cluster, servers[:2], servers[2], "eight", schemas=2, tables=2)
     task.create(seed=3)
     rng = random.Random(3)
@@ -158,7 +158,7 @@ def test_operators_resolve_a_conflict_and_a_shard_that_never_runs_the_ddl(cluste
     lock = task.lock_id("orders")
     try:
         task.start()
-        # Different DDLs: both are told side by side, and executed once each on demand.
+        # Different DDLs: both are shown side by side, and each is executed once after an order.
         task.alter([one], "ADD COLUMN c1 INT NOT NULL DEFAULT 1", adds="c1")
         task.wait_lock("orders", "waiting", "source-2")
         task.alter([two], "ADD COLUMN c2 INT NOT NULL DEFAULT 2", adds="c2")
@@ -170,14 +170,14 @@ def test_operators_resolve_a_conflict_and_a_shard_that_never_runs_the_ddl(cluste
         assert not task.executed()
         ordered(cluster.dmctl("shard-ddl-lock", "unlock", lock, "--owner", "source-1", "--action", "exec"))
         task.wait_no_lock()
-        # Now the shards run what they lack, and the target has it: nothing is left to do but to skip.
+        # Now the shards run their missing DDLs, which the target has: all only skip.
         task.alter([one], "ADD COLUMN c2 INT NOT NULL DEFAULT 2", adds="c2")
         task.alter([two], "ADD COLUMN c1 INT NOT NULL DEFAULT 1", adds="c1")
         task.wait_lock("orders", "conflict")
         executed = task.executed()
         assert cluster.dmctl("shard-ddl-lock", "unlock", lock, "--owner", "source-1")["msg"]
         task.wait_no_lock()
-        # A shard that does not run the DDL for now: the others go on, it skips it later.
+        # A shard does not run the DDL for now: the others continue, and it skips the DDL later.
         task.alter([one], "ADD COLUMN c3 INT NOT NULL DEFAULT 3", adds="c3")
         task.wait_lock("orders", "waiting", "source-2")
         held = probe(one, 1).format("ways")
@@ -219,7 +219,7 @@ def test_a_ddl_that_the_target_refuses_is_shown_by_both_sources_until_it_is_repl
     owner = lock["owner"]
     other = next(source for source in ("source-1", "source-2") if source != owner)
     assert cluster.subtask("refused", other)["stage"] == "Running"
-    # As the error says it, of both sources.
+    # The commands from the error, for both sources.
     command = re.search(rf"dmctl binlog replace refused -s {owner} -b (\S+) ", told(other))
     assert command is not None
     assert command[0] in told(owner)

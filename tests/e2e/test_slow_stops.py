@@ -1,4 +1,4 @@
-"""Pause, stop and SIGTERM while the target makes a subtask wait: the answer comes in time, and each row counts once."""
+"""Pause, stop and SIGTERM while a subtask waits for the target: the answer comes in time, and each row counts once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
 mysql-instances: [{{source-id: s1, block-allow-list: mine}}]
 block-allow-list: {{mine: {{do-dbs: [slow]}}}}
 """
-#: Seconds in which a command answers: the master waits for 10 s, the rest is for a busy machine.
+#: Seconds in which a command must answer: the master waits for 10 s, the rest is for a busy machine.
 IN_TIME = 25.0
 
 
@@ -46,7 +46,7 @@ def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
             query = "SELECT * FROM slow.t ORDER BY id"
             assert target.execute(query) == upstream.execute(query)
 
-        # A transaction that holds a row which a batch writes.
+        # A transaction holds a row that a batch writes.
         with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
             upstream.execute("UPDATE slow.t SET v = v + 1", "INSERT INTO slow.t VALUES (3, 0)")
             _wait_for_row_lock(target)
@@ -55,7 +55,7 @@ def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
         cluster.ok("resume-task", "slow")
         same_rows()
 
-        # A DDL that waits for a transaction: it is rolled back, and executed once after the resumption.
+        # A DDL waits for a transaction: it is rolled back, and executed once after the resume.
         with _holding(target, "SELECT * FROM slow.t"):
             upstream.execute("ALTER TABLE slow.t ADD COLUMN w INT DEFAULT 5", "UPDATE slow.t SET w = w + 1")
             _wait_for_table_lock(target)
@@ -72,14 +72,14 @@ def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
         with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
             upstream.execute("UPDATE slow.t SET v = v + 1")
             _wait_for_row_lock(target)
-            # Hard after 30 s, DM's limit; that would be a kill with another exit code.
+            # After 30 s, DM's limit, the test would kill it, with another exit code.
             assert cluster.workers[0].stop(seconds=30) == 0
         cluster.workers[0].start()
         same_rows()
 
 
 def _answered(command: Callable[[], dict[str, Any]], waits_for: str) -> None:
-    """The answer comes in time. If the subtask has not ended by then, it says what this waits for."""
+    """Asserts that the answer comes in time. If the subtask has not ended, the answer shows what it waits for."""
     began = time.monotonic()
     (source,) = command()["sources"]
     assert time.monotonic() - began < IN_TIME
@@ -111,6 +111,6 @@ def _wait_for_table_lock(server: MariaDBServer) -> None:
 
 
 def _statements(server: MariaDBServer, beginning: str) -> list[str]:
-    """The states of the statements that run and begin so."""
+    """The states of running statements with this beginning."""
     query = "SELECT state, info FROM information_schema.processlist WHERE info IS NOT NULL"
     return [str(state) for state, info in server.execute(query) if beginning in info[:40] and "processlist" not in info]

@@ -18,7 +18,7 @@ from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster, driver_toml
 
-#: Executors' cores, all in all; the dump asks for more threads.
+#: The executors' cores in total; the dump requests more threads.
 SLOTS = 4
 KILLS_IN_SYNC = 3
 
@@ -51,7 +51,7 @@ def kill_executor(spark: SparkCluster, rng: random.Random) -> None:
 
 
 class OnSpark(Migration):
-    """Dumps into ``folder``, which all share, in many small files, so that there are many moments to be hit in."""
+    """Dumps into the shared ``folder``, in many small files, so that there are many moments for a fault."""
 
     folder: str
 
@@ -74,7 +74,7 @@ def worker_log(cluster: Cluster) -> str:
 def half_loaded(target: MariaDBServer) -> bool:
     try:
         rows = target.execute("SELECT COUNT(*), SUM(finished) FROM dm_meta.onspark_loader_progress")
-    except Exception:  # noqa: BLE001 - the table comes with the load
+    except Exception:  # noqa: BLE001 - the load creates the table
         return False
     return bool(rows[0][1]) and rows[0][1] < rows[0][0]
 

@@ -1,4 +1,4 @@
-"""--remove-meta begins a task from nothing, also where a worker still has the files of its earlier life."""
+"""--remove-meta starts a task from the beginning, even if a worker still has the files of its earlier run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_task_started_over_copies_anew(
     free_cluster.wait_stage("again", "Running", unit="Sync")
     free_cluster.ok("stop-task", "again")
     target.execute("DROP DATABASE again")
-    # The old dump cannot lead here: its binlog is gone.
+    # The old dump cannot be the source of this row: its binlog is purged.
     mariadb_upstream.execute("INSERT INTO again.t VALUES (2)", "FLUSH BINARY LOGS")
     mariadb_upstream.purge_binlogs()
     free_cluster.ok("start-task", task, "--remove-meta")

@@ -1,6 +1,6 @@
-"""Scripts written for DM look for fixed words in answers, status and logs. Each must be there, from the real programs.
+"""Scripts written for DM search for fixed phrases in answers, status and logs. The real programs must show each one.
 
-The words of dmctl itself (wrong use, files) are in ``tests/unit/dmctl/commands/test_all_commands.py``.
+The phrases of dmctl itself (wrong use, files) are in ``tests/unit/dmctl/commands/test_all_commands.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ filters:
 """
 
 A_WARNING = "a user without UPDATE"
-#: check-task: (what is wrong, task, words of the answer, how often). An instruction is there for error and check.
+#: check-task: (problem, task, phrases of the answer, number of times). Error and check have an instruction.
 CHECKS: tuple[tuple[str, dict[str, Any], str, int], ...] = (
     (A_WARNING, {"account": POOR, "schema": "texts_plain"}, "lack of Update global (*.*) privilege", 1),
     (
@@ -49,7 +49,7 @@ CHECKS: tuple[tuple[str, dict[str, Any], str, int], ...] = (
     ),
     ("a target that does not answer", {"schema": "texts_plain", "port": 1}, "Please check the database connection", 2),
 )  # fmt: skip
-#: Tasks that stop, and query-status: (task, its file, error code, member of the error, words in it).
+#: Tasks that stop, and query-status: (task, its file, error code, field of the error, phrases in it).
 STOPPED: tuple[tuple[str, dict[str, Any], int, str, list[str]], ...] = (
     (
         "texts_sharded", {"schema": "texts_shards", "rest": SHARDED, "rules": "route-rules: [r]"},
@@ -131,7 +131,7 @@ class Scene:
             "CREATE USER poor@'127.0.0.1'",
             "GRANT SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX ON *.* TO poor@'127.0.0.1'",
         )
-        # No new tries: they may stop for another reason than the first one.
+        # No retries: they may stop for another reason than the first attempt.
         source = self.cluster.write_task(
             "source-id: s1\nchecker: {check-enable: false}\n"
             f"from: {{host: 127.0.0.1, port: {self.upstream.port}, user: root, password: ''}}\n",

@@ -1,7 +1,7 @@
-"""An upgrade reads the stored state in another way: rows are lost or doubled, locks or orders are forgotten.
+"""Hazard: an upgrade reads the stored state differently: it loses or doubles rows, loses locks or orders.
 
-``data/version-before.tar.xz`` is the code of the version before. It runs real tasks, is killed while they are in the
-middle of everything that is stored, and the present code goes on from there. A rollback is the other direction.
+``data/version-before.tar.xz`` is the code of the version before. It runs real tasks, is killed while every kind of
+stored state is in use, and the current code continues from there. A rollback is the other direction.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Before:
         return self.cluster.write_task(TASK.format(name=name, mode=mode, port=self.target.port), f"{name}.yaml")
 
     def upgrade(self) -> None:
-        """kill -9 of everything; the present code starts in its place."""
+        """kill -9 of all processes; the current code starts in their place."""
         self._start_from(ROOT)
 
     def roll_back(self) -> None:
-        """kill -9 of everything; the version before starts in its place."""
+        """kill -9 of all processes; the version before starts in their place."""
         self._start_from(self.code)
 
     def _start_from(self, code: Path) -> None:
@@ -88,7 +88,7 @@ def test_everything_that_is_stored_is_read_by_the_next_version(before: Before) -
         _begin_online_change_and_xa(before)
         _stop_a_load_half_way(before)
         skipped = _order_a_statement_to_be_skipped(before)
-        # A lock waits, with rows held back, while writers go on.
+        # A lock waits, with rows held back, while writers continue.
         sharded.alter(sharded.shards("orders", 0), "ADD COLUMN c1 INT NOT NULL DEFAULT 7", adds="c1")
         sharded.wait_lock("orders", "waiting", "source-2")
         relayed = _relay_folders(before)
@@ -113,7 +113,7 @@ def test_everything_that_is_stored_is_read_by_the_next_version(before: Before) -
 
 
 def _begin_online_change_and_xa(before: Before) -> None:
-    """A ghost table is altered and not swapped in; rows of an XA transaction are prepared."""
+    """Alters a ghost table without the swap, and prepares rows of an XA transaction."""
     before.one.execute(
         "CREATE DATABASE changing",
         "CREATE TABLE changing.t (id INT PRIMARY KEY, v INT)",
@@ -150,7 +150,7 @@ def _end_online_change_and_xa(before: Before) -> None:
 
 
 def _stop_a_load_half_way(before: Before) -> None:
-    """One table of a full copy is loaded, the other one is refused by the target."""
+    """Loads one table of a full copy; the target refuses the other one."""
     before.one.execute(
         "CREATE DATABASE copied",
         "CREATE TABLE copied.a (id INT PRIMARY KEY)",
@@ -164,7 +164,7 @@ def _stop_a_load_half_way(before: Before) -> None:
     before.cluster.dmctl("start-task", before.task("copied", "full"))
     before.cluster.wait_stage("copied", "Paused")
     arrives(before.target, "SELECT 1 FROM copied.a HAVING COUNT(*) = 1000", "one table is loaded")
-    # What is durably loaded is not loaded again: this row would come back.
+    # Loaded tables are not loaded again, or this row would return.
     before.target.execute("DELETE FROM copied.a WHERE id = 1")
 
 
@@ -177,7 +177,7 @@ def _end_the_load(before: Before) -> None:
 
 
 def _order_a_statement_to_be_skipped(before: Before) -> str:
-    """An order for a statement far ahead; its position."""
+    """Orders to skip a statement far ahead; returns its position."""
     name, *_ = before.one.binlog_status()
     position = f"{name}:900000000"
     before.cluster.ok("binlog", "skip", "changing", "-s", "source-1", "-b", position)
@@ -194,7 +194,7 @@ def _relay_folders(before: Before) -> set[str]:
 
 
 def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> None:
-    """A rollback: the task, its checkpoint and its markers were written by the present code."""
+    """A rollback: the current code wrote the task, its checkpoint and its markers."""
     cluster, one, target = before.cluster, before.one, before.target
     one.execute(
         "CREATE DATABASE back",
@@ -203,7 +203,7 @@ def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> N
         "CREATE TABLE back.t (id INT PRIMARY KEY, v INT)",
     )
     before.upgrade()
-    # Until the workers have joined again, their sources cannot get a task.
+    # The sources cannot get a task before their workers have joined again.
     task = before.task("back", "all")
     wait_until(lambda: bool(cluster.dmctl("start-task", task)["result"]), "the task starts", 120, step=0.5)
     cluster.wait_stage("back", "Running", unit="Sync")

@@ -1,4 +1,4 @@
-"""Leases that end while what was killed comes up again."""
+"""Leases that expire while a killed process restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker frozen in a task's transaction: who takes over goes on, and nothing changes when it wakes up."""
+"""A worker frozen in a task's transaction: its successor continues, and the worker changes nothing after it wakes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WAITING = (
 pytestmark = [pytest.mark.timeout(900)]
 
 
-#: Which of a driver's processes are stopped: all, or Spark's Python alone.
+#: The driver's processes to stop: all, or only Spark's Python.
 FREEZES: dict[str, Callable[[int], list[int]]] = {
     "worker": lambda pid: [pid, *descendants(pid)],
     "task": spark_pythons,
@@ -53,8 +53,8 @@ def signalled(pids: Iterable[int], number: signal.Signals) -> None:
 def frozen_in_a_transaction(
     cfg: SubTaskConfig, upstream: SQLServer, server: SQLServer, what: str
 ) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """A driver whose processes are stopped behind a row that a task has changed: its transaction is open, and holds the
-    row with the bucket's marker."""
+    """A driver whose processes are stopped after a task has changed a row: its transaction is open, and holds the row
+    with the bucket's marker."""
     with closing(server.connect(autocommit=False)) as blocker:
         with blocker.cursor() as cursor:
             cursor.execute("SELECT * FROM d.t WHERE id = 1 FOR UPDATE")

@@ -1,4 +1,4 @@
-"""kill -9 of anything, at seeded moments of dump, load and sync: it resumes by itself, nothing is lost or doubled."""
+"""kill -9 of any process, at seeded moments of dump, load and sync: tasks resume, nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
 
-#: How many faults the long form of the sync test injects; a nightly run may ask for hundreds.
+#: The number of faults in the long form of the sync test; a nightly run may inject hundreds.
 MANY_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 
@@ -74,7 +74,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def settle(cluster: Cluster) -> None:
-    """Waits until the cluster answers again with every source bound."""
+    """Waits until the cluster answers again and every source is bound."""
 
     def bound() -> bool:
         answer = cluster.dmctl("list-member", "--worker")
@@ -93,7 +93,7 @@ def _quietly(check: Callable[[], bool]) -> bool:
 
 @pytest.fixture(scope="module")
 def copied(cluster: Cluster, servers: Servers) -> Migration:
-    """What all copies copy. Their files are small, so that a load has many moments to be hit in."""
+    """The data for all copies. Their files are small, so that a load has many moments for a fault."""
     migration = Migration(cluster, [servers[0], servers[1]], servers[2], name="copied", rows=30_000, pause=0.02)
     migration.extra = "mydumpers: {global: {rows: 3000, statement-size: 20000}}\n"
     migration.create(seed=random.Random(SEED).randrange(10**6))
@@ -103,7 +103,7 @@ def copied(cluster: Cluster, servers: Servers) -> Migration:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_full_copy_survives(copied: Migration, servers: Servers, fault: str) -> None:
-    """The fault hits a dump, and then a load of the same copy."""
+    """Injects the fault into a dump, and then into a load of the same copy."""
     cluster, target, name = copied.cluster, servers[2], copied.name
     rng = random.Random(f"{SEED} {fault}")
     target.execute(f"DROP DATABASE IF EXISTS {name}")
@@ -162,7 +162,7 @@ def in_sync(cluster: Cluster, task: str) -> bool:
 
 
 def check_never_ahead(target: SQLServer, task: str) -> None:
-    """No marker is of a later batch than the one whose intent is recorded: nothing was written unannounced."""
+    """Asserts that no marker is of a later batch than the recorded intent: no batch was written without an intent."""
     rows = target.execute(
         f"SELECT m.id, m.bucket, m.batch, b.batch FROM dm_meta.`{task}_syncer_marker` m"
         f" JOIN dm_meta.`{task}_syncer_batch` b ON b.id = m.id WHERE m.batch > b.batch"

@@ -12,7 +12,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
 from tests.harness.relayed import Relayed
 
-#: How often the worker is killed.
+#: The number of kills of the worker.
 KILLS = int(os.environ.get("DM_TEST_RELAY_KILLS", "2"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 

@@ -1,4 +1,4 @@
-"""kill -9 of owner, non-owner and master at every step of a coordinated DDL: nothing lost or doubled, executed once."""
+"""kill -9 of owner, non-owner and master at every step of a coordinated DDL: no row lost or doubled, one execution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.sharded import Servers, ShardedTask
 
 MOMENTS = ("reported", "execute", "executed", "skip", "skipped", "over")
 VICTIMS = ("owner", "other", "master")
-#: Each moment once; `make test-long` has each with each victim.
+#: Each moment once; `make test-long` combines each moment with each victim.
 SOME_KILLS = tuple(zip(("other", "owner", "owner", "other", "master", "master"), MOMENTS, strict=True))
 ALL_KILLS = tuple((victim, moment) for victim in VICTIMS for moment in MOMENTS)
 #: Seconds that a DDL may take with one kill: a worker's lease (5 s), its start, and the batches.
@@ -27,7 +27,7 @@ LONGEST = 180.0
 
 
 def moment_of(event: WatchEvent) -> str:
-    """Which step of the flow a change in etcd is."""
+    """The step of the flow that a change in etcd shows."""
     if event.key.startswith(keys.SHARD_DDL_INFO.prefix()):
         return "reported" if event.type == "put" else ""
     if not event.key.startswith(keys.SHARD_DDL_OPERATION.prefix()):
@@ -63,7 +63,7 @@ class Killer:
 
 
 def eventually(check: Callable[[], bool], what: str, seconds: float = LONGEST) -> None:
-    """While a process restarts, dmctl may fail in any way; the wait has a limit."""
+    """Waits for ``check``. dmctl may fail in any way while a process restarts; the wait has a limit."""
 
     def quietly() -> bool:
         try:
@@ -115,7 +115,7 @@ def test_a_coordinated_ddl_survives_kills_at_every_step(
 
 @pytest.mark.timeout(600)
 def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Cluster, servers: Servers) -> None:
-    """The owner's worker dies before it is told to execute, and stays away until somebody decides."""
+    """The owner's worker dies before it gets the order to execute, and stays offline until an operator decides."""
     task = ShardedTask(cluster, servers[:2], servers[2], "replaced", tables=2, rows=200)
     task.create(seed=10)
     clause = "ADD COLUMN c1 INT NOT NULL DEFAULT 1"
@@ -130,7 +130,7 @@ def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Clus
         task.wait_lock("orders", "executing", "source-1")
         assert "code=38020" in cluster.dmctl(*unlock, "--owner", "source-2")["msg"]
         given = cluster.dmctl(*unlock, "--owner", "source-2", "--force-remove")
-        # Told within DM's 10 seconds, or stored.
+        # Carried out within DM's 10 seconds, or stored.
         assert "source-2 executed" in given["msg"] or " within 10 s" in given["msg"], given
         wait_until(lambda: column_is_there(task, "c1"), "source-2 has executed it", 120)
         owner.start()

@@ -1,4 +1,4 @@
-"""ALTER TABLE statements of several parts that a server takes, and the table that they lead to."""
+"""ALTER TABLE statements of several parts that a server accepts, and the resulting table."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _ONE = st.one_of(
 
 @st.composite
 def alters(draw: st.DrawFn, flavor: str, *, charsets: bool = True) -> DDLStatement:
-    """An ALTER TABLE of :data:`TABLE` that a server takes, of as many parts as possible. ``charsets``: it may change
-    them."""
+    """An ALTER TABLE of :data:`TABLE` that a server accepts, of as many parts as possible. ``charsets``: it may change
+    charsets."""
     parts: list[str] = []
     one = _ONE if charsets else _ONE.filter(lambda part: "CHAR" not in part)
     for part in draw(st.lists(one, min_size=3, max_size=9)):
@@ -66,7 +66,7 @@ def _altering(parts: list[str], flavor: str) -> DDLStatement:
 
 
 def after(statements: list[DDLStatement], flavor: str) -> TableInfo | None:
-    """The table behind them; None if a server would refuse one of them."""
+    """The table after the statements; None if a server would refuse one of them."""
     server = SERVERS[flavor]
     tracker = SchemaTracker(server)
     tracker.set_table(parse_create_table(TABLE, "s", server))
@@ -83,7 +83,7 @@ def after(statements: list[DDLStatement], flavor: str) -> TableInfo | None:
 
 
 def _is_taken(table: TableInfo, statement: DDLStatement) -> bool:
-    """Whether a server takes the statement: it names what is there, once, and makes what is not."""
+    """Whether a server accepts the statement: it names existing objects, each once, and creates only new ones."""
     actions = statement.actions
     columns, indexes = [c.name for c in table.columns], [i.name for i in table.indexes]
     old = [a.old_name for a in actions if isinstance(a, ChangeColumn | RenameColumn)]
@@ -99,7 +99,7 @@ def _is_taken(table: TableInfo, statement: DDLStatement) -> bool:
         and {*old, *gone, *set_} <= {*columns}
         and len({*old, *gone}) == len([*old, *gone])
         and not {*set_} & {*gone}
-        # A column that steps into the keys of one that goes is refused by another name: the keys would go too.
+        # No added column has the name of a dropped one: it would take that one's place in the keys.
         and not {*gone} & {*added}
         and {*index_gone} <= {*indexes}
         and _are_unique([*index_gone])

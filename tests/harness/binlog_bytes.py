@@ -11,7 +11,7 @@ from pkg.binlog.events import Event, event_from_bytes
 
 
 def raw(kind: int, body: bytes, *, checksum: bool = False, log_pos: int = 1000, flags: int = 0) -> bytes:
-    """An event as it stands in a file."""
+    """An event as in a binlog file."""
     size = 19 + len(body) + (4 if checksum else 0)
     whole = struct.pack("<IBIIIH", 1_700_000_000, kind, 7, size, log_pos, flags) + body
     return whole + struct.pack("<I", zlib.crc32(whole)) if checksum else whole
@@ -31,7 +31,7 @@ def rotate(name: bytes, *, checksum: bool = False) -> bytes:
 
 
 def packets(events: list[bytes], piece: int = 0xFFFFFF) -> bytes:
-    """Events as a server sends them; pieces of ``piece`` bytes at most are what the protocol cuts packets into."""
+    """Events as a server sends them; the protocol splits packets into pieces of at most ``piece`` bytes."""
     stream = b""
     for number, data in enumerate(events):
         rest = b"\0" + data
@@ -63,7 +63,7 @@ def rows(kind: int, count: int, images: bytes, *, present: int = -1, after: int 
 
 
 def error_code(action: Callable[[], object]) -> int:
-    """The code of the DMError that ``action`` raises, 0 for none; other exceptions pass."""
+    """The code of the DMError that ``action`` raises, 0 for none; other exceptions propagate."""
     try:
         action()
     except errors.DMError as exc:

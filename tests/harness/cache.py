@@ -1,4 +1,4 @@
-"""What tests fetch or build once per machine, kept outside the checkout."""
+"""A cache outside the checkout for files that tests fetch or build once per machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CACHE = Path(os.environ.get("DM_TEST_CACHE", Path.home() / ".cache" / "dm-tests"
 
 
 def once(name: str, make: Callable[[Path], None]) -> Path:
-    """A cached folder, made by the first process that needs it; others wait for it."""
+    """A cached folder; the first process that needs it creates it, and others wait."""
     CACHE.mkdir(parents=True, exist_ok=True)
     final = CACHE / name
     with (CACHE / f"{name}.lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""A dm-master whose answers a test sets, and that records its requests."""
+"""A dm-master that gives the answers that a test sets, and records its requests."""
 
 from __future__ import annotations
 

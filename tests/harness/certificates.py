@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from pkg.settings.connections import SecurityConfig
 
-#: What certificates are for that nobody says otherwise of.
+#: The default hosts of a certificate.
 _HERE = ("localhost", "127.0.0.1")
 
 
@@ -52,7 +52,7 @@ class Authority:
         return str(path)
 
     def issue(self, common_name: str, *, allowed: tuple[str, ...] = (), hosts: Sequence[str] = _HERE) -> SecurityConfig:
-        """A certificate for ``hosts``, and whom its bearer lets in (``allowed`` common names)."""
+        """A certificate for ``hosts``; its owner accepts clients with the ``allowed`` common names."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         certificate = self._sign(name, key, hosts, authority=False).public_bytes(serialization.Encoding.PEM)

@@ -1,4 +1,4 @@
-"""A whole cluster of real processes: dm-master, dm-workers, and dmctl to drive them."""
+"""A cluster of real processes: dm-master, dm-workers, and dmctl to control them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from tests.harness.mysql import SQLServer
 from tests.harness.process import WAIT_TIMEOUT, HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Seconds that a worker may be silent, as on a busy machine: one that loses its lease stops everything, to begin anew.
+#: Seconds that a worker may not answer on a busy machine: one without its lease stops its subtasks and restarts them.
 KEEPALIVE_TTL = 30
-#: What dmctl says when a request is stored and the workers have not followed it within 10 s, DM's limit; and where that
-#: leads (None: to no subtask at all). Who starts or resumes waits for a stage anyway.
+#: dmctl's answer when a request is stored but the workers have not followed within 10 s, DM's limit; then the stage to
+#: wait for (None: the subtask is gone). Tests that start or resume a task wait for a stage anyway.
 _LATE = "code=38045"
 _FOLLOWED = {"pause-task": "Paused", "stop-task": None}
 _BEGUN = ("start-task", "resume-task")
-#: Standard output is the process's: one command at a time has it.
+#: All threads share standard output: one command at a time may use it.
 _COMMAND = threading.Lock()
 
 
 def program(module: str, *args: str) -> list[str]:
-    """The command line of one of our programs, run from this checkout."""
+    """The command line of one of the project's programs, run from this checkout."""
     return [sys.executable, "-m", module, *args]
 
 
 def environment(code: Path = ROOT) -> dict[str, str]:
-    """The environment of our programs, whose packages are in ``code``."""
+    """The environment of the project's programs, whose packages are in ``code``."""
     return {**os.environ, "PYTHONPATH": str(code), "PYTHONUNBUFFERED": "1"}
 
 
@@ -123,9 +123,9 @@ class DMWorker(Process):
 
 
 class Cluster:
-    """One master and some workers in a folder of their own; ``close`` leaves nothing behind.
+    """One master and some workers in their own folder; ``close`` ends and removes all of them.
 
-    ``master_extra`` and ``worker_extra`` are more lines of their configuration files.
+    ``master_extra`` and ``worker_extra`` are additional lines of their configuration files.
     """
 
     def __init__(
@@ -151,13 +151,13 @@ class Cluster:
         ]
 
     def run_from(self, code: Path) -> None:
-        """From its next start on, each process of the cluster runs the code in ``code``."""
+        """Each process of the cluster runs the code in ``code`` from its next start on."""
         self.master.code = code
         for worker in self.workers:
             worker.code = code
 
     def start(self) -> None:
-        """Returns when the master knows that the workers are there."""
+        """Returns when the master knows all workers."""
         self.master.start()
         for worker in self.workers:
             worker.start(wait=False)
@@ -184,7 +184,7 @@ class Cluster:
         self.close()
 
     def logs(self) -> str:
-        """The last lines of every process, for a failing test's report."""
+        """The last log lines of every process, for a failing test's report."""
         return "\n\n".join(f"== {p.name} {p.dir.name}\n{p.tail()}" for p in (self.master, *self.workers))
 
     # dmctl
@@ -200,9 +200,9 @@ class Cluster:
         return done.stdout
 
     def dmctl(self, *args: str) -> dict[str, Any]:
-        """What dmctl answers, asked by its code in this process. Raises ``HarnessError`` where dmctl would exit with 1.
+        """dmctl's answer, from its code in this process. Raises ``HarnessError`` where dmctl would exit with 1.
 
-        Starting Python for each command takes the processors from what is waited for.
+        A new Python process for each command would take CPU time from the cluster.
         """
         out, err = io.StringIO(), io.StringIO()
         command = ["--master-addr", self.master.address, "--rpc-timeout", "120s", *args]
@@ -213,7 +213,7 @@ class Cluster:
         return _answer(escape_check_text(out.getvalue()), args)
 
     def ok(self, *args: str) -> dict[str, Any]:
-        """One dmctl call that must succeed, for every source too; awaits what takes longer than the master waits."""
+        """One dmctl call that must succeed, for every source too; waits on where the master's own wait timed out."""
         answer = self.dmctl(*args)
         failed = [source for source in answer.get("sources", []) if not source["result"]]
         may_be_late = args[0] in _FOLLOWED or args[0] in _BEGUN
@@ -226,7 +226,7 @@ class Cluster:
         return answer
 
     def _is_done(self, command: str, task: str, *_: str, source: str) -> bool:
-        """Whether the worker of ``source`` has done with its subtask what one of :data:`_FOLLOWED` asked for."""
+        """Whether the worker of ``source`` has carried out a command of :data:`_FOLLOWED` on its subtask."""
         (answer,) = self.dmctl("query-status", "-s", source)["sources"]
         stages = {one["name"]: one["stage"] for one in answer["subTaskStatus"] or []}
         return bool(answer["result"]) and stages.get(task) == _FOLLOWED[command]
@@ -302,7 +302,7 @@ def _answer(text: str, args: Sequence[str]) -> dict[str, Any]:
 
 
 def escape_check_text(text: str) -> str:
-    """As DM, dmctl prints a precheck's details un-escaped inside the answer, for people; this makes it JSON again."""
+    """Like DM, dmctl prints a precheck's details unescaped in the answer, to be readable; this makes it JSON again."""
     return re.sub(
         r'(?s)"(msg|checkResult)": "((?:\[code=26005[^"]*?)?fail to check|pre-check is passed\.)'
         r'(.*?)"(,?\n    "|\n}\s*$)',

@@ -1,4 +1,4 @@
-"""CPU time of processes, from /proc: unlike wall-clock time it hardly depends on what else the machine does."""
+"""CPU time of processes, from /proc: unlike wall-clock time it hardly depends on the machine's other load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and of its children that ended; 0 when it is gone."""
+    """User and system time of a process and of its ended children; 0 if the process is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -24,5 +24,5 @@ def cpu_by_kind(kinds: Mapping[str, Sequence[int]]) -> dict[str, float]:
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """CPU seconds between two readings, never negative (a process that ended takes its time with it)."""
+    """CPU seconds between two readings, never negative (the time of a process that ended is lost)."""
     return {kind: max(0.0, seconds - before.get(kind, 0.0)) for kind, seconds in after.items()}

@@ -10,7 +10,7 @@ from tests.harness.process import Process, binary, free_port
 
 
 class EtcdServer(Process):
-    """One etcd on free ports; keeps its data over :meth:`restart` and :meth:`kill` + :meth:`start`."""
+    """One etcd on free ports; keeps its data after :meth:`restart` and :meth:`kill` + :meth:`start`."""
 
     name = "etcd"
 

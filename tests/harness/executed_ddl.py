@@ -1,4 +1,4 @@
-"""What a server has executed of DDL, by its own records."""
+"""The DDL that a server has executed, by its own records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.harness.process import binary
 from tests.harness.tidb import TiDBServer
 
 _ALTER = re.compile(r"^ALTER TABLE .*$", re.MULTILINE)
-#: The parts of a job have lines of their own.
+#: Without the lines for the parts of a job.
 _JOBS = "SELECT QUERY FROM information_schema.DDL_JOBS WHERE STATE = 'synced' AND JOB_TYPE NOT LIKE '%subjob%'"
 
 
 def executed_alters(server: SQLServer) -> list[str]:
-    """Every ALTER TABLE that ran there to its end: by TiDB's list of jobs, or by the binlog, which it has to write."""
+    """Every completed ALTER TABLE: from TiDB's list of jobs, or from the binlog, which must be on."""
     found = _jobs(server) if isinstance(server, TiDBServer) else _binlog(server)
     return [line.rstrip(";") for line in _ALTER.findall(found)]
 

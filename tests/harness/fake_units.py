@@ -1,10 +1,10 @@
-"""Units for tests of the worker: they do no work, keep a journal, and end when a file tells them to.
+"""Units for tests of the worker: they do no work, write a journal, and end when a file appears.
 
-Run as a module, this is a dm-worker with such units: ``python -m tests.harness.fake_units --config …``. The folder
-is given by the variable ``FAKE_UNITS``. A task's unit ends successfully once ``<unit>.finish`` exists there, fails once
+Run as a module, this is a dm-worker with such units: ``python -m tests.harness.fake_units --config …``. The variable
+``FAKE_UNITS`` is the folder of these files. A task's unit ends successfully once ``<unit>.finish`` exists, fails once
 ``<unit>.fail`` does (with the file's text), ignores a graceful stop while ``<unit>.stubborn`` does, and any stop while
-``<unit>.immortal`` does; it does not come to its beginning as long as ``<unit>.initialising`` exists. What is finished
-stays so: ``<unit>.finished``.
+``<unit>.immortal`` does; it does not start its work while ``<unit>.initialising`` exists. A finished unit stays
+finished: ``<unit>.finished``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
 
 
 class FakeUnit:
-    """Plays one unit."""
+    """Acts as one unit."""
 
     received_bytes = 0
 
@@ -56,7 +56,7 @@ class FakeUnit:
         self._hard = False
         self.journal("run")
         while self._is("initialising"):
-            # A server that does not answer: no stop helps.
+            # As if a server did not answer: no stop has an effect.
             time.sleep(0.02)
         if not control.begin():
             self.journal("left alone")

@@ -18,15 +18,15 @@ from pkg.rpc.channel import open_channel
 from pkg.rpc.server import HttpRoutes, PortServer
 from pkg.settings.encrypt import key_proof
 
-#: Changes what the worker would report of a subtask.
+#: Changes the worker's report of a subtask.
 Twist = Callable[[dmworker_pb2.SubTaskStatus], None]
 
 
 class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
-    """Set ``twist`` to make subtasks report something else than the desired stage."""
+    """Set ``twist`` to make subtasks report something other than the desired stage."""
 
     def __init__(self, name: str, master: str, *, key: bytes = b"") -> None:
-        """``key`` is the secret key that it was configured with."""
+        """``key`` is the secret key of its configuration."""
         self.name = name
         self.key = key
         self.twist: Twist = lambda status: None
@@ -60,7 +60,7 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
 
     def stop(self) -> None:
         if self._keeper is not None:
-            # The master, and its etcd with it, may be gone by now: then the lease ends by itself.
+            # The master and its etcd may have ended: then the lease expires by itself.
             with contextlib.suppress(DMError):
                 self._keeper.stop()
         if self._etcd is not None:

@@ -1,4 +1,4 @@
-"""What the full-copy tests share: configurations, and comparing upstream with target."""
+"""Shared by the full-copy tests: configurations, and the comparison of upstream and target."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def load(cfg: SubTaskConfig, engine: SparkEngine) -> LoadUnit:
 
 
 def contents(server: SQLServer, table: str) -> list[tuple[Any, ...]]:
-    """Every row of ``table`` with every value as the driver reads it, in a fixed order."""
+    """Every row of ``table``, with the values that the driver reads, in a fixed order."""
     schema, name = table.split(".")
     columns = server.execute(
         "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS"
         f" WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}' ORDER BY ORDINAL_POSITION"
     )
-    # A FLOAT's text drops bits; as a double it shows all of them.
+    # A FLOAT's text loses bits; a double shows all of them.
     fields = ", ".join(f"`{column}`*1e0" if kind == "float" else f"`{column}`" for column, kind in columns)
     return sorted(server.execute("SET time_zone='+00:00'", f"SELECT {fields} FROM {table}"), key=repr)
 
 
 def snapshot_location(cfg: SubTaskConfig) -> Location:
-    """Where the dump's snapshot is in the binlog."""
+    """The binlog location of the dump's snapshot."""
     location = read_dump_metadata(dump_dir(cfg)).location
     assert location is not None
     return location

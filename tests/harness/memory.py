@@ -1,7 +1,7 @@
-"""Resident memory of processes, sampled while something runs: what a budget is checked against.
+"""Resident memory of processes, sampled while something runs, for the check of a memory budget.
 
 The proportional set size counts a page shared by n processes (a forked Python worker shares most of its code) as 1/n,
-so that the sum over processes is what the machine really holds.
+so that the sum over processes is the memory that they really use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INTERVAL = 0.1
 
 
 def resident(pid: int) -> int:
-    """The proportional set size in bytes; 0 when the process is gone."""
+    """The proportional set size in bytes; 0 if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -27,7 +27,7 @@ def resident(pid: int) -> int:
 
 @dataclass
 class Peak:
-    """The most that was seen, in bytes: by kind of process, and of all at one moment."""
+    """The highest values seen, in bytes: by kind of process, and of all at the same time."""
 
     kinds: dict[str, int] = field(default_factory=dict)
     total: int = 0
@@ -45,9 +45,9 @@ class Peak:
 
 
 class MemorySampler:
-    """Samples while its ``with`` block runs; :attr:`peak` tells afterwards (and meanwhile).
+    """Samples while its ``with`` block runs; :attr:`peak` has the result, also during the block.
 
-    ``pid`` drives Spark; ``find`` may name other processes by kind instead.
+    ``pid`` is the driver of Spark; ``find`` may return other processes by kind instead.
     """
 
     def __init__(self, pid: int, find: Callable[[int], Mapping[str, Sequence[int]]] = by_kind) -> None:

@@ -29,7 +29,7 @@ class Migration:
     writers: list[Writer] = field(default_factory=list)
 
     def create(self, *, seed: int = 0) -> None:
-        """Creates the shards' tables and rows; the writers are made, not started."""
+        """Creates the shards' tables and rows, and the writers, which it does not start."""
         for i, server in enumerate(self.upstreams):
             schema = f"{self.name}_{i + 1}"
             mine = [Shard(server, schema, f"orders_{j + 1}", (2 * i + j) * RANGE) for j in range(2)]
@@ -80,7 +80,7 @@ class Migration:
             writer.abandon()
 
     def alter(self, clause: str) -> None:
-        """The same ALTER on every orders shard."""
+        """Runs the same ALTER on every orders shard."""
         for shard in self.shards:
             if not shard.keyless:
                 shard.server.execute(f"ALTER TABLE {shard.name} {clause}")

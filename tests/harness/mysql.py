@@ -22,15 +22,15 @@ from tests.harness.server_files import in_home, of_a_release, run, server_files
 
 #: 8.0 is 8.0.12, from before compressed transactions and invisible columns; 8.0-newest is the series' last.
 MYSQL_VERSIONS = ("5.6", "5.7", "8.0", "8.0-newest", "8.4", "9.7")
-#: What tests run that take one version after the other; with DM_TEST_SERVERS=all (`make test-servers`) all of them.
+#: The versions for tests that run on each version; with DM_TEST_SERVERS=all (`make test-servers`) all of them.
 MYSQL_TRIED = MYSQL_VERSIONS if os.environ.get("DM_TEST_SERVERS") == "all" else ("5.6", "5.7", "8.0")
 NEWEST_TRIED = tuple(version for version in MYSQL_TRIED if version in ("8.0-newest", "8.4", "9.7"))
-#: The one that tests use which name none.
+#: The version for tests that name none.
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
-#: Of MariaDB, the empty one is the machine's own package (10.11 in Debian 12).
+#: Of MariaDB, "" is the machine's own package (10.11 in Debian 12).
 MARIADB_VERSIONS = ("", "11.8")
 MARIADB_VERSION = os.environ.get("DM_TEST_MARIADB", "")
-#: What mariadb-install-db gives a server that starts for the first time, in this order.
+#: The files that mariadb-install-db runs on a new server, in this order.
 _SYSTEM_TABLES = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",
@@ -38,14 +38,14 @@ _SYSTEM_TABLES = (
     "maria_add_gis_sp_bootstrap.sql",
     "mariadb_sys_schema.sql",
 )
-#: MySQL 8's own default, which servers of tests have only on request: MariaDB lacks it.
+#: MySQL 8's own default, which test servers have only on request: MariaDB lacks it.
 MYSQL_8_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 #: MySQL 9 lacks the option.
 _LOG_SIZE = "--loose-innodb-log-file-size=64M"
 _UNKNOWN_THREAD = 1094
 _SYSTEM_SCHEMAS = {"mysql", "information_schema", "performance_schema", "metrics_schema", "sys", "test"}
 _AS_ROOT = ["--user=root"] if os.geteuid() == 0 else []
-#: A new data folder has the account for the socket alone.
+#: A new data folder has only the account for the socket.
 _ROOT_BY_ADDRESS = """\
 CREATE USER 'root'@'127.0.0.1';
 GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
@@ -56,9 +56,9 @@ class SQLServer(Process):
     """A server that speaks MySQL's protocol, on a free port; root without password on 127.0.0.1."""
 
     flavor = ""
-    #: What statements call the server's own binlog.
+    #: The keyword for the server's own binlog in statements.
     binlog_words = "MASTER"
-    #: Options besides those that all have.
+    #: Options in addition to the common ones.
     extra: Sequence[str] = ()
     _next_id = 100
 
@@ -75,7 +75,7 @@ class SQLServer(Process):
 
     @abstractmethod
     def _make_data(self) -> None:
-        """Makes the data folder of a server that was never used."""
+        """Creates the data folder of a new server."""
 
     def _options(self) -> list[str]:
         options = [
@@ -106,14 +106,14 @@ class SQLServer(Process):
         return True
 
     def connect(self, **kw: Any) -> Connection[Any]:
-        """A connection in the clear, unless these arguments or the server's own ask for TLS (15 ms of CPU each)."""
+        """A connection without TLS (15 ms of CPU each), unless these arguments or the server's own ask for it."""
         args: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
         secured = any(name.startswith("ssl") for name in kw) or any(name.startswith("--ssl") for name in self.extra)
         args |= {"charset": "utf8mb4", "ssl_disabled": not secured}
         return PreferringConnection(**{**args, **kw})
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Runs the statements on one connection; the last one's rows."""
+        """Runs the statements on one connection; returns the last one's rows."""
         conn = self.connect()
         try:
             with conn.cursor() as cursor:
@@ -124,10 +124,9 @@ class SQLServer(Process):
             conn.close()
 
     def end_connections(self, chosen: Callable[[tuple[Any, ...]], bool]) -> int:
-        """Kills the connections whose rows of SHOW PROCESSLIST are ``chosen``; how many there were.
+        """Kills the connections whose rows of SHOW PROCESSLIST are ``chosen``; returns their number.
 
-        Any of them may end by itself between being listed and being killed: the server finds out late that a client
-        has gone.
+        Any of them may end by itself before it is killed: the server notices late that a client has left.
         """
         killed = 0
         for row in self.execute("SHOW PROCESSLIST"):
@@ -155,7 +154,7 @@ class SQLServer(Process):
         return newest
 
     def binlog_status(self) -> tuple[Any, ...]:
-        """The row that tells where the binlog ends: file, position, and more."""
+        """The row with the end of the binlog: file, position, and more."""
         return self.execute(f"SHOW {self.binlog_words} STATUS")[0]
 
     @property
@@ -163,7 +162,7 @@ class SQLServer(Process):
         return DBConfig(host="127.0.0.1", port=self.port, user="root")
 
     def wipe(self) -> None:
-        """Drops every user schema: what a shared server needs between tests."""
+        """Drops every user schema, as a shared server needs between tests."""
         for (name,) in self.execute("SHOW DATABASES"):
             if name.lower() not in _SYSTEM_SCHEMAS:
                 self.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
@@ -210,7 +209,7 @@ class MySQLServer(SQLServer):
         gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency"] if self.gtid else ["--gtid-mode=OFF"]
         options = [*self._options(), "--performance-schema=OFF", "--local-infile=ON"]
         if self.version in ("5.6", "5.7"):
-            # What later versions do anyway.
+            # As later versions always do.
             gtid += ["--log-slave-updates"]
         else:
             options += ["--mysqlx=OFF", "--collation-server=utf8mb4_general_ci"]
@@ -229,7 +228,7 @@ class MySQLServer(SQLServer):
         else:
             file = home / "mysqld" if (home / "mysqld").exists() else home / "bin" / "mysqld"
             server, base, messages = [str(file)], home, home / "share"
-        # A release has a folder of its own for files of statements.
+        # A release has its own folder for files of statements.
         folders = [f"--basedir={base}", f"--lc-messages-dir={messages}", "--secure-file-priv="]
         return [*server, "--no-defaults", *folders]
 
@@ -272,7 +271,7 @@ def _install_mariadb_data(folder: Path) -> None:
 
 
 def _bootstrap_mariadb(version: str, folder: Path) -> None:
-    """What mariadb-install-db does, which can't run the server of another release."""
+    """Does the work of mariadb-install-db, which can't run the server of another release."""
     share = server_files(f"mariadb-{version}") / "usr/share/mariadb"
     scripts = "".join((share / name).read_text() for name in _SYSTEM_TABLES)
     command = [*mariadbd(version), "--bootstrap", f"--datadir={folder}", _LOG_SIZE, *_AS_ROOT]

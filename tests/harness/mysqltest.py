@@ -11,7 +11,7 @@ _KEPT = re.compile(
     r"|SAVEPOINT|RELEASE|XA|PREPARE|EXECUTE|CALL|LOAD|WITH|OPTIMIZE|ANALYZE|REPAIR)\b",
     re.I,
 )
-#: What would change the server for everybody, hide statements from the binlog, or need files and other servers.
+#: Statements that change the server for all sessions, hide statements from the binlog, or need files or other servers.
 _REFUSED = re.compile(
     r"\b(GLOBAL|SONAME|SQL_LOG_BIN|BINLOG_FORMAT|BINLOG_ROW_IMAGE|DEBUG\w*|SERVER|USER|ROLE|EVENT|GTID\w*|PSEUDO\w*"
     r"|(DATA|INDEX)\s+DIRECTORY|INFILE|TABLESPACE|SLEEP|GET_LOCK|BENCHMARK|WSREP\w*|STORAGE_ENGINE\b"
@@ -38,7 +38,7 @@ _PERL = re.compile(r"(?:--\s*)?(?:perl|write_file|append_file)\b", re.I)
 
 
 def _quoted_end(text: str, at: int) -> int:
-    """Behind the string, quoted name or comment that starts at ``at``, or ``at`` where none does."""
+    """The end of the string, quoted name or comment that starts at ``at``, or ``at`` if none does."""
     char = text[at]
     if char in "'\"`":
         at += 1
@@ -55,7 +55,7 @@ def _quoted_end(text: str, at: int) -> int:
 
 
 def _statement_end(text: str, at: int, delimiter: str) -> int:
-    """Where the delimiter of the statement at ``at`` is, or the text's end."""
+    """The position of the delimiter of the statement at ``at``, or the text's end."""
     while at < len(text):
         end = _quoted_end(text, at)
         if end > at:
@@ -73,7 +73,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What stands between delimiters, without comments, commands of one line, and files written in place."""
+    """The text between delimiters, without comments, one-line commands, and inline files."""
     at, delimiter = 0, ";"
     while at < len(text):
         if text[at].isspace() or text[at] in "{}":
@@ -98,7 +98,8 @@ def _pieces(text: str) -> Iterator[str]:
 def statements(text: str) -> Iterator[str]:
     """The statements of a test file that change rows or structures, in order, for tables of InnoDB.
 
-    Left out is what depends on the test language's variables, changes the whole server, or is hidden from the binlog.
+    It leaves out statements that depend on the test language's variables, change the whole server, or are not in the
+    binlog.
     """
     for piece in _pieces(text):
         if _COMMAND.match(piece) or "$" in piece or not _KEPT.match(piece) or _REFUSED.search(piece):

@@ -1,4 +1,4 @@
-"""A server process of a test: started, waited for, killed hard, and never left behind."""
+"""A server process of a test: starts it, waits until it is ready, kills it, and never leaves it running."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pkg.process.dies_with_parent import dying_with_parent
 
 
 class HarnessError(RuntimeError):
-    """A real component is missing or does not start: an error of the set-up, never a reason to skip."""
+    """A real component is missing or does not start: a set-up error, never a reason to skip."""
 
 
-#: Seconds to wait for anything: machines that do other things too are slow, and the first to need Spark starts it.
+#: The limit of any wait in seconds: a busy machine is slow, and the first test that needs Spark starts it.
 WAIT_TIMEOUT = 240.0
-#: Below the range from which outgoing connections take theirs, and the part of it that a parallel test process owns.
+#: Ports below the range of outgoing connections, and the size of the part that each parallel test process owns.
 _PORTS, _SHARE = range(16_000, 32_000), 2_000
 
 
 def _own_ports() -> Iterator[int]:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     share = _PORTS[worker % (len(_PORTS) // _SHARE) * _SHARE :][:_SHARE]
-    # Another checkout's tests may run beside these ones.
+    # Another checkout's tests may run at the same time.
     first = os.getpid() * 37 % _SHARE
     while True:
         yield from share[first:]
@@ -43,7 +43,7 @@ _own = _own_ports()
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on, not handed out lately to this or another process of the same test run."""
+    """A loopback port without a listener, not used recently by this or another process of the same test run."""
     for port in _own:
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 def binary(*names: str) -> str:
-    """The first of ``names`` found on PATH or in the places where Debian puts servers."""
+    """The first of ``names`` found on PATH or in Debian's folders for servers."""
     for name in names:
         found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
         if found:
@@ -77,18 +77,18 @@ def wait_until(
 
 @cache
 def _starter() -> ThreadPoolExecutor:
-    """The thread that starts all processes: the kernel ends them with it, and it lives as long as we do."""
+    """The thread that starts all processes: the kernel ends them with it, and it lives as long as this process."""
     return ThreadPoolExecutor(1, thread_name_prefix="starter")
 
 
 class Process(ABC):
-    """One child process with a log file; subclasses say how to start it and when it is ready.
+    """One child process with a log file; subclasses define how to start it and when it is ready.
 
-    It ends with this process, even if that is killed with -9, unless :attr:`outlives` is set before it starts.
+    It ends with this process, even after kill -9, unless :attr:`outlives` is set before the start.
     """
 
     name = "process"
-    #: Whether processes started from now on stay when this one ends (a cluster left to play with).
+    #: Whether processes started from now on continue after this one ends (a cluster for manual use).
     outlives = False
 
     def __init__(self, base: Path | None = None) -> None:
@@ -98,14 +98,14 @@ class Process(ABC):
 
     @abstractmethod
     def command(self) -> Sequence[str]:
-        """What to run."""
+        """The command line."""
 
     def environment(self) -> Mapping[str, str]:
         return os.environ
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it can be used."""
+        """Whether it is ready for use."""
 
     @property
     def pid(self) -> int:
@@ -150,7 +150,7 @@ class Process(ABC):
         return "\n".join(text.splitlines()[-lines:])
 
     def signal(self, number: int) -> None:
-        """Sends a signal; after SIGSTOP no thread runs any more when it returns."""
+        """Sends a signal; after SIGSTOP, returns when no thread runs."""
         os.kill(self.pid, number)
         if number == signal.SIGSTOP:
             wait_until(self._stands_still, f"{self.name} is stopped", step=0.001)
@@ -159,7 +159,7 @@ class Process(ABC):
         stats = Path(f"/proc/{self.pid}/task").glob("*/stat")
         try:
             return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats} == {"T"}
-        except (FileNotFoundError, ProcessLookupError):  # a thread ended between being listed and being looked at
+        except (FileNotFoundError, ProcessLookupError):  # a thread ended after it was listed
             return False
 
     def kill(self) -> None:
@@ -169,7 +169,7 @@ class Process(ABC):
             self._process.wait()
 
     def stop(self, seconds: float = 30.0) -> int:
-        """Ends it gracefully (hard after ``seconds``); returns the exit code."""
+        """Ends it gracefully (kills it after ``seconds``); returns the exit code."""
         if self._process is None:
             return 0
         if self.running():
@@ -192,7 +192,7 @@ class Process(ABC):
 
 @contextmanager
 def up(*processes: Process) -> Iterator[None]:
-    """All of them up; removed at the end, also when one does not come up."""
+    """Starts all of them; removes them at the end, also if one does not start."""
     try:
         for process in processes:
             process.start()

@@ -1,4 +1,4 @@
-"""The processes below one of ours, found in /proc: what a fault test kills, and what must not be left behind."""
+"""A process's descendants, from /proc: those that a fault test kills, and those that must not be left running."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 import signal
 from pathlib import Path
 
-#: Ours of the embedded engine, Spark's own elsewhere.
+#: This program's daemon of the embedded engine, Spark's own elsewhere.
 _DAEMON = re.compile(r"-m (dm_worker\.engine\.python_daemon|pyspark\.daemon) ")
 
 
 def command_of(pid: int) -> str:
-    """The command line; '' when the process is gone."""
+    """The command line; '' if the process is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
@@ -24,7 +24,7 @@ def _parents() -> dict[int, int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                # The command's name stands in parentheses and may hold blanks: the fields follow the last one.
+                # The command's name is in parentheses and may contain blanks: the fields follow the last parenthesis.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
@@ -44,7 +44,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def spark_pythons(pid: int) -> list[int]:
-    """The Python processes of the Spark that ``pid`` drives: daemons, and the workers forked by them."""
+    """The Python processes of the Spark that ``pid`` drives: daemons, and the workers that they fork."""
     return [child for child in descendants(pid) if _DAEMON.search(command_of(child))]
 
 
@@ -56,7 +56,7 @@ def spark_workers(pid: int) -> list[int]:
 
 
 def by_kind(pid: int) -> dict[str, list[int]]:
-    """The processes of one dm-worker (or of a test with an engine of its own): driver, JVM, Python workers.
+    """The processes of one dm-worker (or of a test with its own engine): driver, JVM, Python workers.
 
     The daemon that forks the Python workers counts as one of them. Other children are left out.
     """
@@ -71,7 +71,7 @@ def by_kind(pid: int) -> dict[str, list[int]]:
 
 
 def kill_hard(pid: int) -> bool:
-    """kill -9; False when it is already gone."""
+    """kill -9; False if the process is already gone."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

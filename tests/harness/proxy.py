@@ -1,4 +1,4 @@
-"""A TCP proxy that counts round trips, and can delay, hold and lose what it passes on, as a distant server would."""
+"""A TCP proxy that counts round trips, and can delay, hold and lose data, like the link to a distant server."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.harness.process import free_port
 
 
 class CountingProxy:
-    """Passes connections on to 127.0.0.1:``port``, those to its own port, which may be given (``at``).
+    """Forwards connections from its own port (``at``, if given) to 127.0.0.1:``port``.
 
-    A round trip is counted whenever the client speaks after it heard something. ``delay`` seconds are added to all that
-    the server says, as a link of that round trip time does: what is sent back to back arrives back to back.
+    It counts a round trip whenever the client sends after it received something. It adds ``delay`` seconds to the
+    server's data, like a link with that round-trip time: data sent back to back arrives back to back.
     """
 
     def __init__(self, port: int, delay: float = 0.0, at: int = 0) -> None:
         self._target = port
         self.delay = delay
-        #: New connections are ended at once, as by a load balancer that knows no server.
+        #: Closes new connections at once, like a load balancer without a server.
         self.refusing = False
         self.round_trips = 0
         self.port = at or free_port()
@@ -36,20 +36,20 @@ class CountingProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def hold(self, text: bytes) -> None:
-        """What a client says with this text in it is on its way until :meth:`release`."""
+        """Holds client data that contains ``text`` until :meth:`release`."""
         self._held_text = text
 
     def release(self) -> None:
-        """Passes on what is held."""
+        """Forwards the held data."""
         self._held_text = b""
         self._released.set()
 
     def lead_to(self, port: int) -> None:
-        """New connections go to another server, as those to a virtual address do after a failover."""
+        """Directs new connections to another server, like a virtual address after a failover."""
         self._target = port
 
     def lose_clients(self) -> None:
-        """The clients lose their connections, of which the server hears nothing."""
+        """Ends the clients' connections; the server does not notice."""
         self._deaf = True
         for client in self._clients:
             _end(client)
@@ -60,7 +60,7 @@ class CountingProxy:
             _end(sock)
 
     def close(self) -> None:
-        """Ends it and all of its connections."""
+        """Ends the proxy and all of its connections."""
         self.release()
         for sock in [self._server, *self._sockets]:
             _end(sock)
@@ -76,7 +76,7 @@ class CountingProxy:
                 if self.refusing:
                     raise ConnectionRefusedError
                 server = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:  # the server is away
+            except OSError:  # the server is not reachable
                 client.close()
                 continue
             for sock in (client, server):
@@ -140,5 +140,5 @@ def _send(sock: socket.socket, data: bytes) -> bool:
 
 
 def _end(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was quicker
+    with contextlib.suppress(OSError):  # the other side closed it first
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""A master that only registers workers and answers where etcd is; the test writes to etcd what a scheduler would."""
+"""A master that only registers workers and returns etcd's endpoints; the test writes a scheduler's keys to etcd."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
     def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:
         self.registered: dict[str, str] = {}
         self.registrations = 0
-        #: The key that it hands to workers, or the text of its refusal.
+        #: The key that it gives to workers, or the text of its refusal.
         self.secret_key = b""
         self.refusal = ""
         self.endpoints = [etcd_endpoint]
@@ -51,7 +51,7 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
         self.etcd.close()
         self._server.stop(0)
 
-    # What a scheduler writes.
+    # The keys that a scheduler writes.
 
     def bind(self, worker: str, source: SourceConfig) -> None:
         self._write(

@@ -26,7 +26,7 @@ TASKS = ("relay_a", "relay_b")
 
 
 class Relayed:
-    """``upstream``'s table ``relayed.t`` on its way to ``target``, through the relay in ``folder``.
+    """Replicates ``upstream``'s table ``relayed.t`` to ``target``, through the relay in ``folder``.
 
     ``cluster`` has one worker, whose relay-dir is ``folder``'s parent.
     """
@@ -39,7 +39,7 @@ class Relayed:
         self._rows = 0
 
     def start(self, *, enable_relay: bool = True, worker: str = "") -> None:
-        """Creates table, source and tasks; returns when both tasks are in Sync. ``worker``: which is to serve it."""
+        """Creates table, source and tasks; returns when both tasks are in Sync. ``worker`` serves it."""
         self.upstream.execute("CREATE DATABASE relayed", "CREATE TABLE relayed.t (id INT PRIMARY KEY, v TEXT)")
         path = self.cluster.dir / "s1.yaml"
         path.write_text(
@@ -56,7 +56,7 @@ class Relayed:
             self.cluster.wait_stage(task, "Running", unit="Sync")
 
     def end(self) -> tuple[str, int]:
-        """Where the upstream's binlog ends."""
+        """The end of the upstream's binlog."""
         name, pos, *_ = self.upstream.binlog_status()
         return str(name), int(pos)
 
@@ -83,7 +83,7 @@ class Relayed:
         wait_until(ready, what, WAIT_TIMEOUT, step=0.3)
 
     def wait_read_from(self, kind: str) -> None:
-        """Until both tasks read the binlog from there."""
+        """Waits until both tasks read the binlog from ``kind``."""
 
         def reads() -> bool:
             states = [self.cluster.subtask(task, "s1") for task in TASKS]
@@ -99,11 +99,11 @@ class Relayed:
             ]
 
     def check_files(self) -> None:
-        """Every relay file has the bytes of the upstream's."""
+        """Asserts that every relay file has the same bytes as the upstream's."""
         end = [self.end()]
 
         def caught_up() -> bool:
-            # Asked each time, for MariaDB adds checkpoint events on its own.
+            # Read each time, because MariaDB adds checkpoint events on its own.
             end[:] = [self.end()]
             return bool(self.relay()["relayBinlog"] == "({}, {})".format(*end[0]))
 
@@ -116,5 +116,5 @@ class Relayed:
         relayed = (subdir / name).read_bytes()
         assert len(relayed) >= pos
         written = (self.upstream.data / name).read_bytes()[: len(relayed)]
-        # The flag "in use", which the server clears when it closes the file.
+        # Without the flag "in use", which the server clears when it closes the file.
         assert relayed[:21] + relayed[23:] == written[:21] + written[23:]

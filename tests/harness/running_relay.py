@@ -15,7 +15,7 @@ from pkg.config.model import SourceConfig
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import SQLServer
 
-#: The flag in FORMAT_DESCRIPTION that says that a server is writing the file: no server sends it.
+#: The flag in FORMAT_DESCRIPTION that marks a file as being written: no server sends it.
 IN_USE_AT = 21
 
 
@@ -25,7 +25,7 @@ def source_of(server: SQLServer, **options: Any) -> SourceConfig:
 
 
 class RunningRelay:
-    """A relay of ``server`` into ``folder``, and what tests ask of it."""
+    """A relay of ``server`` into ``folder``, with operations for tests."""
 
     _server_id = 88000
 
@@ -60,7 +60,7 @@ class RunningRelay:
             time.sleep(0.05)
 
     def caught_up(self) -> pb.RelayStatus:
-        """Waits for all that the server has written: asked each time, for MariaDB adds checkpoint events on its own."""
+        """Waits for the end of the server's binlog, read each time: MariaDB adds checkpoint events on its own."""
         status = self.wait(
             lambda status: status.relayBinlog == str(binlog_end(self.server)) or status.stage != pb.Running
         )
@@ -74,12 +74,12 @@ def binlog_end(server: SQLServer) -> Position:
 
 
 def same_files(server: SQLServer, subdir: SubDir, *, first: str = "") -> list[str]:
-    """Every relay file equals the server's; the ones compared. The flag "in use" is let pass: a server sets it in its
-    newest file, and leaves it there when it is killed."""
+    """Asserts that every relay file equals the server's; returns the compared ones. It ignores the flag "in use": a
+    server sets it in its newest file, and a killed server leaves it there."""
     names = subdir.files()
     end = binlog_end(server)
     for name in names:
-        # Ours first: what the server adds in between is in theirs alone.
+        # Read the relay's files first: events that the server adds in between are only in its own files.
         ours = (subdir.path / name).read_bytes()
         theirs = bytearray((server.data / name).read_bytes())
         theirs[IN_USE_AT] &= ~1

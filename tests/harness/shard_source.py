@@ -1,4 +1,4 @@
-"""A source's part in locks of shard DDL, as a worker plays it over a real etcd, without any database."""
+"""A source's part in DDL locks, as a worker carries it out with a real etcd, without any database."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pkg.ha.shard_ddl_steps import LockId
 
 
 def put_subtasks(client: EtcdClient, task: str, *sources: str) -> None:
-    """The task runs on these sources, as far as etcd tells."""
+    """Makes the task run on these sources, according to etcd."""
     for source in sources:
         client.put(keys.SUBTASK.key(source, task), "a subtask")
 
 
 @dataclass
 class FakeTarget:
-    """What was executed in one merged table, in order, by whom."""
+    """The DDLs executed in one merged table, in order, with their sources."""
 
     executed: list[tuple[str, DDLTexts]] = field(default_factory=list)
 
 
 @dataclass
 class FakeShards:
-    """All shards of one source that go to one target table. Keeps to the rules of a worker; never waits.
+    """All shards of one source that go to one target table. Follows the rules of a worker; never waits.
 
-    ``obeyed`` is the create revision of the operation that was obeyed last: with ``target``, all that is durable.
+    ``obeyed`` is the create revision of the last operation carried out. Only it and ``target`` are durable.
     """
 
     client: EtcdClient
@@ -47,7 +47,7 @@ class FakeShards:
         return self.reports.report(ShardInfo(lock.task, self.source, lock.schema, lock.table, ddls, since))
 
     def obey(self) -> bool:
-        """Does what it is told; False if it is told nothing new."""
+        """Carries out the current operation; False if there is no new one."""
         told = self.reports.operation(self.lock)
         if told is None or told.record.done or told.create_revision == self.obeyed:
             return False
@@ -65,5 +65,5 @@ class FakeShards:
         return self.reports.confirm(self.lock, told)
 
     def work(self) -> bool:
-        """One step, if there is one."""
+        """Makes one step; False if there is none."""
         return self.confirm() or self.obey()

@@ -1,4 +1,4 @@
-"""A sharding task as tests run it: groups of merged tables whose DDL is coordinated, writers that know each version."""
+"""A sharding task for tests: groups of merged tables with coordinated DDL, and writers that know each version."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Servers = tuple[MariaDBServer, MySQLServer, SQLServer]
 #: Ids of one shard end where the next one's begin.
 RANGE = 1_000_000
 _UNKNOWN_COLUMN = 1054
-#: What servers show differently of equal types.
+#: Differences in how servers show equal types.
 _WIDTH = re.compile(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)")
 
 
 @dataclass
 class VersionedWriter(Writer):
-    """Also writes the columns that each shard got by DDL. ``columns``: shard → those that it has now."""
+    """Also writes the columns that DDL added to each shard. ``columns``: shard → its current added columns."""
 
     columns: dict[str, list[str]] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class VersionedWriter(Writer):
         known = list(self.columns.get(shard.name, ()))
         if not known:
             return
-        # One of them, so that the load does not grow with each DDL; over a run all have their turn.
+        # Only one of them, so that the load does not grow with each DDL; a run writes all of them.
         column = rng.choice(known)
         if shard.keyless:
             where, key = "kind >= %s ORDER BY kind", rng.randint(0, 20)
@@ -51,7 +51,7 @@ class VersionedWriter(Writer):
                 f"UPDATE {shard.name} SET {column} = %s WHERE {where} LIMIT 2", (rng.randint(-1000, 1000), key)
             )
         except pymysql.err.OperationalError as exc:
-            # It is dropped between our look and the statement.
+            # Another thread dropped it after this one read ``columns``.
             if exc.args[0] != _UNKNOWN_COLUMN:
                 raise
 
@@ -72,7 +72,7 @@ class ShardedTask:
     writers: list[VersionedWriter] = field(default_factory=list)
 
     def create(self, seed: int) -> None:
-        """Creates the tables and their rows; the writers are made, not started."""
+        """Creates the tables and their rows, and the writers, which it does not start."""
         for number, server in enumerate(self.upstreams):
             mine: list[Shard] = []
             for schema in range(self.schemas):
@@ -88,7 +88,7 @@ class ShardedTask:
             self.writers.append(VersionedWriter(mine, seed * 100 + number, self.rows, pause=0.03))
 
     def shards(self, group: str, upstream: int | None = None) -> list[Shard]:
-        """The group's shards, of one upstream (counted from 0) if it is given."""
+        """The group's shards; only those of one upstream (counted from 0) if given."""
         server = None if upstream is None else self.upstreams[upstream]
         return [shard for shard in self.groups[group] if server is None or shard.server is server]
 
@@ -152,7 +152,7 @@ class ShardedTask:
         return f"{self.name}-`{self.name}`.`{group}`"
 
     def locks(self) -> dict[str, dict[str, Any]]:
-        """What ``shard-ddl-lock`` shows, by group."""
+        """The locks that ``shard-ddl-lock`` shows, by group."""
         shown = self.cluster.dmctl("shard-ddl-lock", self.name)["locks"]
         return {group: one for one in shown for group in self.groups if one["ID"] == self.lock_id(group)}
 
@@ -171,23 +171,23 @@ class ShardedTask:
         self.cluster._wait(self.has_no_lock, f"{self.name} has no locks", seconds)
 
     def has_no_lock(self) -> bool:
-        """As the leader tells: one that has not read the records yet lists none, and says no."""
+        """True if the leader reports none; False while it has not read the records (``result`` is false)."""
         answer = self.cluster.dmctl("shard-ddl-lock", self.name)
         return bool(answer["result"]) and not answer["locks"]
 
     def executed(self) -> Counter[str]:
-        """What was executed in the target's merged tables, by its own records: ``ALTER TABLE`` → how often."""
+        """The DDL executed in the target's merged tables, by its own records: ``ALTER TABLE`` → number of times."""
         mine = (text for text in executed_alters(self.target) if f"`{self.name}`." in text)
         return Counter(uniform(text, Dialect()) for text in mine)
 
     def assert_executed_once(self, *clauses: str) -> None:
-        """Each of ``clauses`` (with its table in front: ```orders` DROP …``) was executed once, and nothing else."""
+        """Asserts that each of ``clauses`` (with its table: ```orders` DROP …``) was executed once, nothing else."""
         executed = self.executed()
         expected = Counter(self._as_executed(f"ALTER TABLE `{self.name}`.{clause}") for clause in clauses)
         assert executed == expected, executed
 
     def _as_executed(self, text: str) -> str:
-        """The text that the target gets: a TiDB with the names of keys."""
+        """The SQL that the target gets: a TiDB gets the names of keys."""
         if isinstance(self.target, TiDBServer):
             statement = parse(text)
             text = with_key_names(statement, key_names(statement, None)).sql
@@ -196,7 +196,7 @@ class ShardedTask:
     # --- comparing ---
 
     def compare(self) -> None:
-        """Rows and structures of the target's tables are those of all shards."""
+        """Asserts that rows and structures of the target's tables are those of all shards."""
         for group, base in (("orders", COMPARED), ("events", EVENTS_COMPARED)):
             shards = self.groups[group]
             known = {name: None for shard in shards for name in self._columns(shard)}
@@ -210,7 +210,7 @@ class ShardedTask:
 
 
 def structure(server: SQLServer, schema: str, table: str) -> list[tuple[str, ...]]:
-    """Columns and keys by the server's information_schema, without what servers only show differently."""
+    """Columns and keys from the server's information_schema, without differences of display only."""
     where = f"WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' ORDER BY"
     columns = "COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COALESCE(COLUMN_DEFAULT, 'NULL'), COLLATION_NAME, EXTRA"
     keys = "INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE"
@@ -224,5 +224,5 @@ def _plain(row: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def arrives(target: SQLServer, query: str, what: str, seconds: float = WAIT_TIMEOUT) -> None:
-    """Waits until ``query`` finds something in the target."""
+    """Waits until ``query`` finds rows in the target."""
     wait_until(lambda: bool(target.execute(query)), what, seconds)

@@ -1,4 +1,4 @@
-"""A Spark engine that starts only when a test lets it."""
+"""A Spark engine that starts only when a test allows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTEXT = cast(SparkContext, "the context")
 
 
 class SlowEngine(SparkEngine):
-    """Spark that starts when it is told to."""
+    """Spark that starts when a test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""A Spark standalone cluster on loopback: one master and some workers, from the jars that come with PySpark.
+"""A Spark standalone cluster on loopback: one master and some workers, from PySpark's jars.
 
-It asks for authentication, as a cluster in earnest does. Its executors are found in /proc, to be killed there.
+It requires authentication, like a production cluster. Tests find its executors in /proc, to kill them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.harness.process import Process, free_port, wait_until
 from tests.harness.proctree import command_of, descendants
 
 _EXECUTOR = "CoarseGrainedExecutorBackend"
-#: JVMs start slowly while others work.
+#: JVMs start slowly on a busy machine.
 _START_SECONDS = 120.0
 
 
 def java_options() -> str:
-    """What makes the JVMs of a test start fast, as the driver's own does."""
+    """Options that make the JVMs of a test start fast, like those of the driver."""
     archive = [f"-XX:SharedArchiveFile={CLASS_ARCHIVE}"] if CLASS_ARCHIVE.is_file() else []
     return " ".join(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *archive])
 
 
 class _SparkDaemon(Process):
-    """What master and workers share: how they start, and that their log says when they are ready."""
+    """Shared by master and workers: how they start, and the log line that shows that they are ready."""
 
     main_class = ""
     ready_words = ""
@@ -42,7 +42,7 @@ class _SparkDaemon(Process):
 
     @abstractmethod
     def arguments(self) -> Sequence[str]:
-        """What the daemon is told on its command line."""
+        """The daemon's command-line arguments."""
 
     def command(self) -> Sequence[str]:
         launcher = os.path.join(_find_spark_home(), "bin", "spark-class")
@@ -57,7 +57,7 @@ class _SparkDaemon(Process):
 
 
 class SparkMaster(_SparkDaemon):
-    """The master; it remembers nothing over a restart, as is Spark's default."""
+    """The master; it keeps no state over a restart, Spark's default."""
 
     name = "spark-master"
     main_class = "org.apache.spark.deploy.master.Master"
@@ -99,13 +99,13 @@ class SparkWorker(_SparkDaemon):
         return [pid for pid in descendants(self.pid) if _EXECUTOR in command_of(pid)]
 
     def executor_logs(self) -> str:
-        """The ends of what the executors printed."""
+        """The last output of the executors."""
         found = sorted((self.dir / "work").glob("*/*/stderr"))
         return "\n".join(f"-- {path}\n{path.read_text(errors='replace')[-4000:]}" for path in found)
 
 
 def driver_conf(secret: str) -> dict[str, str]:
-    """What a driver of a cluster on loopback needs in ``[spark.conf]``."""
+    """The ``[spark.conf]`` of a driver for a cluster on loopback."""
     return {
         "spark.authenticate": "true",
         "spark.authenticate.secret": secret,
@@ -125,11 +125,11 @@ def driver_toml(master: str, secret: str, **settings: object) -> str:
 
 
 class SparkCluster:
-    """A master and ``workers`` workers of ``cores`` cores each, in a folder of their own."""
+    """A master and ``workers`` workers of ``cores`` cores each, in their own folder."""
 
     def __init__(self, workers: int = 2, cores: int = 2) -> None:
         self.dir = Path(tempfile.mkdtemp(prefix="dm-spark-cluster-"))
-        #: What both sides must know; a driver without it is turned away.
+        #: The secret that both sides need; the master refuses a driver without it.
         self.secret = secrets.token_hex(16)
         defaults = self.dir / "spark.conf"
         defaults.write_text(
@@ -140,7 +140,7 @@ class SparkCluster:
 
     @property
     def conf(self) -> dict[str, str]:
-        """What a driver of this cluster needs in ``[spark.conf]``."""
+        """The ``[spark.conf]`` of a driver for this cluster."""
         return driver_conf(self.secret)
 
     def toml(self, **settings: object) -> str:
@@ -159,12 +159,12 @@ class SparkCluster:
         return [pid for worker in self.workers for pid in worker.executors()]
 
     def wait_executors(self, count: int, seconds: float = _START_SECONDS) -> list[int]:
-        """Waits until ``count`` executors run; their process ids."""
+        """Waits until ``count`` executors run; returns their process ids."""
         wait_until(lambda: len(self.executors()) == count, f"{count} Spark executors run", seconds)
         return self.executors()
 
     def logs(self) -> str:
-        """The ends of all logs, for a failing test's report."""
+        """The last lines of all logs, for a failing test's report."""
         daemons = "\n\n".join(f"== {p.name} {p.dir.name}\n{p.tail(20)}" for p in (self.master, *self.workers))
         return "\n\n".join([daemons, *(worker.executor_logs() for worker in self.workers)])
 

@@ -1,4 +1,4 @@
-"""The kind of server that tests migrate into where they name none (``DM_TEST_TARGET``), and the tests that have one."""
+"""The kind of server that tests migrate into by default (``DM_TEST_TARGET``), and the tests that use it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.harness.tidb import TiDBServer
 
 TARGETS = ("mariadb", "tidb")
 TARGET = os.environ.get("DM_TEST_TARGET", "mariadb")
-#: What tests need of a target (``pytest.mark.target_with``): a name → the kinds that lack it.
+#: Features that tests need of a target (``pytest.mark.target_with``): a name → the kinds that lack it.
 _LACKED_BY: Mapping[str, frozenset[str]] = {
-    # Forms of writing that only MariaDB gets.
+    # Methods of writing that only MariaDB supports.
     "bulk execution": frozenset({"tidb"}),
     "LOAD DATA": frozenset({"tidb"}),
-    # Answers to several statements of one packet are read together.
+    # The answers to several statements in one packet are read together.
     "several statements": frozenset({"tidb"}),
     "triggers": frozenset({"tidb"}),
-    # Versions, periods, and values that it fills in by its own rules.
+    # System versioning, periods, and values that MariaDB fills in by its own rules.
     "MariaDB's tables": frozenset({"tidb"}),
     "table locks": frozenset({"tidb"}),
     "storage engines": frozenset({"tidb"}),
@@ -28,11 +28,11 @@ _LACKED_BY: Mapping[str, frozenset[str]] = {
     "rows over 6 MB": frozenset({"tidb"}),
     "every charset": frozenset({"tidb"}),
     "geometry": frozenset({"tidb"}),
-    # Its CHECK constraints are off by default.
+    # TiDB's CHECK constraints are off by default.
     "check constraints": frozenset({"tidb"}),
-    # Tasks' transactions are optimistic there: nothing is held before the COMMIT.
+    # Tasks' transactions are optimistic on TiDB: they hold no locks before the COMMIT.
     "rows held by open transactions": frozenset({"tidb"}),
-    # A value of a generated column that does not fit is refused.
+    # TiDB does not refuse a value of a generated column that does not fit.
     "strict generated columns": frozenset({"tidb"}),
     "values given to generated columns": frozenset({"tidb"}),
     "stored columns added by ALTER": frozenset({"tidb"}),
@@ -41,14 +41,14 @@ _LACKED_BY: Mapping[str, frozenset[str]] = {
     "unique keys of any length": frozenset({"tidb"}),
     "a binlog": frozenset({"tidb"}),
     "TLS": frozenset({"tidb"}),
-    # Its DDL jobs continue alone (tests/tidb/test_ddl_jobs.py).
+    # TiDB's DDL jobs continue without the connection (tests/tidb/test_ddl_jobs.py).
     "statements that end with their connection": frozenset({"tidb"}),
     "widths of integers": frozenset({"tidb"}),
     "truncated fractions": frozenset({"tidb"}),
     "NULL in AUTO_INCREMENT columns": frozenset({"tidb"}),
     "file numbers": frozenset({"tidb"}),
 }
-#: Tests that migrate, but are about the upstream's side or our own: any target serves, so they run with MariaDB alone.
+#: Tests that migrate, but test the upstream's side or this program only: any target will do, so they use MariaDB only.
 _TARGET_IS_ASIDE = (
     "tests/e2e/test_relay.py",
     "tests/e2e/test_secrets.py",
@@ -62,26 +62,26 @@ _TARGET_IS_ASIDE = (
     "tests/integration/syncer/unit/test_memory.py",
     "tests/integration/test_recorded_binlogs.py",
 )
-#: Fixtures that stand for such a need.
+#: Fixtures that imply such a feature.
 _NEEDED_BY = {"target_with_triggers": "triggers"}
-#: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of those that are about TiDB.
+#: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of tests of TiDB.
 _WITH_TARGET, _WITH_TIDB = frozenset({"_target", "_chosen"}), frozenset({"_tidb"})
 
 
 def new_target(kind: str = TARGET, *, binlog: bool = False) -> SQLServer:
-    """A server of that kind, not started. ``binlog``: MariaDB writes one, which tells what ran there."""
+    """A server of that kind, not started. ``binlog``: MariaDB writes one, which shows the executed DDL."""
     if kind not in TARGETS:
         raise HarnessError(f"a target of kind {kind}: the tests know {', '.join(TARGETS)}")
     return TiDBServer() if kind == "tidb" else MariaDBServer(binlog=binlog)
 
 
 def target_has(feature: str) -> bool:
-    """Whether the tests' target has it: one of the names in this module."""
+    """Whether the tests' target has ``feature``, a name of this module."""
     return TARGET not in _LACKED_BY[feature]
 
 
 def runs(path: str, fixtures: Collection[str], needs: Collection[str], *, core: bool, buildable: bool) -> bool:
-    """Whether a test runs. ``core``: it is one of the few on TiDB that always do, if TiDB is ``buildable``."""
+    """Whether a test runs. ``core``: one of the few tests on TiDB that always run, if TiDB is ``buildable``."""
     about_tidb = not _WITH_TIDB.isdisjoint(fixtures)
     if TARGET == "mariadb":
         return not about_tidb or (core and buildable)

@@ -18,7 +18,7 @@ from tests.harness.cache import CACHE, once
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, free_port
 
-#: Names TiDB's version and, by hashes, the sources of all that it is made of.
+#: Names TiDB's version and, by hashes, all of its sources.
 _MODULE = Path(__file__).with_name("tidb_module")
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = "github.com/pingcap/tidb/cmd/tidb-server"
@@ -26,12 +26,12 @@ _BUILD_SECONDS = 3600.0
 
 
 def go_installed() -> bool:
-    """Whether TiDB can be built: Go is the one thing that it needs and that the project's set-up does not install."""
+    """Whether TiDB can be built: Go is its only requirement that the project's set-up does not install."""
     return shutil.which("go") is not None
 
 
 class TiDBServer(SQLServer):
-    """A TiDB server with storage of its own, which a kill and a restart leave as committed; root without password."""
+    """A TiDB server with its own storage, which keeps committed data after a kill; root without password."""
 
     name = "tidb"
     flavor = "mysql"
@@ -42,7 +42,7 @@ class TiDBServer(SQLServer):
         super().__init__(binlog=False, extra=extra)
         self.status_port = free_port()
         self._config = self.dir / "tidb.toml"
-        # What several servers would share below /tmp by default.
+        # By default, several servers would share this folder below /tmp.
         folders = {"temp-dir": "temp", "tmp-storage-path": "storage", "socket": "s.sock"}
         lines = [f'{name} = "{self.dir}/{place}"' for name, place in folders.items()]
         for section, values in (settings or {}).items():
@@ -51,7 +51,7 @@ class TiDBServer(SQLServer):
 
     @property
     def db_config(self) -> DBConfig:
-        """With the sessions that tasks have there: a pessimistic transaction, TiDB's default, behaves in other ways."""
+        """With the session of tasks on TiDB: a pessimistic transaction, TiDB's default, behaves differently."""
         return replace(super().db_config, session=tuple(TARGET_DEFAULTS.items()))
 
     def command(self) -> Sequence[str]:
@@ -64,7 +64,7 @@ class TiDBServer(SQLServer):
 
 
 def build() -> Path:
-    """The program; built by the first process that asks for it. Raises HarnessError."""
+    """The program; the first process that needs it builds it. Raises HarnessError."""
     return once(_cached(), _build) / "tidb-server"
 
 
@@ -73,7 +73,7 @@ def is_built() -> bool:
 
 
 def build_in_background() -> None:
-    """Starts to build what is not built, with the CPU time that nobody else wants; it ends with this process."""
+    """Starts a missing build, with idle CPU time only; it ends with this process."""
     if not is_built():
         command = ["nice", "-n", "19", sys.executable, "-m", "tests.harness.tidb"]
         subprocess.Popen(dying_with_parent(command), cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Writers that change sharded tables while a migration runs, and the comparison at its end."""
+"""Writers that change sharded tables during a migration, and the comparison at its end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.harness.mysql import SQLServer
 
 Row = tuple[Any, ...]
 
-#: A table as applications have them: several types, text that needs care, NULLs, a decimal.
+#: A typical application's table: several types, text that needs escapes, NULLs, a decimal.
 ORDERS = """(
   id BIGINT NOT NULL, customer INT UNSIGNED NOT NULL, note VARCHAR(80) DEFAULT NULL, amount DECIMAL(12,3) NOT NULL,
   ratio FLOAT DEFAULT NULL, raw VARBINARY(40) DEFAULT NULL, created DATETIME NOT NULL, PRIMARY KEY (id)
 ) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci"""
 COLUMNS = "id, customer, note, amount, ratio, raw, created"
-#: A table without any key, with rows that repeat.
+#: A table without any key, with repeated rows.
 EVENTS = """(
   kind INT NOT NULL, body VARCHAR(30) DEFAULT NULL, weight DOUBLE DEFAULT NULL
 ) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci"""
@@ -92,7 +92,7 @@ class Writer:
         return self
 
     def stop(self) -> None:
-        """Ends the thread; raises what it met."""
+        """Ends the thread; raises the exception that ended it."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -100,7 +100,7 @@ class Writer:
             raise self._error
 
     def abandon(self) -> None:
-        """Ends the thread and forgets what it met: for clean-up after a failure."""
+        """Ends the thread and ignores its exception: for clean-up after a failure."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -153,7 +153,7 @@ class Writer:
             )
         elif kind < 0.95:
             cursor.execute(f"DELETE FROM {shard.name} WHERE id = %s", (row_id,))
-        else:  # the primary key itself moves
+        else:  # changes the primary key
             moved = shard.offset + rng.randrange(self.rows * 2)
             try:
                 cursor.execute(f"UPDATE {shard.name} SET id = %s WHERE id = %s", (moved, row_id))

@@ -1,7 +1,7 @@
-"""The lock of one task and target table (pessimistic mode). Pure: :func:`decide` needs its records and its members.
+"""The lock of one task and target table (pessimistic mode). Pure: :func:`decide` needs only its records and members.
 
-Both follow from etcd. A master that takes over therefore has the same locks as the former one, at any moment and in any
-order of reading. The members are the task's sources that have such tables (the scheduler's tasks, and the **tables**
+Both follow from etcd. A new leader therefore has the same locks as the former one, at any moment and in any order of
+reading. The members are the task's sources that have such tables (the scheduler's tasks, and the **tables**
 records of sources). A lock itself has three kinds of records:
 
 - **infos**: a source waits with DDLs. Workers write and delete them. The oldest one is the owner's.
@@ -18,11 +18,11 @@ The rules for a worker, so that every DDL is executed exactly once:
 3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
    carried it out, it reports again. If it has, it deletes its report, and only acknowledges another operation on these
    DDLs.
-4. If it cannot execute, it may set ``error``, compared in the same way: whoever waits for it then sees why.
+4. If it cannot execute, it may set ``error``, compared in the same way: operators of waiting sources then see why.
 
 The master proceeds in this order: once all members have reported the same DDLs, the owner executes. After that, the
 others skip. When all are done, the master deletes all records in one transaction, so that two DDLs of a table never
-mix. Every step compares the revisions of the records that it was decided on; a step that fails changes nothing.
+mix. Every step compares the revisions of the records that it is based on; a failed step changes nothing.
 
 The phases of a lock::
 
@@ -32,7 +32,7 @@ The phases of a lock::
      v   |                                                  |  |  | again, or unlock    v   |
     conflict: reports differ --- unlock --------------------+  |  |                    conflict
                                                                v  |
-                                            owner left: it is no member, or nobody can execute an order
+                                            owner left: it is not a member, or no source can execute an order
 
 After ``unlock --action exec`` each different sequence is executed before others skip. A record that can't be read makes
 any phase ``damaged``, in which the master does nothing. ``done`` and a forced removal delete all records.
@@ -82,13 +82,13 @@ class Lock:
         return sorted(source for source, op in self._ops() if op.record.execute and op.record.done == done)
 
     def executed(self) -> set[DDLTexts]:
-        """The DDLs that are known to be executed in the target. Without an order, an operation to skip proves it
-        too."""
+        """The DDLs that the target has certainly executed. Without an order, an operation to skip also proves
+        it."""
         proofs = [op.record for _, op in self._ops() if op.record.done or not op.record.execute]
         return {record.ddls for record in proofs if record.execute or self.unlock is None}
 
     def sequences(self) -> tuple[DDLTexts, ...]:
-        """All DDLs to execute, in this order; () as long as no operation exists."""
+        """All DDLs to execute, in this order; () while no operation exists."""
         if self.unlock is not None:
             return self.unlock.record.sequences
         return tuple(dict.fromkeys(op.record.ddls for _, op in self._ops()))
@@ -117,7 +117,7 @@ class Lock:
 
 
 def decide(lock: Lock, members: frozenset[str]) -> LockDecision:
-    """What to do next. ``members`` are the sources that the lock waits for."""
+    """Decides the next step. ``members`` are the sources that the lock waits for."""
     if lock.damaged:
         # The source of the record may have executed the DDLs: no step is safe.
         return LockDecision("damaged", problem=_damage(lock))
@@ -165,7 +165,7 @@ def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
         decided = lock.executions(done=True) or sorted(lock.operations)
         problem = _difference(lock, decided[0], differing[0])
         return LockDecision("conflict", waits_for=unfinished, problem=problem)
-    # A stopped task keeps its records: its sources come back with DDLs that are executed already.
+    # A stopped task keeps its records: its sources return with DDLs that are executed already.
     if unfinished or not members:
         return LockDecision("skipping", waits_for=unfinished)
     return LockDecision("done", LockStep(tuple(_settled(lock)), _delete_all(lock)))
@@ -191,7 +191,7 @@ def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> LockDe
 
 
 def _may_skip(lock: Lock, source: str) -> bool:
-    """Whether its DDLs are executed, or the operator saw them and decided."""
+    """Whether its DDLs are executed, or an operator's order covers exactly these DDLs."""
     ddls = lock.ddls_of(source)
     return ddls in lock.executed() or _ordered(lock).get(source) == ddls
 
@@ -211,7 +211,7 @@ def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterab
 
 
 def _settled(lock: Lock) -> list[Compare]:
-    """The comparisons that the lock is still the one decided on, and not the next one of its table."""
+    """The comparisons that the lock is still the one that the decision is based on, not the next one of its table."""
     stands = [mod_revision_is(lock.id.operation_key(source), op.mod_revision) for source, op in lock.operations.items()]
     return stands + ([mod_revision_is(lock.id.unlock_key, lock.unlock.mod_revision)] if lock.unlock else [])
 
@@ -227,15 +227,15 @@ def _delete_all(lock: Lock) -> tuple[EtcdOperation, ...]:
     return tuple(Delete(key) for key in _revisions(lock))
 
 
-# --- what an operator may do ---
+# --- orders of an operator ---
 
 
 def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool = False) -> LockStep:
     """Resolves the lock with the sources that have reported: ``owner`` (or the first one) executes, the others skip.
 
-    With ``every`` no DDL is lost where they differ: each different sequence is executed by one of its sources, one
+    With ``every`` no DDL is lost where they differ: for each different sequence, one of its sources executes it, one
     after the other, the owner's first. Sources that report the same later skip. Raises 38022 for an owner that does not
-    wait, 38020 while a source executes, or when all is executed, 42502 if a record is damaged.
+    wait, 38020 while a source executes or when all is executed, 42502 if a record is damaged.
     """
     running = lock.executions(done=False)
     if running and running[0] in members:
@@ -267,7 +267,7 @@ def progress(lock: Lock, members: frozenset[str]) -> UnlockProgress:
 
 
 def force_remove(lock: Lock) -> LockStep:
-    """Deletes the lock in any state. Sources that still wait report again, and make a new one."""
+    """Deletes the lock in any state. Sources that still wait report again, which creates a new one."""
     return LockStep(_unchanged(lock), _delete_all(lock))
 
 
@@ -292,7 +292,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
 
 
 def _unchanged(lock: Lock) -> tuple[Compare, ...]:
-    """The comparisons that the lock is still as the operator saw it."""
+    """The comparisons that the lock has not changed since the operator's order was decided."""
     known = _revisions(lock)
     expected = [lock.id.unlock_key, *(lock.id.operation_key(source) for source in lock.infos)]
     absent = [missing(key) for key in expected if key not in known]

@@ -26,7 +26,7 @@ R = TypeVar("R")
 class LockRegistry:
     """Follows the records; not thread-safe.
 
-    It holds only what is in etcd, and the tasks' sources, which come from the scheduler: set them
+    It holds only the records from etcd and the tasks' sources, which come from the scheduler: set them
     (:meth:`set_sources`) before the first decision. A source is a member of a lock unless it has reported that none
     of its tables is routed there.
     """
@@ -46,7 +46,7 @@ class LockRegistry:
         return mine == (other._locks, other._tables, other._sources, other._damaged)
 
     def set_all_sources(self, tasks: Mapping[str, Iterable[str]]) -> None:
-        """Sets the sources of all tasks that run now: any other task is stopped."""
+        """Sets the sources of all running tasks: any other task is stopped."""
         self._sources = {task: frozenset(sources) for task, sources in tasks.items() if sources}
 
     def set_sources(self, task: str, sources: Iterable[str]) -> None:
@@ -58,7 +58,7 @@ class LockRegistry:
     def apply(self, event: WatchEvent) -> None:
         """Applies one change of a record; a change that is known already has no effect.
 
-        A lock with a damaged record makes no step, the others go on. Damaged records of no lock: :meth:`damaged`.
+        A lock with a damaged record makes no step, other locks continue. Damaged records of no lock: :meth:`damaged`.
         """
         self._damaged.pop(event.key, None)
         try:
@@ -76,7 +76,7 @@ class LockRegistry:
         try:
             lock = _changed(lock, event)
         except DMError as exc:
-            # The former value of this record is not valid any more.
+            # The former value of this record is no longer valid.
             lock = _changed(lock, replace(event, type="delete"))
             lock = replace(lock, damaged={**lock.damaged, event.key: _stored(event, exc.message)})
         if lock.empty:
@@ -86,7 +86,7 @@ class LockRegistry:
 
     def _apply_tables(self, event: WatchEvent) -> None:
         task, source = keys.SHARD_DDL_TABLES.names(event.key)
-        # A damaged record says nothing: the locks wait for the source.
+        # A damaged record excludes no table: the locks wait for the source.
         self._tables.pop((task, source), None)
         if event.type == "put":
             self._tables[task, source] = ShardTables.from_json(event.value)
@@ -104,7 +104,7 @@ class LockRegistry:
         return frozenset(filter(has_part, self._sources.get(task, ())))
 
     def all(self, task: str = "", sources: Iterable[str] = ()) -> list[Lock]:
-        """The locks by ID; only those of ``task``, and only those with one of ``sources``, where these are given."""
+        """The locks by ID; only those of ``task``, and only those with one of ``sources``, if given."""
         wanted = set(sources)
 
         def chosen(lock: Lock) -> bool:
@@ -135,7 +135,7 @@ class LockRegistry:
         return [(lock_id, self.decide(lock)) for lock_id, lock in sorted(self._locks.items())]
 
     def steps(self) -> list[LockStep]:
-        """The next steps, at most one transaction for each lock: commit them, apply the events, ask again."""
+        """The next steps, at most one transaction for each lock: commit them, apply the events, call it again."""
         return [decision.step for _, decision in self.decided() if decision.step is not None]
 
     # --- orders ---
@@ -193,7 +193,7 @@ def _with(
 ) -> Mapping[str, StoredRecord[R]]:
     source = family.names(event.key)[1]
     if event.type == "put":
-        # Sorted by name: equal records make equal locks, in any order of the events.
+        # Sorted by name: equal records give equal locks, in any order of the events.
         return dict(sorted({**records, source: _stored(event, decode(event.value))}.items()))
     return _without(records, source)
 

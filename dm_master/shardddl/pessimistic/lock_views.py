@@ -14,12 +14,12 @@ from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as worker_pb
 
 MODE = "pessimistic"
-#: Shown in place of the tables of a source that has not reached the DDL of a group: DM's text.
+#: DM's text, shown instead of the tables of a source that has not reached the DDL of a group.
 NOT_RECEIVED = "this DM-worker doesn't receive any shard DDL of this group"
 
 
 def view(locks: LockRegistry, lock: Lock, refused: DMError | None = None) -> LockView:
-    """``refused``: why etcd does not take the lock's next step."""
+    """``refused``: why etcd refuses the lock's next step."""
     members, decision = locks.members(lock), locks.decide(lock)
     owner, synced = lock.owner(members), lock.reported()
     since = next((lock.infos[source].record.since for source in synced if source in lock.infos), "")
@@ -41,7 +41,7 @@ def view(locks: LockRegistry, lock: Lock, refused: DMError | None = None) -> Loc
 
 
 def add_locks(locks: LockRegistry, status: worker_pb.QueryStatusResponse) -> None:
-    """Adds to a worker's answer what only the master knows: the lock that each subtask waits for, its owner, and the
+    """Adds to a worker's status what only the master knows: the lock that each subtask waits for, its owner, and the
     groups of other sources whose DDL this source has not reached."""
     source = status.sourceStatus.source
     for subtask in status.subTaskStatus:
@@ -62,7 +62,7 @@ def _waits(lock: Lock, source: str) -> bool:
 
 
 def _add_owners_errors(subtask: worker_pb.SubTaskStatus, source: str, waits: Sequence[LockDecision]) -> None:
-    """A source that waits for an owner that failed goes on with all else, and has no error of its own: DM shows one.
+    """Shows the owner's error, as DM does, at a source that waits for it: that source has no error of its own.
 
     The owner shows its own.
     """
@@ -82,7 +82,7 @@ def _add_foreign_groups(sync: worker_pb.SyncStatus, foreign: Sequence[Lock]) -> 
 def lock_states(locks: LockRegistry) -> Mapping[tuple[str, str], int]:
     """The number of locks by task and state, DM's: ``Un-synced`` ones wait for sources, ``Synced`` ones for executions.
 
-    A task with a lock has both; its series leave with its last lock.
+    A task with a lock has both; its series end with its last lock.
     """
     counts = Counter({(lock.id.task, state): 0 for lock in locks.all() for state in ("Un-synced", "Synced")})
     for lock in locks.all():

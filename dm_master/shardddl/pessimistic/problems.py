@@ -1,4 +1,4 @@
-"""The errors of pessimistic locks: both sides of a difference, and sources that can't go on."""
+"""The errors of pessimistic locks: both sides of a difference, and sources that can't continue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError
 
 
 def owner_left(lock_id: object, source: str) -> DMError:
-    """38024, for an owner that is not a source of the task any more."""
+    """38024, for an owner that is no longer a source of the task."""
     return new(
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
@@ -41,7 +41,7 @@ def owner_left(lock_id: object, source: str) -> DMError:
 
 
 def not_executable(lock_id: object, source: str, error: str) -> DMError:
-    """38024, for an owner that could not execute; ``error`` is its own, with the way past the DDL."""
+    """38024, for an owner that could not execute; ``error`` is the owner's, with the operator action."""
     return new(
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} could not execute its DDLs; the other sources wait for it",
@@ -52,7 +52,7 @@ def not_executable(lock_id: object, source: str, error: str) -> DMError:
 
 
 def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
-    """38024, for an order that no source can carry out any more."""
+    """38024, for an order that no source can carry out now."""
     return new(
         Code.MasterOwnerExecDDL,
         f"lock {lock_id} was unlocked, but no source is waiting to execute: {'; '.join(ddls)}",
@@ -64,7 +64,7 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
 def difference(
     lock_id: LockId, first: str, ours: Sequence[str], other: str, theirs: Sequence[str], *, executed: bool
 ) -> DMError:
-    """38016: what two sources reported, side by side. ``executed``: those of ``first`` are in the target already."""
+    """38016: what two sources reported, side by side. ``executed``: the target already has those of ``first``."""
     decide = (
         f"Those of {first} are executed. "
         if executed

@@ -1,1 +1,1 @@
-"""What a DM cluster leaves behind: its meta tables in the target."""
+"""The records that a DM cluster leaves: its meta tables in the target."""

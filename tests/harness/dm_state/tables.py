@@ -1,4 +1,4 @@
-"""DM's meta tables in a target, made and filled as DM does."""
+"""DM's meta tables in a target, created and filled as DM does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXIT_SAFE = (
     " exit_safe_binlog_name VARCHAR(128) DEFAULT '', exit_safe_binlog_pos INT UNSIGNED DEFAULT 0,"
     " exit_safe_binlog_gtid TEXT,"
 )
-#: What TiDB's newer versions write in addition.
+#: Fields that only TiDB's newer versions write.
 _LATE = frozenset(
     {
         "ElemsIsBinaryLit", "Array", "mv_index", "is_global", "vector_index", "inverted_index", "full_text_index",
@@ -31,13 +31,13 @@ _LATE = frozenset(
 
 @cache
 def models() -> dict[str, tuple[list[str], str]]:
-    """By name: the statements that made ``d.t``, and its structure as TiDB's JSON."""
+    """By name: the statements that created ``d.t``, and its structure as TiDB's JSON."""
     lines = [json.loads(line) for line in _MODELS.read_text(encoding="utf-8").splitlines()]
     return {line["name"]: (line["sql"], json.dumps(line["table_info"])) for line in lines}
 
 
 def without_late_fields(model: Any) -> Any:
-    """A structure as earlier versions wrote it."""
+    """A structure as earlier versions of TiDB wrote it."""
     if isinstance(model, dict):
         return {key: without_late_fields(value) for key, value in model.items() if key not in _LATE}
     return [without_late_fields(one) for one in model] if isinstance(model, list) else model
@@ -74,7 +74,7 @@ class DMState:
         )
 
     def put_checkpoint(self, place: Location, exit_safe: Location | None = None, *, sub_dir: str = "") -> None:
-        """The global row. ``sub_dir``: the relay's, which DM puts into a file's name."""
+        """Writes the global row. ``sub_dir``: the relay's, which DM puts into a file's name."""
         self._put(
             "syncer_checkpoint", id=self._source, cp_schema="", cp_table="", table_info="null", is_global=1,
             **self._place(place, sub_dir),
@@ -82,7 +82,7 @@ class DMState:
         )  # fmt: skip
 
     def put_table(self, schema: str, table: str, place: Location, model: str) -> None:
-        """The row of one table; ``model`` is the name of one of :func:`models`."""
+        """Writes the row of one table; ``model`` is the name of one of :func:`models`."""
         info = models()[model][1]
         self._put(
             "syncer_checkpoint", id=self._source, cp_schema=schema, cp_table=table, table_info=info, is_global=0,
@@ -98,7 +98,7 @@ class DMState:
         return {"binlog_name": name, "binlog_pos": place.position.pos, "binlog_gtid": place.gtid_set}
 
     def put_online_change(self, ghost: tuple[str, str], real: tuple[str, str], *statements: str) -> None:
-        """What DM remembers of a ghost table."""
+        """Writes DM's record of a ghost table."""
         self._target.execute(
             f"CREATE TABLE IF NOT EXISTS dm_meta.`{self._task}_onlineddl` (id VARCHAR(32) NOT NULL,"
             " ghost_schema VARCHAR(128) NOT NULL, ghost_table VARCHAR(128) NOT NULL, ddls TEXT, update_time"
@@ -111,7 +111,7 @@ class DMState:
     def put_shard_group(
         self, target: str, place: Location, statements: list[str], sources: list[str], *, active: int = 0
     ) -> None:
-        """DDL of merged shards that is not settled: the group's sequence, and that of each of ``sources``."""
+        """Writes unresolved DDL of merged shards: the group's sequence, and that of each of ``sources``."""
         self._target.execute(
             f"CREATE TABLE IF NOT EXISTS dm_meta.`{self._task}_syncer_sharding_meta` (source_id VARCHAR(32) NOT NULL,"
             " target_table_id VARCHAR(144) NOT NULL, source_table_id VARCHAR(144) NOT NULL, active_index INT,"
@@ -130,7 +130,7 @@ class DMState:
             )  # fmt: skip
 
     def put_copy(self, status: str) -> None:
-        """How far the full copy is: ``init``, ``running`` or ``finished``."""
+        """Writes the full copy's status: ``init``, ``running`` or ``finished``."""
         self._target.execute(
             f"CREATE TABLE IF NOT EXISTS dm_meta.`{self._task}_lightning_checkpoint_list` (task_name VARCHAR(255)"
             " NOT NULL, source_name VARCHAR(255) NOT NULL, status VARCHAR(10) NOT NULL DEFAULT 'init',"
@@ -139,7 +139,7 @@ class DMState:
         self._put("lightning_checkpoint_list", task_name=self._task, source_name=self._source, status=status)
 
     def put_old_copy(self, file: str, offset: int, end: int) -> None:
-        """A file of the full copy of DM's first loader."""
+        """Writes the record of a file of the full copy by DM's first loader."""
         self._target.execute(
             f"CREATE TABLE IF NOT EXISTS dm_meta.`{self._task}_loader_checkpoint` (id VARCHAR(32) NOT NULL,"
             " filename VARCHAR(255) NOT NULL, cp_schema VARCHAR(128) NOT NULL, cp_table VARCHAR(128) NOT NULL,"

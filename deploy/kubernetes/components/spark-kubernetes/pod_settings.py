@@ -1,5 +1,5 @@
-"""Writes the settings of Spark that differ between pods: the driver's pod, which owns its executors, and its image,
-which is theirs too. Kubernetes knows the image; no variable of a pod has it.
+"""Writes the Spark settings that differ between pods: the driver's pod, which owns its executors, and its image, which
+the executors also use. Only Kubernetes knows the image; no variable of a pod has it.
 """
 
 from __future__ import annotations
