@@ -1,10 +1,10 @@
-"""Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
+"""The sources of upstream tables' structures, and which structures must be stored with the checkpoint.
 
-In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), what DM left in the
-checkpoint (:mod:`foreign_structures`), the dump's schema files, the upstream's present structure, the target's. The
-last two count only when they agree with the TABLE_MAP at hand and are proven (:mod:`structure_proof`,
-:mod:`look_ahead`): what the upstream has now says nothing of the rows before its last ALTER. After a checkpoint that
-was set by hand the dump's files don't count: what happened to the tables since was not followed.
+In this order: the tracker (the checkpoint's structures, updated by the DDLs since), DM's structures in the
+checkpoint (:mod:`foreign_structures`), the dump's schema files, the upstream's current structure, the target's. The
+last two count only when they match the current TABLE_MAP and are proven (:mod:`structure_proof`,
+:mod:`look_ahead`): the upstream's current structure does not apply to rows before its last ALTER. After a checkpoint
+that was set by hand the dump's files don't count: later changes of the tables were not followed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, pars
 
 log = get_logger("syncer.schema")
 
-#: Asks a server for a table's structure; None when there is no such table.
+#: Queries a server for a table's structure; None when there is no such table.
 FetchTable = Callable[[str, str], TableInfo | None]
-#: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
+#: Queries the upstream for a schema's (charset, collation); None when there is no such schema.
 SchemaCharset = Callable[[str], tuple[str, str] | None]
 
 
 class SchemaSource:
-    """The structures of one upstream's tables at the place where the stream is read."""
+    """The structures of one upstream's tables at the reading position."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SchemaSource:
         self._target = target
         self._filled = filled
         self._unaltered = unaltered
-        #: What DM left, until it is needed first.
+        #: DM's structures, until the first use.
         self._foreign: dict[tuple[str, str], TableInfo] = {}
         self._ghosts: Mapping[tuple[str, str], tuple[str, str]] = {}
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
@@ -73,13 +73,13 @@ class SchemaSource:
         self._lock = threading.Lock()
 
     def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
-        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
+        """Restores the checkpoint's structures, and names that were dropped or renamed (table '': the schema was)."""
         self._given_up.update(given_up)
         for info in tables:
             self.tracker.set_table(info)
 
     def take_over(self, foreign: Iterable[TableInfo], ghosts: Mapping[tuple[str, str], tuple[str, str]]) -> None:
-        """Structures that DM left. ``ghosts``: the tables among them that online DDL made like others."""
+        """Structures that DM left. ``ghosts``: the tables among them that online DDL created like others."""
         self._foreign = {(info.schema, info.name): info for info in foreign}
         self._ghosts = ghosts
 
@@ -91,7 +91,7 @@ class SchemaSource:
         return kept, [name for name, info in changes.items() if info is None]
 
     def put_back(self, changed: Iterable[TableInfo], dropped: Iterable[tuple[str, str]]) -> None:
-        """What :meth:`take_changes` gave could not be stored; newer changes win."""
+        """The result of :meth:`take_changes` could not be stored; newer changes take precedence."""
         for info in changed:
             self._note((info.schema, info.name), info, newer=False)
         for name in dropped:
