@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-# gRPC's own handling of forks is not needed (Spark's JVM is spawned, not forked) and would talk on stderr.
+# gRPC's fork handlers are not needed (Spark's JVM is spawned, not forked) and would write to stderr.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
@@ -28,7 +28,7 @@ _BAD_USAGE = 2
 
 
 def main() -> NoReturn:
-    """The console script: ends the process even if a thread of a library or of a stuck unit would go on."""
+    """The console script: ends the process even if a thread of a library or of a stuck unit still runs."""
     code = serve(sys.argv[1:])
     logging.shutdown()
     sys.stdout.flush()
@@ -37,7 +37,7 @@ def main() -> NoReturn:
 
 
 def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
-    """Does what the command line says, usually: runs the worker until a signal ends it. Returns the exit code."""
+    """Runs the worker until a signal ends it, or prints what the command line asks for. Returns the exit code."""
     try:
         config = load_worker_config(argv)
     except DMError as exc:
@@ -65,7 +65,7 @@ def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
 
 
 def _asked_text(config: WorkerConfig) -> str:
-    """What ``-h``, ``-V`` and ``--print-sample-config`` ask for; '' when the worker is to run."""
+    """The output of ``-h``, ``-V`` and ``--print-sample-config``; '' when the worker is to run."""
     if config.help:
         return worker_usage()
     if config.version:

@@ -1,4 +1,4 @@
-"""The dm-worker process: its port, its membership, the source it serves, and the order in which they end."""
+"""The dm-worker process: its port, its membership, the source it serves, and their shutdown order."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from pkg.settings.units import parse_size
 
 log = get_logger(__name__)
 
-#: Seconds that running calls get to end when the port closes.
+#: Grace period in seconds for running calls when the port closes.
 _PORT_GRACE = 1.0
 
 
 class WorkerServer:
-    """Everything of one dm-worker. ``units`` makes the units (tests give others). Raises 40003 for an unsafe engine.
+    """One dm-worker. ``units`` creates the units (tests pass others). Raises 40003 for an unsafe engine.
 
     :meth:`run` blocks until :meth:`stop`, which may be called from any thread or signal handler.
     """
@@ -85,14 +85,14 @@ class WorkerServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on, once it is."""
+        """The port that is listened on; valid once the worker listens."""
         return self._port.port
 
     def run(self) -> None:
         """Serves until stopped; then ends subtasks, lease, Spark and port, in this order.
 
-        Raises 40048 when the address is taken, 46003 or 40077 when the cluster cannot be joined, 40083 when a unit
-        could not be stopped and only the end of the process will.
+        Raises 40048 when the address is in use, 46003 or 40077 when the worker cannot join the cluster, 40083 when a
+        unit could not be stopped and only the end of the process stops it.
         """
         self._open_port()
         try:

@@ -1,4 +1,4 @@
-"""The gRPC service that masters call. Thin: it looks up and answers, and changes nothing by itself."""
+"""The gRPC service that masters call. Thin: it looks up and answers, and changes no state itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _unsupported(what: str) -> str:
 
 
 class WorkerService(dmworker_pb2_grpc.WorkerServicer):
-    """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as DM gives it."""
+    """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as in DM."""
 
     def __init__(self, config: WorkerConfig, binder: Binder, warnings: Callable[[], list[str]]) -> None:
         """``warnings`` returns warnings about the worker as a whole."""
@@ -49,7 +49,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             source = pb.SourceStatus(
                 source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
             )
-            idle = [] if statuses else ["no sub task started"]  # DM's words
+            idle = [] if statuses else ["no sub task started"]  # DM's message
             return pb.QueryStatusResponse(
                 result=True,
                 msg="\n".join([*idle, *self._warnings(), *current.purge_watch.warnings()]),
@@ -108,7 +108,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         )
 
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:
-        """The answer of ``work`` on the source, or the error that it raises."""
+        """Runs ``work`` on the source and returns its answer, or the error that it raises as an answer."""
         answer = pb.CommonWorkerResponse(worker=self._config.name)
         if current is None:
             answer.msg = str(not_started())
@@ -155,7 +155,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 workaround="Stop the task and start it with the new configuration.",
             )
 
-    # Explicit answers for what is not supported, so that nobody mistakes silence for success.
+    # Explicit answers for what is not supported: an empty answer would look like success.
 
     def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         return self._refuse("validation update")
@@ -192,7 +192,7 @@ def _subtask(current: SourceWorker | None, task: str) -> SubTask:
 
 
 def fixed_changes(old: SubTaskConfig, new: SubTaskConfig) -> list[str]:
-    """The keys that differ although they must not change, as the task's file spells them."""
+    """The keys that differ although they must not change, spelled as in the task file."""
     return [
         field.name.rstrip("_").replace("_", "-")
         for field in fields(SubTaskConfig)

@@ -1,4 +1,4 @@
-"""Which binlog file a dump's position is in, so that replication notices when the upstream has another of that name."""
+"""Identifies the binlog file of a dump's position, so replication notices another file of that name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ log = get_logger("dumper")
 
 
 def identified(cfg: SubTaskConfig, upstream: DBConfig, location: Location, should_stop: Callable[[], bool]) -> Location:
-    """``location`` with the identity of its file, as the upstream has it now. Raises DMError when it may not be read,
-    which replication must do."""
+    """``location`` with the identity of its file, as the upstream has it now. Raises DMError when the user may not read
+    the binlog, as replication must."""
 
     def ask() -> FileIdentity:
         server_id = replica_id(cfg.name, cfg.source_id, f"{cfg.server_id}dump")
@@ -30,12 +30,12 @@ def identified(cfg: SubTaskConfig, upstream: DBConfig, location: Location, shoul
 def snapshot_identified(
     cfg: SubTaskConfig, upstream: DBConfig, begin: Location, snapshot: Location, should_stop: Callable[[], bool]
 ) -> Location:
-    """The ``snapshot``'s location with the identity of its file. ``begin``: where the binlog ended before the dump."""
+    """The ``snapshot``'s location with the identity of its file. ``begin``: the binlog's end before the dump."""
     if snapshot.position.name == begin.position.name:
         return replace(snapshot, file=begin.file)
     try:
         return identified(cfg, upstream, snapshot, should_stop)
     except DMError as exc:
-        # It may be purged by now, and in the relay log. The dump is good.
+        # The file may be purged by now, but be in the relay log. The dump is valid.
         log.warning("a reset of the upstream's binlog before replication begins will not be noticed", error=str(exc))
         return snapshot

@@ -1,4 +1,4 @@
-"""Writes the SQL files: what a schema file holds, and those of one chunk, bounded in bytes."""
+"""Writes the SQL files: the content of a schema file, and the files of one chunk, limited in bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HEADER = b"/*!40101 SET NAMES utf8mb4*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n
 
 
 def schema_text(created: str, schema: str, collations_of: ServerDefaults | None) -> bytes:
-    """The content of the schema file for what SHOW CREATE gave, of a table in ``schema`` or of the schema itself.
+    """The content of the schema file for the SHOW CREATE of a table in ``schema``, or of the schema itself.
 
-    ``collations_of``: that server's default collations are written out. Raises 36067 for a text that is not understood
-    then.
+    ``collations_of``: that server's default collations are written explicitly. Then raises 36067 for SQL that is not
+    understood.
     """
     if collations_of is not None:
         server = collations_of
@@ -28,10 +28,10 @@ def schema_text(created: str, schema: str, collations_of: ServerDefaults | None)
 
 
 class ChunkWriter:
-    """Puts statements into files. ``sizes`` maps the names of the written files to their bytes.
+    """Writes statements into files. ``sizes`` maps the names of the written files to their bytes.
 
-    A file ends before the statement that would make it longer than ``file_size``. A statement above ``statement_size``
-    (a single row) counts with that much only: its length is not known when its first piece is written.
+    A file ends before the statement that would exceed ``file_size``. A statement above ``statement_size`` (a single
+    row) counts only with that size: its length is unknown when its first piece is written.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reads what the upstream logged while a dump ran, and refuses a dump that DDL made useless."""
+"""Reads the upstream's log of a dump's time, and refuses a dump that DDL invalidated."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class DDLCheck:
     should_stop: Callable[[], bool]
 
     def refuse_mixed(self, begin: Position, tables: ReadTables) -> None:
-        """Reads from ``begin``, where the binlog ended before the dump was planned.
+        """Reads from ``begin``, the binlog's end before the dump was planned.
 
-        Raises DMError 32001, which another dump may mend, when DDL ran on a table before the dump read it; the
-        stream's errors when the binlog is not to be had. Returns early when the dump is stopped.
+        Raises DMError 32001, which another dump may fix, when DDL ran on a table before the dump read it; the
+        stream's errors when the binlog is unavailable. Returns early when the dump is stopped.
         """
         if tables.end <= begin:
             return
@@ -52,7 +52,7 @@ class DDLCheck:
             raise mixed
 
     def _first_mixed(self, begin: Position, tables: ReadTables) -> errors.DMError | None:
-        # A server sends nothing from farther into a file.
+        # For an offset after this, a server sends nothing of the file.
         start = begin if begin.pos < _FARTHEST else Position(begin.name, _HEAD)
         with closing(self._open(start)) as stream:
             for statement in self._statements(stream, start, tables.end):
@@ -72,7 +72,7 @@ class DDLCheck:
         )
 
     def _statements(self, stream: BinlogStream, place: Position, end: Position) -> Iterator[LoggedDDL]:
-        """The DDL that the stream has between ``place`` and ``end``."""
+        """The DDL in the stream between ``place`` and ``end``."""
         passing = row_passing()
         while not self.should_stop():
             if passing is not None:

@@ -1,4 +1,4 @@
-"""What a dump's Spark tasks do: open one snapshot together, then take chunks until none is left.
+"""A dump's Spark tasks: open one snapshot together, then take chunks until none is left.
 
 Runs in Spark's Python workers. Errors are returned as values; a failed task stops the other tasks through a file.
 """
@@ -42,18 +42,18 @@ from pkg.settings.connections import DBConfig
 PROGRESS = struct.Struct("<qq")
 DONE = struct.Struct("<i")
 STOP_FILE = "stop"
-#: Seconds between two looks at the stop file.
+#: Seconds between two checks for the stop file.
 _LOOK_SECONDS = 0.05
-#: A table changed or vanished behind the snapshot.
+#: A table was changed or dropped after the snapshot.
 _TABLE_CHANGED = frozenset({1412, 1146})
 
 
 @dataclass(frozen=True, slots=True)
 class DumpSpec:
-    """All that a task needs. ``folder`` is the work folder that all tasks and the driver see.
+    """The parameters of a task. ``folder`` is the work folder that all tasks and the driver share.
 
-    ``collations_of`` is the server whose default collations the schema files write out, None for as it shows them.
-    ``json_types``: the upstream tells the types of values in its JSON documents.
+    ``collations_of`` is the server whose default collations the schema files write explicitly; None for no change.
+    ``json_types``: the upstream returns the types of values in its JSON documents.
     """
 
     upstream: DBConfig
@@ -67,9 +67,9 @@ class DumpSpec:
 
 @dataclass(slots=True)
 class TaskReport:
-    """How a task ended; ``size`` are the bytes of the rows it received, ``sizes`` those of the files it wrote;
-    ``read_until``: where the binlog ended when it had read a table, whose metadata lock it still held; ``snapshot``
-    comes from the leader."""
+    """The result of a task; ``size`` are the bytes of the rows it received, ``sizes`` those of the files it wrote;
+    ``read_until``: the binlog's end when it had read a table, while it still held the metadata lock; ``snapshot``
+    is set by the leader."""
 
     index: int
     rows: int = 0
@@ -82,7 +82,7 @@ class TaskReport:
 
 
 class _Stopped(Exception):
-    """The driver, or another task that failed, asked for the end."""
+    """The driver, or another task that failed, requested a stop."""
 
 
 def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskReport]:
@@ -199,10 +199,10 @@ class DumpTask:
         )
 
     def _table(self, conn: Connection[Any], chunk: Chunk) -> TableInfo:
-        """The structure that the snapshot's rows have; the first chunk of a table also writes its schema file."""
+        """The structure of the snapshot's rows; the first chunk of a table also writes its schema file."""
         known = self._tables.get((chunk.schema, chunk.table))
-        # Reading a row first pins the structure. Most changes since the snapshot are refused here by the server, but
-        # not those that rewrite no rows (instant ADD or DROP COLUMN): replication would meet them a second time.
+        # Reading a row first fixes the structure. The server then refuses most changes since the snapshot, but
+        # not those that rewrite no rows (instant ADD or DROP COLUMN): replication would read them a second time.
         query(conn, f"SELECT 1 FROM {qualified(chunk.schema, chunk.table)} LIMIT 1")
         created = show_create(conn, chunk.schema, chunk.table)
         if shape_of(created) != chunk.shape:
@@ -261,7 +261,7 @@ class DumpTask:
         self._report.sizes |= writer.sizes
 
     def _look_around(self, progress: int) -> None:
-        """Records the progress and checks for a stop, from time to time: each check takes system calls."""
+        """Records the progress and checks for a stop at intervals: each check takes system calls."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return

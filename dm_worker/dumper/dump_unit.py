@@ -1,4 +1,4 @@
-"""The dump unit: plans on the driver, dumps in a barrier stage, reports while it runs."""
+"""The dump unit: plans on the driver, dumps in a barrier stage, reports progress."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from pkg.settings.connections import DBConfig
 
 log = get_logger("dumper")
 
-#: A dump starts again this many times when its snapshot broke for reasons that may pass.
+#: Retries of a dump whose snapshot broke for transient reasons.
 ATTEMPTS = 5
 _WATCH_SECONDS = 0.5
-#: So many rows are read in about the time that a chunk takes besides its rows.
+#: The number of rows that are read in about the time of a chunk's overhead.
 _ROWS_OF_A_CHUNK = 2000
 _LOG_SECONDS = 5.0
 #: Task modes in which the dump is loaded by this task too.
@@ -57,9 +57,9 @@ _LOADING = ("all", "full")
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``.
+    """One attempt: its plan and its progress so far. The run's threads write it, ``status`` reads it.
 
-    ``begin``: where the binlog ended before the plan; None when there is none, or nobody may ask.
+    ``begin``: the binlog's end before the plan; None when there is none, or the user may not query it.
     """
 
     work: DumpWorkFolder
@@ -84,7 +84,7 @@ class _Attempt:
 
 
 def dump_progress(rows: int, estimate: int, chunks_done: int, chunks: int) -> str:
-    """How much is done. A chunk takes time also when it has no rows: many small tables are work as well.
+    """The completed share. A chunk without rows takes time too: many small tables are work as well.
 
     The number of rows is an estimate: 100 % is shown when the dump is complete, not before.
     """
@@ -103,7 +103,7 @@ class DumpUnit:
         self._dir = dump_dir(cfg)
         self._control = Control()
         self._attempt: _Attempt | None = None
-        #: Bytes that attempts before this one received.
+        #: Bytes that earlier attempts received.
         self._received = 0
         self._manifest: Manifest | None = None
         self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
@@ -117,7 +117,7 @@ class DumpUnit:
     def is_finished(self) -> bool:
         """True for a complete dump of this configuration that was made here or that a load has begun with, and once
         a load has begun (even if the configuration has changed since) or has ended. An older dump without a load is
-        from before --remove-meta. False when the target cannot be asked: ``run`` then names the reason."""
+        from before --remove-meta. False when the target does not answer: ``run`` then reports the reason."""
         folder_owner.hold(self._dir, self._cfg.source_id)
         manifest = read_manifest(self._dir)
         ours = manifest is not None and manifest.fingerprint == fingerprint(self._cfg)
@@ -255,7 +255,7 @@ class DumpUnit:
         return self._cfg.task_mode != "full"
 
     def _refuse_ddl(self, attempt: _Attempt, reports: list[TaskReport], check: DDLCheck, options: DumpOptions) -> None:
-        """Raises DMError when DDL mixed the tables of the dump, or when it can't be told and replication follows."""
+        """Raises DMError when DDL invalidated the dump, or when that is unknown and replication follows."""
         snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
         if attempt.begin is None or snapshot.location is None:
             log.warning(
@@ -279,12 +279,12 @@ class DumpUnit:
             )
 
     def _may_replace(self, source_id: str) -> bool:
-        """Whether nothing waits any more for a dump that another source left behind."""
+        """Whether a dump that another source left is no longer needed."""
         state = stored_state(replace(self._cfg, source_id=source_id))
         return state is None or state.finished
 
     def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[ServerInfo, dict[str, int]]:
-        """Lists tables and chunks, writes the databases' files; what the upstream is and those files' sizes."""
+        """Lists tables and chunks, writes the databases' files. Returns the server's facts and those files' sizes."""
         conn = open_session(upstream)
         try:
             info = server_info(conn)
@@ -347,7 +347,7 @@ class DumpUnit:
                         check_writable(context, attempt.work.path, self._engine.slots)
                     reports = context.parallelize(range(tasks), tasks).barrier().mapPartitions(work).collect()
             except DMError:
-                raise  # it describes the fault of Spark or of the folder better than we can
+                raise  # its message describes the fault of Spark or of the folder
             except Exception as exc:
                 if self._control.is_stopping():
                     return None
@@ -363,7 +363,7 @@ class DumpUnit:
         if self._control.is_stopping():
             return None
         if failures:
-            # Other tasks may report that the failed one is gone; the root cause is the error that does not pass.
+            # Other tasks may report that the failed one is gone; the root cause is the permanent error.
             raise min(failures, key=lambda error: error.retryable)
         if any(report.stopped for report in reports):
             raise errors.new(Code.DumpUnitRuntime, "the dump's Spark tasks were cancelled", retryable=True)
@@ -438,7 +438,7 @@ class DumpUnit:
     def _begin(
         self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str, upstream: DBConfig
     ) -> Location | None:
-        """Checked before the first row is read: otherwise it would show hours later that replication cannot follow."""
+        """Checks before the first row is read: otherwise replication would fail hours later."""
         begin = end_of_binlog(conn, flavor, needed=self._needs_position)
         if begin is None and self._cfg.task_mode == "all":
             raise errors.new(
@@ -452,6 +452,6 @@ class DumpUnit:
 
 
 def _copies_schema(attempt: _Attempt, options: DumpOptions, schema: str) -> bool:
-    """Whether a database is created at the target, by the dump or, since it is new, by none."""
+    """Whether the dump creates a database at the target; also true for a new one, which no dump creates."""
     rules = options.filter.rules
     return any(stat.schema == schema for stat in attempt.stats) or (rules is not None and rules.allows(schema))

@@ -8,22 +8,22 @@ from typing import Literal
 from urllib.parse import unquote
 
 METADATA = "metadata"
-#: Our own notes about a dump (config fingerprint, file sizes); its dot keeps it out of the data.
+#: Our own record of a dump (config fingerprint, file sizes); the dot in its name separates it from the data.
 MANIFEST = ".dm-dump.json"
-#: What a chunk number is multiplied with, so that the files of one chunk sort behind each other.
+#: The factor for a chunk number, so that the files of one chunk are sorted after each other.
 FILES_PER_CHUNK = 10_000
 
 FileKind = Literal["database", "table", "data", "ignored"]
 
-# dumpling escapes what file systems or its own name pattern could stumble over.
+# dumpling escapes characters that are special to file systems or to its own name pattern.
 _UNSAFE = re.compile(r"""[\x00-\x1f%"*./:<>?\\|]|-(?=schema)""", re.IGNORECASE)
-#: Objects that are not migrated; their files are known and left alone.
+#: Objects that are not migrated; their files are recognised and ignored.
 _IGNORED_SUFFIXES = ("-schema-view", "-schema-triggers", "-schema-post", "-schema-sequence", "-metadata", "-checksum")
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """What a file's name says; ``table`` is empty for a database's file."""
+    """The parts of a file's name; ``table`` is empty for a database's file."""
 
     name: str
     kind: FileKind
@@ -49,7 +49,7 @@ def data_file(schema: str, table: str, number: int) -> str:
 
 
 def parse(name: str) -> DumpFile | None:
-    """What ``name`` holds; None for a name that no dump tool writes as SQL."""
+    """The content of file ``name``; None for a name that no dump tool writes as SQL."""
     if not name.endswith(".sql"):
         return None
     stem = name[: -len(".sql")]

@@ -1,4 +1,4 @@
-"""The dump's folder: its work area while tasks write, its manifest once it is whole."""
+"""The dump's folder: its work area while tasks write, its manifest once it is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a complete dump consists of; ``fingerprint`` identifies the configuration that made it."""
+    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it."""
 
     fingerprint: str
     tables: int
@@ -37,7 +37,7 @@ class Manifest:
 
 
 def fingerprint(cfg: SubTaskConfig) -> str:
-    """Changes when a dump of ``cfg`` would hold other rows or files."""
+    """Changes when a dump of ``cfg`` would contain other rows or files."""
     source = replace(cfg.from_, password="", session=(), security=None)
     strict = ("strict",) if cfg.collation_compatible == "strict" else ()
     parts = (cfg.name, cfg.source_id, source, cfg.block_allow_list, cfg.case_sensitive, cfg.mydumper, *strict)
@@ -77,7 +77,7 @@ class DumpWorkFolder:
             )
         for path in old:
             if path.is_dir() and not path.is_symlink():
-                # Renamed first: late writers would add files while it is being emptied.
+                # Renamed first: late writers would add files during the removal.
                 gone = path.rename(path.with_name(f".gone-{path.name}"))
                 shutil.rmtree(gone)
             else:
@@ -85,7 +85,7 @@ class DumpWorkFolder:
         self.path.mkdir()
 
     def request_stop(self) -> None:
-        # Without a folder the attempt is over.
+        # Without a folder the attempt has ended.
         with contextlib.suppress(FileNotFoundError):
             (self.path / STOP_FILE).touch()
 

@@ -1,7 +1,7 @@
 """Which source a dump folder belongs to: two sources of one task never write into one folder.
 
 A file in the folder names the source and stays locked while its worker lives. The lock ends with the process, which
-distinguishes a folder in use from one that a dead worker left behind.
+distinguishes a folder in use from one that a dead worker left.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def hold(folder: Path, source_id: str) -> None:
 def claim(folder: Path, source_id: str, may_replace: Callable[[str], bool]) -> None:
     """Makes ``folder`` (created when missing) the dump folder of ``source_id``.
 
-    ``may_replace`` says whether the dump that another source left there may be removed. Raises DMError 32001 when it
-    may not, or when a living worker uses the folder; ``OSError`` when the folder cannot be written.
+    ``may_replace`` returns whether the dump that another source left there may be removed. Raises DMError 32001 when it
+    may not, or when a running worker uses the folder; ``OSError`` when the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _guard:
         locked = _lock(folder)
         owner = owner_of(folder)
         if owner == source_id:
-            return  # perhaps locked by the former worker of the source; the masters make sure that it has stopped
+            return  # perhaps locked by the former worker of the source; the masters ensure that it has stopped
         if not locked:
             raise _taken(folder, source_id, owner)
         if owner and not may_replace(owner):
@@ -65,7 +65,7 @@ def release(folder: Path) -> None:
 
 
 def owner_of(folder: Path) -> str:
-    """The source whose dump ``folder`` holds; '' when it is not recorded."""
+    """The source whose dump ``folder`` contains; '' when it is not recorded."""
     try:
         return (folder / OWNER_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The packets of a result set as the text of INSERT statements: the dumper's hot loop, compiled or in Python. Pure.
+"""Turns the packets of a result set into INSERT statements: the dumper's hot loop, compiled or in Python. Pure.
 
 A statement is ``head``, rows joined by ``,\\n``, and ``;\\n``. It ends before the row that would make it longer than
-``statement_size`` bytes; a row that is longer by itself is a statement of its own.
+``statement_size`` bytes; a longer row has its own statement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ StatementPiece = tuple[bool, bytes]
 
 
 class Statements(Protocol):
-    """Takes packets (see :class:`dm_worker.table_reads.row_stream.Consumer`) and gives pieces of statements."""
+    """Takes packets (see :class:`dm_worker.table_reads.row_stream.Consumer`) and returns pieces of statements."""
 
     @property
     def rows(self) -> int:
@@ -38,7 +38,7 @@ class Statements(Protocol):
     def feed(self, data: bytes | memoryview, /) -> list[StatementPiece]: ...
 
     def finish(self) -> list[StatementPiece]:
-        """The last statement. Raises ``ValueError`` when the rows have not come to their end."""
+        """The last statement. Raises ``ValueError`` when the rows are incomplete."""
 
 
 def statements(
@@ -53,7 +53,7 @@ def statements(
 
 
 class PythonStatements:
-    """The same in Python. It holds a complete row, several times while it renders it."""
+    """The same in Python. It stores a complete row, several times while it renders it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class PythonStatements:
         return pieces
 
     def _add(self, text: bytes) -> None:
-        """Adds rendered rows, cut where a statement must end: no literal holds a newline."""
+        """Adds rendered rows, cut where a statement must end: no literal contains a newline."""
         while self._size + 2 * bool(self._texts) + len(text) + 2 > self._limit:
             room = self._limit - 2 - self._size - 2 * bool(self._texts)
             cut = text.rfind(b",\n", 0, max(room, 0) + 2)

@@ -1,10 +1,10 @@
 """JSON documents of MySQL with the SQL types of their values: decimals, dates, times, unsigned numbers. Pure.
 
-The text of a document does not tell these types. So the upstream is asked for the types of all values beside the text,
-and a document that has such values is written as the expression that makes it; every other one stays text.
+The text of a document does not contain these types. So the upstream is queried for the types of all values with the
+text, and a document with such values is written as an expression that creates it; every other one stays text.
 
-Such a value comes as bytes of the kind FOREIGN, which are written in hex behind an introducer. Ours begins with a NUL,
-which no literal holds. :class:`TypedDocuments` puts the expression there.
+Such a value arrives as bytes of the kind FOREIGN, which are written in hex after an introducer. Ours begins with a NUL,
+which no literal contains. :class:`TypedDocuments` replaces it by the expression.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TypedDocuments:
     def __init__(self, plain: Statements, *, backslash: bool) -> None:
         self._plain = plain
         self._render = lambda match: expression(bytes.fromhex(match[1].decode()), backslash=backslash)
-        #: A piece that ends in a marked document, of which the end is in the next piece.
+        #: A piece that ends within a marked document; the next piece has the document's end.
         self._held: StatementPiece | None = None
 
     @property
@@ -65,13 +65,13 @@ class TypedDocuments:
 
 
 def expression(told: bytes, *, backslash: bool) -> bytes:
-    """The SQL expression for a document by what the upstream tells: its types, a NUL, its text.
+    """The SQL expression for a document from the upstream's answer: its types, a NUL, its text.
 
-    Raises ``ValueError`` when the types are not those of the text.
+    Raises ``ValueError`` when the types do not match the text.
     """
     types, _, text = told.partition(b"\0")
     root = json.loads(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Members)
-    # To newer servers, null in a document is SQL's NULL, which has no type.
+    # In newer servers, null in a document is SQL's NULL, which has no type.
     return _Printer(root, [name or "NULL" for name in json.loads(types)], backslash).document()
 
 
@@ -90,7 +90,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _containers(value: Any) -> Iterator[list[Any]]:
-    """Containers in the order in which MySQL's paths find their values: each before those in it."""
+    """Containers in the order in which MySQL's paths find their values: each before its members."""
     if isinstance(value, list):
         yield value
         for child in _children(value):
@@ -103,7 +103,7 @@ class _Printer:
     def __init__(self, root: Any, types: list[str], backslash: bool) -> None:
         self._root, self._root_type = root, types[0]
         self._backslash = backslash
-        #: By container, the types of its values. The containers live as long as this.
+        #: By container, the types of its values. The containers live as long as this object.
         self._types: dict[int, list[str]] = {}
         rest = iter(types[1:])
         found = list(_containers(root))
@@ -117,7 +117,7 @@ class _Printer:
         made = self._value(self._root, self._root_type)
         if isinstance(self._root, list):
             return made
-        # The same for a single value; CAST(… AS JSON) is not everywhere.
+        # The same for a single value; not all servers have CAST(… AS JSON).
         return b"JSON_EXTRACT(JSON_ARRAY(%b), '$[0]')" % made
 
     def _value(self, value: Any, kind: str) -> bytes:

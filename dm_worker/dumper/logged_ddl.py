@@ -1,11 +1,11 @@
-"""Which logged statements make a dump useless. Pure.
+"""Which logged statements invalidate a dump. Pure.
 
 A session of a dump finds each table by its name when it reads it, long after its snapshot began. Another table may have
-got that name, and the server then gives the other table's rows of the snapshot's moment. Replication starts at the
+got that name, and the server then returns that table's rows of the snapshot. Replication starts at the
 snapshot and executes the same statement again: rows are lost or doubled.
 
-A session that reads a table holds its metadata lock, and DDL writes its event while it holds that lock alone. So the
-end of the binlog, asked for under the lock, tells which DDL on that table came before the read and which came after:
+A session that reads a table holds its metadata lock, and DDL writes its event while it holds that lock exclusively. So
+the end of the binlog, queried under the lock, shows which DDL on that table came before the read and which after:
 the latter is harmless, because replication executes it on rows from before it.
 """
 
@@ -22,7 +22,7 @@ from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import DMError
 from pkg.mysql.names import TableId
 
-#: They control a transaction, whatever its rows are.
+#: They control a transaction, regardless of its rows.
 _CONTROL = frozenset({b"BEGIN", b"COMMIT"})
 _OF_A_SCHEMA = frozenset({"create database", "alter database", "drop database"})
 _UNKNOWN = "\ufffd"
@@ -30,12 +30,12 @@ _UNKNOWN = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class LoggedDDL:
-    """A statement of the binlog, which ends at ``end``. Names are in lower case: servers that tell tables apart by case
-    alone are rare, and taking two for one only makes another dump.
+    """A statement of the binlog, which ends at ``end``. Names are in lower case: servers that distinguish tables by
+    case alone are rare, and a wrong match only causes another dump.
 
     ``tables`` are those whose rows or structure it changes, ``schema`` the one that it creates, alters or drops, as
     written.
-    ``parsed`` is False for a statement that is not understood: it may be about each table whose name is in its text.
+    ``parsed`` is False for a statement that is not understood: it may affect each table whose name is in its text.
     """
 
     sql: str
@@ -74,7 +74,7 @@ def _of(statement: DDLStatement, end: Position) -> LoggedDDL | None:
 
 class ReadTables:
     """The tables of a dump, which has its snapshot at ``snapshot``; each of its sessions has read them ``until`` some
-    place of the binlog.
+    position of the binlog.
 
     ``copies_schema``: whether the dump creates the schema of that name at the target.
     """
@@ -94,11 +94,11 @@ class ReadTables:
 
     @property
     def end(self) -> Position:
-        """The last place in the binlog that can matter."""
+        """The last relevant position in the binlog."""
         return max((self._snapshot, *self._until.values()), key=Position.sort_key)
 
     def mixed_by(self, statement: LoggedDDL) -> str:
-        """What the statement makes useless, for people; '' when the dump and replication fit together."""
+        """What the statement invalidates, as a message; '' when the dump and replication fit together."""
         if statement.end <= self._snapshot:
             # The file of a database was written before, and replication starts after.
             copied = statement.schema and self._copies_schema(statement.schema)

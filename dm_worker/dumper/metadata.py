@@ -45,7 +45,7 @@ def render(metadata: DumpMetadata) -> str:
             lines += [title, f"\tLog: {position.name}", f"\tPos: {position.pos}", f"\tGTID: {location.gtid_set}", ""]
     lines.append(f"Finished dump at: {metadata.finished}")
     if metadata.location is not None and metadata.location.file is not None:
-        # Ours; other readers, and earlier versions of this one, pass over what follows the end.
+        # Our addition; other readers, and earlier versions of this one, ignore what follows the end.
         lines.append(f"{_FILE} {metadata.location.file.stored()}")
     return "\n".join(lines) + "\n"
 

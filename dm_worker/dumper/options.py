@@ -45,7 +45,7 @@ class TableFilter:
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """Sizes in bytes. ``rows`` > 0 asks for chunks of about that many rows within a table."""
+    """Sizes in bytes. ``rows`` > 0 requests chunks of about that many rows within a table."""
 
     threads: int
     chunk_filesize: int
@@ -76,7 +76,7 @@ def parse_options(cfg: SubTaskConfig) -> DumpOptions:
 
 
 def _filter(cfg: SubTaskConfig, args: DumpArguments) -> TableFilter:
-    if args.tables or args.patterns:  # these take the place of the block-allow-list, as in DM
+    if args.tables or args.patterns:  # these replace the block-allow-list, as in DM
         return TableFilter(
             None,
             cfg.meta_schema,

@@ -1,4 +1,4 @@
-"""What a dump leaves out although the task's filter includes it: everything that is no base table."""
+"""What a dump leaves out although the task's filter includes it: everything that is not a base table."""
 
 from __future__ import annotations
 

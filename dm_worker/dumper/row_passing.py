@@ -1,6 +1,6 @@
-"""Passes over the rows in a binlog whose statements alone matter, without a Python object for each event. Pure.
+"""Skips the rows in a binlog when only its statements matter, without a Python object for each event. Pure.
 
-What it does is what reading every event does. Without the compiled code, every event is read.
+The result is the same as of reading every event. Without the compiled code, every event is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pkg import native
 
 
 class RowPassing:
-    """A :class:`RawScan` that takes rows events and those of transactions. ``offset``: where the last one ends."""
+    """A :class:`RawScan` that skips rows events and those of transactions. ``offset``: the end of the last one."""
 
     def __init__(self, pass_rows: Callable[[bytes, int, bool, bool, int], tuple[int, int]]) -> None:
         self._pass_rows = pass_rows

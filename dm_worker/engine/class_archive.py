@@ -1,8 +1,8 @@
 """Spark's classes in the form that the JVM maps from a file (class data sharing): a start takes half the CPU.
 
-``python -m dm_worker.engine.class_archive`` makes the file, once per installation, because this takes longer than a
-start. At each start the JVM itself checks that the file was made by the same Java for the same jars, and goes without
-it otherwise.
+``python -m dm_worker.engine.class_archive`` creates the file, once per installation, because this takes longer than a
+start. At each start the JVM itself checks that the file was created by the same Java for the same jars, and otherwise
+does not use it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_archive(archive: Path) -> None:
     Raises DMError 50000 if Spark does not start, and ``OSError`` if the file cannot be written.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
-    # The JVM crashes on a part of an archive: only a whole one gets the name.
+    # The JVM crashes on a partial archive: only a complete one gets the name.
     part = archive.with_name(f"{archive.name}.{os.getpid()}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with TemporaryDirectory(prefix="dm-worker-classes-") as name:

@@ -1,4 +1,4 @@
-"""Our code for executors on other machines: one archive that Spark unpacks beside each executor."""
+"""Our code for executors on other machines: one archive that Spark unpacks next to each executor."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-#: Where the packages are: the folder that holds ``dm_worker`` and ``pkg``.
+#: The folder that contains ``dm_worker`` and ``pkg``.
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("dm_worker", "pkg")
-#: The folder that the archive becomes in the executor's own folder.
+#: The name of the unpacked archive in the executor's own folder.
 _UNPACKED = "dm-code"
 
 
 def source_paths(python_path: str) -> list[str]:
-    """Where tasks on this machine import from: what the driver itself uses."""
+    """The import paths of tasks on this machine: those of the driver itself."""
     return list(dict.fromkeys([str(_ROOT), *filter(None, python_path.split(os.pathsep))]))
 
 
 def pack_code(archive: Path) -> Path:
     """Writes our packages, with the data that they read, into the zip file ``archive``.
 
-    The compiled kernel goes with them: an executor of another platform or Python version does not find it under the
-    file name that it looks for, and uses the Python code.
+    The archive includes the compiled kernel: an executor of another platform or Python version does not find it under
+    the file name that it expects, and uses the Python code.
     """
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for package in _PACKAGES:
@@ -35,7 +35,7 @@ def pack_code(archive: Path) -> Path:
 
 
 def ship_code(context: SparkContext, folder: Path) -> None:
-    """Has every executor, also one that comes later, unpack our code and import it from there.
+    """Makes every executor, also a later one, unpack our code and import it from there.
 
     Not ``addPyFile``: Python imports no compiled module from within a zip file.
     """

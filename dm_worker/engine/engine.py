@@ -30,25 +30,25 @@ log = get_logger(__name__)
 
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
 DEFAULT_DRIVER_MEMORY = "1g"
-#: Bytes that each subtask's replication may hold, in addition to idle processes.
+#: Bytes that each subtask's replication may use, in addition to idle processes.
 DEFAULT_MEMORY = 1 << 30
-#: Seconds that a cluster may take to provide executors, also to replace all of them.
+#: Timeout in seconds for a cluster to provide executors, also to replace all of them.
 EXECUTOR_TIMEOUT = 120.0
-#: Seconds between two checks whether somebody still waits for a start.
+#: Seconds between two checks whether a caller still waits for a start.
 _STOP_POLL = 0.1
-#: Seconds that an orderly stop of the context may take before the JVM is ended.
+#: Timeout in seconds for an orderly stop of the context; then the JVM is ended.
 STOP_TIMEOUT = 5.0
 
 
 class SparkEngine:
-    """Starts the SparkContext lazily and hands it to the units.
+    """Starts the SparkContext lazily and provides it to the units.
 
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
-    ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
+    ``conf`` adds to or replaces our settings. ``folder`` contains the temporary folder.
     ``memory`` in bytes is the budget of each subtask's replication.
-    A cluster gets ``executor_timeout`` seconds to provide executors.
-    A JVM that died, a context that Spark ended and one that lost all executors are replaced at the next
-    :meth:`context`; their jobs fail and are tried again by their unit.
+    A cluster has ``executor_timeout`` seconds to provide executors.
+    The next :meth:`context` replaces a dead JVM, a context that Spark ended and one that lost all executors; their jobs
+    fail and are retried by their unit.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SparkEngine:
         self._watch: executors.ExecutorWatch | None = None
         self._closed = False
         self._jobs = JobCounts()
-        #: Warnings for operators about the executors, as of the start of the context.
+        #: Warnings for operators about the executors, from the start of the context.
         self.warnings: list[str] = []
 
     @property
@@ -85,14 +85,14 @@ class SparkEngine:
 
     @property
     def shared_folder(self) -> Path | None:
-        """A folder that the tasks can read too, removed with the engine; None on a cluster and before a start."""
+        """A folder that the tasks can also read, removed with the engine; None on a cluster and before a start."""
         return self._folder.path if self.is_local and self._folder is not None else None
 
     @property
     def slots(self) -> int:
         """How many tasks can run at once, at least 1: as configured when embedded, as executors offer on a cluster.
 
-        Starts Spark on a cluster; raises what :meth:`context` raises.
+        Starts Spark on a cluster; raises the errors of :meth:`context`.
         """
         return self._slots if self.is_local else max(1, executors.slots(self.context()))
 
@@ -123,7 +123,7 @@ class SparkEngine:
         return _EngineStart(self._started).wait(should_stop)
 
     def await_slots(self, should_stop: Callable[[], bool]) -> None:
-        """Waits until :attr:`slots` is known at once. Raises as :meth:`context`."""
+        """Waits until :attr:`slots` can answer at once. Raises as :meth:`context`."""
         if not self.is_local:
             self.context(should_stop)
 
@@ -162,7 +162,7 @@ class SparkEngine:
             first_job(self.context())
             log.info("Spark is ready", seconds=round(time.monotonic() - began, 1), master=self._master)
         except Exception as exc:  # noqa: BLE001 - py4j and Spark raise many kinds, also when stopped meanwhile
-            # The unit that needs Spark runs into the same error and shows it.
+            # The unit that needs Spark gets the same error and shows it.
             if not self._closed:
                 log.error("cannot start Spark", error=str(exc))
 
@@ -195,7 +195,7 @@ class SparkEngine:
                 self._jvm.close()
                 raise self._failed_start(text, self._jvm.last_words) from exc
             self._context = context
-            # Its default prints a stack trace to stderr when the JVM closes the connection.
+            # The default handler prints a stack trace to stderr when the JVM closes the connection.
             context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
             if not self.is_local:
                 self._join_cluster(context, self._jvm, self._folder.path)
@@ -204,10 +204,10 @@ class SparkEngine:
             raise
 
     def _failed_start(self, text: str, said: str) -> errors.DMError:
-        """The error for ``text`` of the context's constructor; ``said`` is the JVM's last output."""
+        """The error for the message ``text`` of the context's constructor; ``said`` is the JVM's last output."""
         if not self.is_local and executors.is_refusal(said):
             return executors.refused(self._master, self._executor_timeout, said)
-        # Spark refuses a setting, or the JVM died of one.
+        # Spark refuses a setting, or the JVM died because of one.
         return not_started(_refusal(text), [text[:4000], said])
 
     def _join_cluster(self, context: SparkContext, jvm: SparkJvm, folder: Path) -> None:
@@ -234,7 +234,7 @@ class SparkEngine:
             with self._jobs.counted():
                 yield context
         finally:
-            # A JVM that has ended is not called; the next one does not know this context.
+            # Don't call a JVM that has ended; the next one does not know this context.
             if jvm is not None and jvm is self._jvm and jvm.alive:
                 context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
@@ -245,7 +245,7 @@ class SparkEngine:
 
     def cancel(self, group: str) -> None:
         """Cancels the running jobs of ``group``; does nothing when Spark never started."""
-        # Without the lock: a start may hold it for seconds, and then nothing of the group runs yet.
+        # Without the lock: a start may hold it for seconds, and then no job of the group runs yet.
         context, jvm = self._context, self._jvm
         if context is not None and jvm is not None and jvm.alive:
             context.cancelJobGroup(group)
@@ -268,7 +268,7 @@ class SparkEngine:
 
     @contextlib.contextmanager
     def _without_start(self) -> Iterator[None]:
-        """Holds the lock. A start that has it may wait a minute for a cluster's master: the end of its JVM fails it."""
+        """Holds the lock. A start that has it may wait a minute for a cluster's master: ending its JVM fails it."""
         while not self._lock.acquire(timeout=_STOP_POLL):
             jvm = self._jvm
             if jvm is not None and jvm.alive:
@@ -280,7 +280,7 @@ class SparkEngine:
             self._lock.release()
 
     def _discard(self) -> None:
-        """Forgets context and JVM, so that a new pair can be made."""
+        """Forgets context and JVM, so that a new pair can be created."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -291,7 +291,7 @@ class SparkEngine:
         if self._context is not None and self._context._accumulatorServer is not None:
             self._context._accumulatorServer.shutdown()
         self._jvm = self._context = None
-        # PySpark keeps these per process and would talk to the dead JVM.
+        # PySpark caches these per process and would call the dead JVM.
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
@@ -341,7 +341,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _refusal(text: str) -> str:
-    """What Java said: the line behind py4j's own."""
+    """Java's message: the line after py4j's own."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     java = next((line[1:].strip() for line in lines if line.startswith(":")), None)
     return (java or next(iter(lines), "it failed without a message"))[:500]

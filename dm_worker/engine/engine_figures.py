@@ -1,4 +1,4 @@
-"""What the engine shows of itself: jobs, and the memory of its processes."""
+"""The engine's figures: jobs, and the memory of its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKER, JVM, TASKS = "worker", "jvm", "tasks"
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """Jobs since the worker's start, those that run now, and resident bytes by part."""
+    """Jobs since the worker's start, current jobs, and resident bytes by part."""
 
     ended: int
     failed: int
@@ -32,7 +32,7 @@ class JobCounts:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """One job; it has failed when it raises."""
+        """Counts one job; it has failed when the block raises."""
         with self._lock:
             self.running += 1
         ok = False
@@ -67,12 +67,12 @@ def _descendants(pid: int, processes: Mapping[int, tuple[int, int]]) -> set[int]
 
 
 def _processes(proc: Path) -> dict[int, tuple[int, int]]:
-    """Parent and resident bytes of every process that can be read."""
+    """Parent and resident bytes of every readable process."""
     page = os.sysconf("SC_PAGE_SIZE")
     found = {}
     for folder in proc.glob("[0-9]*"):
         try:
-            # The name, in parentheses, may hold anything.
+            # The name, in parentheses, may contain any characters.
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             # It has ended meanwhile.

@@ -30,7 +30,7 @@ _POLL = 0.1
 #: The driver's log line when the cluster's master cannot be reached or refuses the application.
 _REFUSED = "Application has been killed. Reason:"
 _WATCH = 1.0
-#: What tasks consist of.
+#: The packages of our tasks.
 TASK_MODULES = ("dm_worker.dumper.dump_task", "dm_worker.loader.load_task", "dm_worker.syncer.execution.spark_tasks")
 _COMPILED = "pkg.native._"
 
@@ -50,7 +50,7 @@ class Executor:
 
 
 def count(context: SparkContext) -> int:
-    """How many executors are registered now."""
+    """The number of executors that are registered now."""
     return _count(_scala(context))
 
 
@@ -100,8 +100,8 @@ def await_executors(
 
 
 def is_refusal(said: str) -> bool:
-    """Whether Spark's last output says that it gave up the application. Spark then stops the context in a thread of
-    its own while the constructor still runs, which fails with any error."""
+    """Whether Spark's last output reports that it gave up the application. Spark then stops the context in its own
+    thread while the constructor still runs, which fails with any error."""
     return _REFUSED in said
 
 
@@ -125,7 +125,7 @@ def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:
 
 
 def prove_executors(context: SparkContext, master: str) -> list[str]:
-    """Lets every executor import what tasks need, logs the executors, and returns warnings for operators.
+    """Makes every executor import what tasks need, logs the executors, and returns warnings for operators.
 
     Raises 50000 with the reason when one cannot: another Python version, a missing package, no such interpreter.
     """

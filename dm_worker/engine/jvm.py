@@ -1,4 +1,4 @@
-"""Spark's JVM as a child process that writes to our log and ends with us.
+"""Spark's JVM as a child process that writes to our log and ends with our process.
 
 PySpark's own start forks with Python code in the child (unsafe with other threads) and lets the JVM write to our stdout
 and stderr. So we start it and pass PySpark the address of its gateway through the variables that PySpark reads for
@@ -29,15 +29,15 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a JVM may take to start on a busy machine.
+#: Timeout in seconds for the start of a JVM on a busy machine.
 START_TIMEOUT = 300.0
-#: Seconds that the JVM gets to exit once its stdin is closed.
+#: Timeout in seconds for the JVM to exit once its stdin is closed.
 EXIT_TIMEOUT = 5.0
-#: Seconds that the last lines of an ended JVM get to arrive.
+#: Timeout in seconds for the last lines of an ended JVM.
 _OUTPUT_TIMEOUT = 2.0
 _POLL = 0.05
-#: Where Spark's classes are in the form that the JVM maps; ``class_archive.py`` makes it. Who installs the code writes
-#: it: it is as much trusted as the code.
+#: Spark's classes in the form that the JVM maps; ``class_archive.py`` creates the file. The owner of the code writes
+#: it: it is trusted as much as the code.
 CLASS_ARCHIVE = Path(sys.prefix, "share", "dm-spark", "spark-classes.jsa")
 #: The setting with the options of the JVM.
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -54,7 +54,7 @@ appender.out.layout.pattern = %p %c{1}: %m%n%ex{short.message}
 
 
 class SparkJvm:
-    """One JVM with its gateway. ``folder`` takes its temporary files.
+    """One JVM with its gateway. ``folder`` contains its temporary files.
 
     Raises 50000 when it does not start (no Java, no memory), with its last output as the cause.
     """
@@ -91,7 +91,7 @@ class SparkJvm:
         return "\n".join(self._said)
 
     def close(self, timeout: float = EXIT_TIMEOUT) -> None:
-        """Ends the JVM: closes its stdin, and kills it if that does not help; :attr:`last_words` are complete then.
+        """Ends the JVM: closes its stdin, and kills it if that does not help; then :attr:`last_words` are complete.
         Idempotent."""
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -100,7 +100,7 @@ class SparkJvm:
         except subprocess.TimeoutExpired:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        # Python workers have the same output; one that does not end is not waited for.
+        # Python workers share the output; do not wait for one that does not end.
         self._output.join(_OUTPUT_TIMEOUT)
 
     def _await_gateway(self, info: Path) -> tuple[int, str]:
@@ -116,7 +116,7 @@ class SparkJvm:
         return port, data[8 : 8 + length].decode()
 
     def _relay_output(self) -> None:
-        """What the JVM and the Python workers print goes to our log; the last lines explain a failed start."""
+        """Logs the output of the JVM and the Python workers; the last lines explain a failed start."""
         assert self._process.stdout is not None
         for raw in self._process.stdout:
             line = raw.decode(errors="replace").rstrip()
@@ -126,7 +126,7 @@ class SparkJvm:
 
 
 def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
-    # In a file, because everybody on the machine may read command lines, and a setting may be a secret.
+    # In a file, because all users of the machine may read command lines, and a setting may be a secret.
     properties = info.with_name("spark.properties")
     properties.unlink(missing_ok=True)
     with open(os.open(properties, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
@@ -134,7 +134,7 @@ def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
     home = _find_spark_home()
     command = [os.path.join(home, "bin", "spark-submit"), "--properties-file", str(properties)]
     env = {
-        # The script has a first JVM compute the command of ours.
+        # The script starts a first JVM to compute the command of ours.
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **os.environ,
         "SPARK_CONNECT_MODE": "0",
@@ -149,7 +149,7 @@ def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=env,
-            # Signals for our process group (Ctrl-C, a closed terminal) are ours to handle: we stop the JVM in order.
+            # Signals for our process group (Ctrl-C, a closed terminal) are handled by us: we stop the JVM in order.
             start_new_session=True,
         )
     except OSError as exc:
@@ -162,20 +162,20 @@ def _with_java_options(settings: Mapping[str, str], folder: Path, archive: Path 
     ours = f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={folder} -XX:-UsePerfData"
     given = settings.get(JAVA_OPTIONS, "")
     # The driver schedules and copies; the work is in Python. The quick compiler alone halves the CPU of a cold start,
-    # and after hundreds of jobs it still needs less CPU per job than with the thorough one beside it.
+    # and after hundreds of jobs it still needs less CPU per job than together with the thorough one.
     if "TieredStopAtLevel" not in given:
         ours += " -XX:TieredStopAtLevel=1"
     # Two collectors would be an error.
     if not re.search(r"-XX:[+-]Use\w+GC", given):
         ours += " -XX:+UseSerialGC"
-    # Java checks that it is of the same Java and jars, and goes without it otherwise.
+    # Java checks that the archive is of the same Java and jars, and otherwise does not use it.
     if archive.is_file() and not re.search(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit", given):
         ours += f' "-XX:SharedArchiveFile={archive}"'
     return {**settings, JAVA_OPTIONS: f"{ours} {given}".strip()}
 
 
 def _connect(port: int, secret: str) -> Any:
-    """PySpark's gateway object onto our JVM."""
+    """PySpark's gateway object for our JVM."""
     address = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     os.environ.update(address)
     try:
@@ -186,7 +186,7 @@ def _connect(port: int, secret: str) -> Any:
 
 
 def not_started(why: str, said: list[str]) -> errors.DMError:
-    """The error of a start that failed; ``said`` are the JVM's last lines."""
+    """The error of a failed start; ``said`` are the JVM's last lines."""
     return errors.new(
         Code.NotSet,
         f"Spark's JVM did not start: {why}",

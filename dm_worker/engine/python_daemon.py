@@ -1,9 +1,9 @@
 """Spark's Python daemon with all code of our tasks loaded: the workers that it forks start fast and share its memory.
 
-Run by Spark as ``python -m dm_worker.engine.python_daemon pyspark.worker`` (spark.python.daemon.module). What is
-imported here must start no thread and open no connection, and must never be grpc: none of them survives a fork. Spark's
-own daemon leaves PySpark's worker to each process for fear of pandas and pyarrow, which start threads; but that worker
-imports them only for the jobs that need them.
+Spark runs it as ``python -m dm_worker.engine.python_daemon pyspark.worker`` (spark.python.daemon.module). The imports
+here must start no thread and open no connection, and must never include grpc: none of them survives a fork. Spark's
+own daemon leaves the import of PySpark's worker to each process because of pandas and pyarrow, which start threads; but
+that worker imports them only for the jobs that need them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pkg.process.heap import keep_freed
 
 
 def without_copies(path: Sequence[str]) -> list[str]:
-    """A module search path without the archives that lie within the installed PySpark.
+    """A module search path without the archives inside the installed PySpark.
 
-    Spark puts them first: PySpark and py4j again, as zip files, and its jar. Python compiles imports from such a file
-    again in each process, and each worker reads the list of its thousands of files.
+    Spark puts them first: copies of PySpark and py4j as zip files, and its jar. Python compiles imports from such a
+    file again in each process, and each worker reads the list of its thousands of files.
     """
     found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith((".zip", ".jar"))])
     if found is None or found.origin is None:
@@ -33,7 +33,7 @@ def without_copies(path: Sequence[str]) -> list[str]:
 
 
 def preload() -> None:
-    """Loads what a worker needs to run tasks of ours."""
+    """Loads what a worker needs to run our tasks."""
     sys.path[:] = without_copies(sys.path)
     from dm_worker.engine.executors import TASK_MODULES
 
@@ -44,7 +44,7 @@ def preload() -> None:
 def _main() -> None:
     keep_freed()
     preload()
-    # Objects that exist now stay: the garbage collector of a worker must not touch them, which would copy their pages.
+    # Freeze the current objects: the garbage collector of a worker must not touch them, which would copy their pages.
     gc.collect()
     gc.freeze()
     from pyspark.daemon import manager

@@ -1,6 +1,6 @@
-"""Whether a Spark cluster may be used: tasks carry passwords to it, and anybody who reaches it could run code there.
+"""Whether a Spark cluster may be used: tasks send passwords to it, and everyone who reaches it could run code there.
 
-The settings that Spark is started with count: `[spark.conf]` of the worker over Spark's own ``spark-defaults.conf``.
+Spark's start settings decide: `[spark.conf]` of the worker takes precedence over Spark's own ``spark-defaults.conf``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = get_logger(__name__)
 
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 _CRYPTO, _SSL = "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
-#: Cluster managers that make a secret for each application and give it to the executors.
+#: Cluster managers that create a secret for each application and give it to the executors.
 _MAKE_SECRETS = ("yarn", "k8s://")
 
 
 def missing_protection(master: str, conf: Mapping[str, str]) -> list[str]:
-    """The settings that ``conf`` lacks for a cluster whose network others reach; none for the embedded engine. Pure."""
+    """The settings that ``conf`` lacks for a cluster on a shared network; none for the embedded engine. Pure."""
     if is_local(master):
         return []
     found = [] if _on(conf, _AUTHENTICATE) else [f"{_AUTHENTICATE} = true"]
@@ -44,14 +44,14 @@ def _on(conf: Mapping[str, str], key: str) -> bool:
 
 
 def properties(text: str) -> dict[str, str]:
-    """The settings of a ``spark-defaults.conf``: lines of a key and a value, parted by blanks, ``=`` or ``:``. Pure."""
+    """The settings of a ``spark-defaults.conf``: lines of key and value, separated by blanks, ``=`` or ``:``. Pure."""
     lines = (line.strip() for line in text.splitlines())
     parted = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     return {key: "".join(rest) for key, *rest in parted}
 
 
 def spark_defaults() -> dict[str, str]:
-    """What Spark's own configuration on this machine says. Raises ``OSError`` for a file that can't be read."""
+    """Spark's own settings on this machine. Raises ``OSError`` for an unreadable file."""
     folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
     path = folder / "spark-defaults.conf"
     return properties(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else {}

@@ -41,8 +41,8 @@ def is_local(master: str) -> bool:
 def spark_settings(
     *, master: str, slots: int, folder: Path, paths: str, kernel: str, conf: Mapping[str, str]
 ) -> dict[str, str]:
-    """All settings of a driver. ``folder`` takes its files; ``paths`` is where tasks on this machine import from,
-    ``kernel`` the choice of compiled or Python code ('' for none); ``conf`` wins over everything."""
+    """All settings of a driver. ``folder`` contains its files; ``paths`` are the import paths of tasks on this machine,
+    ``kernel`` the choice of compiled or Python code ('' for none); ``conf`` takes precedence over everything."""
     ours = {**_COMMON, "spark.master": master, "spark.local.dir": str(folder)}
     if is_local(master):
         # Executors on other machines get our code after their daemon has started, so they use Spark's own daemon.

@@ -1,7 +1,7 @@
-"""The dump's folder on a Spark cluster: every executor proves that it sees the same one as this worker.
+"""The dump's folder on a Spark cluster: every executor proves that it shares the folder with this worker.
 
-Checked before anything is dumped or loaded: otherwise parts of the dump could be written to a folder of the same name
-on another machine's own disk, and nobody would notice.
+Checked before anything is dumped or loaded: otherwise parts of the dump could silently be written to a folder of the
+same name on another machine's own disk.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pyspark import SparkContext
 from pkg import errors
 from pkg.errors import Code, DMError
 
-#: How many of a dump's files each executor looks for.
+#: The number of a dump's files that each executor checks.
 _FILES = 100
 
-#: Host, name of the proof file, and what is wrong there ('' if nothing is).
+#: Host, name of the proof file, and the problem there ('' for none).
 FolderProof = tuple[str, str, str]
 
 
 def check_writable(context: SparkContext, folder: Path, tasks: int) -> None:
-    """Each of ``tasks`` tasks reads a file that is made here, and makes one that is looked for here.
+    """Each of ``tasks`` tasks reads a file that is created here, and creates one that is checked here.
 
-    Raises DMError 32001 naming the executor that cannot.
+    Raises DMError 32001 with the name of the executor that cannot.
     """
     token = secrets.token_hex(8)
     challenge = folder / f".dm-shared-{token}"
@@ -58,9 +58,9 @@ def _answer_challenge(folder: str, token: str, _partition: Iterable[int]) -> Ite
 
 
 def check_readable(context: SparkContext, folder: Path, sizes: Mapping[str, int], tasks: int) -> None:
-    """Each of ``tasks`` tasks finds files of a dump that is here, by name and bytes; some of them, if they are many.
+    """Each of ``tasks`` tasks finds files of this worker's dump, by name and bytes; some of them, if they are many.
 
-    Raises DMError 32001 naming the executor that does not.
+    Raises DMError 32001 with the name of the executor that does not.
     """
     step = max(1, len(sizes) // _FILES)
     sample = dict(list(sizes.items())[::step])

@@ -1,4 +1,4 @@
-"""Statements of dump files by MariaDB's bulk execution, where it stores what the INSERT would.
+"""Executes statements of dump files by MariaDB's bulk execution, where the result is the same as the INSERT's.
 
 A statement whose literals cannot become parameters (:mod:`pkg.mysql.bulk_types`) stays an INSERT. So does one at which
 a bulk execution fails, because the error of an INSERT names the row.
@@ -21,7 +21,7 @@ from pkg.mysql.schema import Column, TableInfo
 from pkg.native import load
 
 _NATIVE = load("sqlscan")
-#: Smaller statements do not gain from it; larger ones would be in memory twice.
+#: Smaller statements gain nothing; larger ones would be in memory twice.
 LEAST_BYTES = 8 << 10
 MOST_BYTES = 16 << 20
 _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
@@ -73,9 +73,9 @@ class BulkRows:
         self._session = None
 
     def write(self, head: bytes, statement: FileStatement, tail: bytes) -> bool:
-        """Writes the statement's rows; ``head`` and ``tail`` go around them. False when an INSERT has to.
+        """Writes the statement's rows; ``head`` and ``tail`` enclose them. False when an INSERT is needed.
 
-        Raises :class:`BulkFailed`, and ``pymysql.Error`` for errors that may pass.
+        Raises :class:`BulkFailed`, and ``pymysql.Error`` for transient errors.
         """
         if self._info is None or not LEAST_BYTES <= len(statement.text) <= MOST_BYTES:
             return False
@@ -83,8 +83,8 @@ class BulkRows:
             return self._write(self._info, head, statement, tail)
         except (pymysql.Error, OSError, ValueError) as exc:
             if is_retryable(exc) and not is_lost(exc):
-                raise  # a deadlock and the like
-            # A lost connection is refused as well: a proxy may not know this command.
+                raise  # a deadlock or similar
+            # A lost connection counts as a refusal: a proxy may not know this command.
             self._targets.refused.add(self._target)
             raise BulkFailed from exc
 
@@ -114,7 +114,7 @@ class BulkRows:
             self._conn,
             "SELECT @@sql_mode, @@character_set_client, @@character_set_connection, @@max_allowed_packet",
         )[0]
-        # After SET NAMES binary, all texts come as bytes.
+        # After SET NAMES binary, the server returns all text as bytes.
         mode, client, connection = (text.decode() if isinstance(text, bytes) else text for text in texts)
         modes = set(mode.split(","))
         usual = client == connection and client in ("utf8mb4", "binary")
@@ -131,7 +131,7 @@ class BulkRows:
 
 
 def _columns(info: TableInfo, listed: bytes | None) -> list[Column]:
-    """The columns of an INSERT with this list of names or none; none when one is unknown."""
+    """The columns of an INSERT with this column list or none; none when one is unknown."""
     if listed is None:
         return [column for column in info.columns if not column.invisible]
     found = [info.column(name) for name in column_names(listed)]

@@ -1,4 +1,4 @@
-"""Generated columns of the target in which a load would keep other values than the upstream has."""
+"""Finds generated columns of the target for which a load would store other values than the upstream has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg.mysql.names import TableId
 
 
 def check_computed(cfg: SubTaskConfig, conn: Connection[Any], targets: Collection[TableId]) -> None:
-    """Raises 34001 for such a column of ``targets``, and ``pymysql.Error``. Asks the upstream only when it matters."""
+    """Raises 34001 for such a column of ``targets``, and ``pymysql.Error``. Queries the upstream only if needed."""
     for name in tables_with_generated_columns(conn, targets):
         info = fetch_table_info(conn, *name)
         columns = session_expressions.kept_otherwise(info, lambda: _differing(cfg, conn)) if info is not None else {}

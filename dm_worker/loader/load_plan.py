@@ -1,4 +1,4 @@
-"""Which files a load consists of, and which task loads which. No I/O except for listing the folder."""
+"""The files of a load, and their distribution to tasks. No I/O except for listing the folder."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _identify(folder: Path, sizes: Mapping[str, int]) -> str:
 
 
 def check_complete(listing: DumpListing, expected: Mapping[str, int], folder: Path) -> None:
-    """Raises DMError 34018 when a file of our own dump is missing or has another size than it was written with."""
+    """Raises DMError 34018 when a file of our own dump is missing or its size has changed since it was written."""
     wrong = [name for name, size in expected.items() if listing.sizes.get(name) != size]
     if wrong:
         raise errors.new(
@@ -85,9 +85,9 @@ def file_specs(listing: DumpListing, route: Callable[[str, str], tuple[str, str]
 
 
 def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) -> list[list[FileSpec]]:
-    """Gives each unfinished file to one of ``tasks`` tasks: the largest first, each to the task with least to do.
+    """Assigns each unfinished file to one of ``tasks`` tasks: the largest first, each to the task with least bytes.
 
-    ``left`` maps the unfinished files to the bytes left of them.
+    ``left`` maps the unfinished files to their remaining bytes.
     """
     pending = sorted((file for file in files if file.name in left), key=lambda file: -left[file.name])
     total = sum(left[file.name] for file in pending)

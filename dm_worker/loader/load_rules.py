@@ -1,4 +1,4 @@
-"""The merge rules of a load, compiled for its tables and compared with the target before anything is loaded."""
+"""The merge rules of a load, compiled for its tables and compared with the target before the load begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pkg.rules.table_router import TableRouter
 from pkg.schema_tracker import ServerDefaults, parse_create_table
 
 UpstreamTable = tuple[str, str]
-#: Asks the target for a table's structure; None when there is no such table.
+#: Queries the target for a table's structure; None when there is no such table.
 FetchStructure = Callable[[str, str], TableInfo | None]
 
 
@@ -31,7 +31,7 @@ class LoadRules:
         self._cfg = cfg
         self._router = router
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "load")
-        # A task without such rules pays nothing: no structure is read, and the target is not asked.
+        # A task without such rules has no extra cost: no structure is read, and the target is not queried.
         self._any = bool(cfg.column_mappings) or any(
             route.extract_table or route.extract_schema or route.extract_source for route in cfg.routes
         )
@@ -39,9 +39,9 @@ class LoadRules:
     def compile(self, folder: Path, listing: DumpListing, target: FetchStructure) -> Mapping[UpstreamTable, RowRules]:
         """The rules of each table of the dump that has rules.
 
-        Raises 34011 for a mapping that does not suit its table or whose numbers the target's column can't hold, 34010
+        Raises 34011 for a mapping that does not fit its table or whose numbers the target's column can't hold, 34010
         for an extracted column that the upstream has or the target lacks, 20045 for a name without the text to extract,
-        34013 for a table without any known structure.
+        34013 for a table without a known structure.
         """
         if not self._any:
             return {}
@@ -79,7 +79,7 @@ class LoadRules:
     def _structure(
         self, folder: Path, table: UpstreamTable, file: DumpFile | None, target: TableInfo | None, extracted: set[str]
     ) -> TableInfo:
-        """The upstream's structure, from the dump; without its file that of the target, extracted columns left out."""
+        """The upstream's structure, from the dump; without its file, the target's without extracted columns."""
         if file is not None:
             server = ServerDefaults(flavor="mariadb" if self._cfg.flavor == "mariadb" else "mysql")
             return parse_create_table(create_statement(folder, file), file.schema, server).renamed(*table)

@@ -1,4 +1,4 @@
-"""What a load's Spark tasks do: bring files into the target, each file's progress with its rows.
+"""A load's Spark tasks: load files into the target, each file's progress with its rows.
 
 Runs in Spark's Python workers. Errors are returned as values; a failed task fences off the other tasks.
 """
@@ -33,7 +33,7 @@ from pkg.mysql.target_values import fetch_target_values
 from pkg.mysql.wire import send
 from pkg.settings.connections import DBConfig
 
-#: The tries are limited by time, not by number.
+#: Retries are limited by time, not by number.
 ATTEMPTS = 1000
 _DUPLICATE_KEY = 1062
 _PACKET_TOO_LARGE = 1153
@@ -44,10 +44,10 @@ _CHARSET = re.compile(rb"\bnames\b|character_set", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class LoadSpec:
-    """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error.
+    """The parameters of a task. ``table`` is the progress table, ``on_duplicate`` '' for an error.
 
-    ``transaction_bytes`` of statements make a transaction. A file is given up after ``retry_seconds`` of failures
-    without any progress. ``flavor`` is the upstream's; ``lossy``: the target may change values.
+    A transaction has ``transaction_bytes`` of statements. A file fails after ``retry_seconds`` of failures without any
+    progress. ``flavor`` is the upstream's; ``lossy``: the target may change values.
     """
 
     target: DBConfig
@@ -65,8 +65,8 @@ class LoadSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """A data file: its source table, where that routes to, the rules for its rows, and the file with its table's
-    ``structure``, if the dump has it."""
+    """A data file: its source table, its target, the rules for its rows, and the file with its table's ``structure``,
+    if the dump has it."""
 
     name: str
     size: int
@@ -84,7 +84,7 @@ class FileSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """How a file ended; ``fenced`` when the run had ended meanwhile."""
+    """The result of a file; ``fenced`` when the run had ended meanwhile."""
 
     name: str
     error: DMError | None = None
@@ -96,7 +96,7 @@ class _Fenced(Exception):
 
 
 def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
-    """The body of a task: its files one after the other, up to the first that fails."""
+    """The body of a task: loads its files one after the other, up to the first that fails."""
     targets = TargetTables()
     for file in next(files, []):
         report = _load(spec, file, targets)
@@ -112,7 +112,7 @@ def _load(spec: LoadSpec, file: FileSpec, targets: TargetTables) -> FileReport:
     except _Fenced:
         return FileReport(file.name, fenced=True)
     except DMError as exc:
-        # When the target cannot be reached, the other tasks meet the same error themselves.
+        # When the target cannot be reached, the other tasks get the same error themselves.
         with contextlib.suppress(DMError, pymysql.Error):
             conn = connect(spec.target, scope="downstream")
             fence_off(conn, spec.table, spec.source_id, spec.epoch)
@@ -137,7 +137,7 @@ class FileLoader:
         @functools.cache
         def charset() -> str:
             found = query(conn, "SELECT @@character_set_client")[0][0]
-            # After SET NAMES binary, all texts come as bytes.
+            # After SET NAMES binary, the server returns all text as bytes.
             return found.decode() if isinstance(found, bytes) else str(found)
 
         rules = self._file.rules
@@ -151,19 +151,19 @@ class FileLoader:
 
     @contextlib.contextmanager
     def _plain(self) -> Iterator[Connection[Any]]:
-        """A connection of its own: after the file's SET NAMES the loading connection may return bytes."""
+        """A separate connection: after the file's SET NAMES, the loading connection may return bytes."""
         with contextlib.closing(connect(self._spec.target, scope="downstream")) as conn:
             yield conn
 
     def run(self) -> None:
-        """Raises DMError for errors that retries do not resolve, _Fenced when the run has ended."""
+        """Loads the file. Raises DMError for errors that retries do not resolve, _Fenced when the run has ended."""
         while True:
             before = self._committed
             try:
                 retrying(self._load_rest, attempts=ATTEMPTS, budget=self._spec.retry_seconds)
                 return
             except BulkFailed:
-                # Again from the last commit, over a new connection: INSERT succeeds or names the row.
+                # Repeat from the last commit, on a new connection: INSERT succeeds or names the row.
                 continue
             except DMError as exc:
                 if not exc.retryable or self._committed == before:
@@ -211,7 +211,7 @@ class FileLoader:
         return ValueChecks.of(file.name, upstream, target, file.rules, allowed=spec.lossy)
 
     def _repeat_preamble(self, conn: Connection[Any], data: BinaryIO) -> None:
-        """Session statements at the file's head (character set, time zone) hold for all rows behind them."""
+        """Session statements at the file's head (character set, time zone) apply to all rows after them."""
         for statement in read_statements(data, 0, self._file.name):
             if statement.kind == "rows":
                 return
@@ -219,7 +219,7 @@ class FileLoader:
                 self._set_session(conn, bytes(statement.text))
 
     def _set_session(self, conn: Connection[Any], text: bytes) -> None:
-        """Carries out a session statement of the file. Raises an error when the target would then misread
+        """Executes a session statement of the file. Raises an error when the target would then misread
         the file's text."""
         conn.query(text)
         if not _CHARSET.search(text):
@@ -241,7 +241,7 @@ class FileLoader:
         )
 
     def _latin1_columns(self) -> list[str]:
-        """Those of the target that get the file's texts as they are."""
+        """The target's columns that get the file's text unchanged."""
         with self._plain() as conn:
             info = fetch_table_info(conn, self._file.target_schema, self._file.target_table)
         rules = self._file.rules
@@ -287,7 +287,7 @@ class FileLoader:
         except pymysql.Error as exc:
             if error_number(exc) != generated.OUT_OF_RANGE:
                 raise
-            # The expression of a generated column may be a difference that the upstream's session let be negative.
+            # The upstream's session may have allowed a negative difference in a generated column's expression.
             ((mode,),) = query(conn, "SELECT @@sql_mode")
             mode = mode.decode() if isinstance(mode, bytes) else mode
             query(conn, "SET SESSION sql_mode = %s", (generated.with_unsigned(mode),))
@@ -329,7 +329,7 @@ class FileLoader:
         return self._spec.source_id, self._file.name, self._spec.epoch
 
     def _rewritten(self, conn: Connection[Any], statement: FileStatement) -> tuple[bytes, bytes]:
-        """The text before and after the rows: the target's name, and the clause for ``on-duplicate-logical``."""
+        """The SQL before and after the rows: the target's name, and the clause for ``on-duplicate-logical``."""
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(
                 Code.LoadUnitInvalidInsertSQL,
@@ -345,7 +345,7 @@ class FileLoader:
             return f"REPLACE INTO {self._file.target}".encode(), b""
         tail = ""
         if self._spec.on_duplicate == "ignore":
-            # INSERT IGNORE would let every other error pass as well.
+            # INSERT IGNORE would also hide every other error.
             with conn.cursor() as cursor:
                 cursor.execute(f"SELECT * FROM {self._file.target} LIMIT 0")
                 column = quote(cursor.description[0][0])
@@ -410,5 +410,5 @@ _HINTS = {_DUPLICATE_KEY: _DUPLICATE_HINT, _PACKET_TOO_LARGE: _PACKET_HINT, _TRU
 
 
 def load_fenced_error(spec: LoadSpec, reports: list[FileReport]) -> DMError:
-    """The error of a run whose tasks were all fenced off by another run."""
+    """The error of a run whose tasks were all fenced by another run."""
     return fenced(spec.source_id, next((report.name for report in reports if report.fenced), ""))

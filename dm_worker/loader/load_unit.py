@@ -61,18 +61,18 @@ log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
-#: The target must accept every value of an upstream, and refuse a value that does not fit instead of changing it.
+#: The target must accept every value of an upstream, and refuse a value that does not fit rather than change it.
 SESSION = {
     "time_zone": "+00:00",
     "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
 }
-#: Settings that the task's session cannot change.
+#: Settings that a session cannot change.
 FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 
 
 @dataclass(slots=True)
 class _LoadProgress:
-    """What ``status`` shows; written by the run's threads."""
+    """The state for ``status``; the run's threads write it."""
 
     total: int = 0
     finished: int = 0
@@ -86,9 +86,9 @@ class LoadUnit:
     """Loads one source's dump. See :class:`dm_worker.subtask.unit.Unit` for the methods."""
 
     unit_type = pb.Load
-    #: Bytes of statements per transaction: its cost is negligible, and a rollback is quick.
+    #: Bytes of statements per transaction: its overhead is negligible, and a rollback is quick.
     transaction_bytes = 8 << 20
-    #: Seconds for which errors that may pass are retried without progress, before they are shown to an operator.
+    #: Seconds of retries without progress after transient errors, before the error is shown to an operator.
     retry_seconds = 120.0
 
     def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
@@ -98,7 +98,7 @@ class LoadUnit:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._filter = BlockAllowListFilter.of(cfg)
         self._rules = LoadRules(cfg, self._router)
-        # The rows are consistent as a whole, and files come in any order.
+        # The rows are consistent as a whole, and files are loaded in any order.
         self._session = {**writing_session(SESSION, dict(cfg.to.session)), **FIXED_SESSION}
         self._control = Control()
         #: The epoch that a stop ends, or has ended.
@@ -109,11 +109,11 @@ class LoadUnit:
 
     @property
     def received_bytes(self) -> int:
-        """A load has nothing to do with the upstream."""
+        """0: a load receives nothing from the upstream."""
         return 0
 
     def is_finished(self) -> bool:
-        """Whether the target records the load as finished; False when it cannot be asked: ``run`` names the reason."""
+        """Whether the target records the load as finished; False when it does not answer: ``run`` reports why."""
         folder_owner.hold(self._dir, self._cfg.source_id)
         try:
             state = stored_state(self._cfg)
@@ -152,7 +152,7 @@ class LoadUnit:
         if not graceful:
             self._engine.cancel(self._group)
         elif self._fenced_off != epoch:
-            # Ending the epoch lets each task finish its transaction; it must not hold up the caller.
+            # Ending the epoch waits for each task's transaction, so it must not block the caller.
             self._fenced_off = epoch
             threading.Thread(target=self._fence_off, args=(epoch,), name="load-stop", daemon=True).start()
 
@@ -184,9 +184,9 @@ class LoadUnit:
         )
 
     def _load(self) -> UnitOutcome:
-        """One try at everything that is left. Raises DMError for errors outside of the tasks.
+        """One attempt at all remaining files. Raises DMError for errors outside of the tasks.
 
-        A task's error is part of the outcome: the task has retried already, so it is not tried again.
+        A task's error is part of the outcome: the task has retried already, so the load does not.
         """
         if self.is_finished():
             return UnitOutcome(finished=True)
@@ -235,7 +235,7 @@ class LoadUnit:
 
     def _metadata(self) -> DumpMetadata:
         if self._cfg.task_mode == "load" and not (self._dir / METADATA).exists():
-            return DumpMetadata(None)  # files alone can be loaded; nothing replicates from them
+            return DumpMetadata(None)  # data files alone can be loaded; nothing replicates from them
         return read_dump_metadata(self._dir)
 
     def _route(self, schema: str, table: str) -> tuple[str, str]:
@@ -244,9 +244,9 @@ class LoadUnit:
     def _prepare(
         self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, creations: list[SchemaCreation]
     ) -> tuple[list[FileSpec], Mapping[str, int]] | None:
-        """Takes the load over and creates the structure; the files with their rules, and the bytes left of them.
+        """Takes the load over and creates the structure. Returns the files with rules, and their remaining bytes.
 
-        None when it was stopped before anything was changed.
+        None when it was stopped before any change.
         """
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
         try:
@@ -276,7 +276,7 @@ class LoadUnit:
             conn.close()
 
     def _check_engines(self, conn: Connection[Any], targets: Iterable[tuple[str, str]]) -> None:
-        """Raises 34001 for a table in which a load that breaks off would leave rows, or its progress."""
+        """Raises 34001 for a table in which an aborted load would leave rows, or its progress."""
         progress = (self._cfg.meta_schema, f"{self._cfg.name}_loader_progress")
         ignored = not {engines.IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items)
         for table, engine in engines.tables_without_transactions(conn, [progress, *(() if ignored else targets)]):
@@ -289,7 +289,7 @@ class LoadUnit:
             )
 
     def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:
-        """Loads what is left until done or stopped; returns the root error of the tasks."""
+        """Loads the remaining files until done or stopped; returns the root error of the tasks."""
         self._engine.await_slots(self._control.is_stopping)
         shares = share_out(files, left, min(self._cfg.loader.pool_size, self._engine.slots))
         log.info(
@@ -334,7 +334,7 @@ class LoadUnit:
                         check_readable(context, self._dir, sizes, self._engine.slots)
                     return list(context.parallelize(shares, len(shares)).mapPartitions(work).collect())
             except DMError:
-                raise  # it describes the fault of Spark or of the folder better than we can
+                raise  # its message describes the fault of Spark or of the folder
             except Exception as exc:
                 if self._control.is_stopping():
                     return []

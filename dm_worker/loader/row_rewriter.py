@@ -1,8 +1,8 @@
 """Applies merge rules to the rows of dump files: column mapping, and the columns that extracts add. Pure.
 
 The statement gets mapped literals in place of the file's, a constant for each extracted column at the end of every
-row, and a list of columns. Whole numbers under ``partition id`` are mapped by compiled code; all that it
-does not take goes value by value through :class:`TableMapping`, which the syncer uses too.
+row, and a column list. Compiled code maps integers under ``partition id``; :class:`TableMapping`, which the syncer uses
+too, maps all other values one by one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _WORKAROUND = "Check that the file is a complete data file of this table, or dum
 class RowRules:
     """The rules of one upstream table, compiled. Picklable.
 
-    ``columns`` are all names in the table's order, which the mapping's positions count; an INSERT without a list of
-    columns has values for the ``visible`` ones, or for those that are not generated either. ``extracted``: column and
-    text that each row gets.
+    ``columns`` are all names in the table's order, which the mapping's positions count; an INSERT without a column list
+    has values for the ``visible`` ones, perhaps without generated ones. ``extracted``: column and text that each row
+    gets.
     """
 
     columns: tuple[str, ...]
@@ -38,7 +38,7 @@ class RowRules:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What follows from a statement's list of columns. ``bases``: the compiled code can map it."""
+    """The data derived from a statement's column list. ``bases``: the compiled code can map it."""
 
     text: bytes
     width: int
@@ -63,10 +63,10 @@ class RowRewriter:
         self._heads: dict[tuple[bytes, int], _Head] = {}
 
     def rewrite(self, statement: FileStatement) -> FileStatement:
-        """The statement with the rules applied; its text begins behind the table's name.
+        """The statement with the rules applied; its text begins after the table's name.
 
-        Raises 34004 for a value that can't be mapped and 34011 for a column that the file does not have, 34003 for text
-        that is no rows; each with file and byte.
+        Raises 34004 for a value that can't be mapped, 34011 for a column that the file does not have, 34003 for text
+        that is not rows; each with file and byte.
         """
         text = statement.text
         begin = statement.end - 1 - len(text)
@@ -139,7 +139,7 @@ class RowRewriter:
         return replace(transform, source=places[0], target=places[1])
 
     def _changer(self, transforms: Sequence[Transform]) -> Callable[[list[bytes]], list[tuple[int, bytes]]]:
-        # Which charset strings are in matters to texts that something is added to.
+        # The charset of strings matters for texts that something is added to.
         text = any(isinstance(t, Affix) for t in transforms)
         charset = self._charset() if text else ""
         by_bytes = not text or charset in UTF8 or self._text_by_bytes()
@@ -167,7 +167,7 @@ class RowRewriter:
 
 
 def _bases(transforms: Sequence[Transform], width: int) -> tuple[int | None, ...] | None:
-    """What the compiled code adds to each column; None when it cannot do what the transforms do."""
+    """The base that the compiled code adds to each column; None when it cannot apply the transforms."""
     bases: list[int | None] = [None] * width
     for transform in transforms:
         if not isinstance(transform, PartitionId) or transform.source != transform.target:

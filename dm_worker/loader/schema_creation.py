@@ -31,7 +31,7 @@ log = get_logger("loader.schema")
 
 @dataclass(frozen=True, slots=True)
 class SchemaCreation:
-    """What the schema file ``file`` makes at the target: a table, or a schema when ``table`` is empty."""
+    """The result of the schema file ``file`` at the target: a table, or a schema when ``table`` is empty."""
 
     file: str
     schema: str
@@ -40,7 +40,7 @@ class SchemaCreation:
 
 
 def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[SchemaCreation]:
-    """In the order to execute: databases, then tables, each target once, routed.
+    """The creations in the order of execution: databases, then tables, each target once, routed.
 
     Raises DMError 34005 for a file that cannot be read or has no statement, and the parser's errors.
     """
@@ -68,8 +68,8 @@ def create_schema(
     flavor: str = "",
     chosen_collations: Iterable[tuple[str, str]] = (),
 ) -> None:
-    """Creates what is missing; what exists stays as it is. ``flavor``: the upstream's; ``chosen_collations``: the
-    task's for those that the target lacks. Raises DMError."""
+    """Creates what is missing; existing objects stay unchanged. ``flavor``: the upstream's; ``chosen_collations``: the
+    task's replacements for those that the target lacks. Raises DMError."""
     family = server_info(conn).flavor
     collations = TargetCollations.of(fetch_collations(conn).values(), chosen_collations)
     for creation in creations:
@@ -87,9 +87,9 @@ def create_schema(
 
 
 def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error) -> None:
-    """Raises DMError, unless it is there: made by hand, of a form that this target takes.
+    """Raises DMError, unless the object exists: created by hand, in a form that this target accepts.
 
-    A target that does not know a collation (MariaDB those of MySQL 8) says so before it looks whether the table exists.
+    A target without a collation (MariaDB without those of MySQL 8) reports that before it checks if the table exists.
     """
     cause = classify(exc, scope="downstream", statement=creation.statement)
     if cause.retryable:

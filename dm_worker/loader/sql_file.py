@@ -1,4 +1,4 @@
-"""Statements of a dump file: where they end, and of which kind they are. No I/O except for reading the file."""
+"""Reads the statements of a dump file, with their ends and kinds. No I/O except for reading the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.errors import Code
 from pkg.native import load
 
 FileStatementKind = Literal["rows", "session", "skip"]
-#: Bytes per read; a quarter of what there is of a statement when that is more.
+#: Bytes per read; for a larger statement, a quarter of the part that was read.
 _PIECE = 1 << 20
 #: A larger statement counts as a broken file.
 _MAX_STATEMENT = 1 << 30
@@ -22,7 +22,7 @@ _MAX_STATEMENT = 1 << 30
 # comment fails at once. A comment's or string's start alone never matches: its end may lie in the next piece.
 _PLAIN = rb"""[^'"`;/\#-]*"""
 _COMMENT = rb"/\*[^*]*(?:\*(?!/)[^*]*)*\*/"
-#: Where a separator does not count.
+#: Parts of a statement in which a separator does not count.
 SPECIAL = rb"""(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!') | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!") | `[^`]*`
        | --(?=[\s\x00])[^\n]*\n | \#[^\n]*\n | %(comment)s | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))""" % {
     b"comment": _COMMENT
@@ -37,14 +37,14 @@ _BLANK = re.compile(
 )
 _NAME = rb"(?:`((?:[^`]|``)+)`|([\w$\x80-\xff]+))"
 _PLAIN_NAME = rb"`(?:[^`]|``)+`|[\w$\x80-\xff]+"
-#: What stands between an INSERT's table and its rows. Group 1 is the list of columns, when there is one.
+#: The text between an INSERT's table and its rows. Group 1 is the column list, if there is one.
 BEFORE_ROWS = re.compile(rb"\s*(?:\(((?:\s*(?:%b)\s*,?)+)\)\s*)?VALUES?\s*(?=\()" % _PLAIN_NAME, re.IGNORECASE)
 _COLUMN = re.compile(_PLAIN_NAME)
 _INSERT = re.compile(
     rb"(INSERT|REPLACE)\s+(?:IGNORE\s+)?(?:INTO\s+)?(?:" + _NAME + rb"\s*\.\s*)?" + _NAME, re.IGNORECASE
 )
 _SESSION = re.compile(rb"(?:/\*M?!\d*\s*)?SET\s", re.IGNORECASE)
-#: mysqldump's hints to the server; those that would end a transaction must not be sent within one.
+#: mysqldump's hints to the server; some would end a transaction and must not be sent within one.
 _HINT = re.compile(
     rb"(?:LOCK|UNLOCK)\s+TABLES|/\*!\d*\s*ALTER\s+TABLE\s.*(?:DISABLE|ENABLE)\s+KEYS\s*\*/", re.IGNORECASE | re.DOTALL
 )
@@ -62,9 +62,9 @@ _statement_end = _python_statement_end if _NATIVE is None else _NATIVE.statement
 
 @dataclass(frozen=True, slots=True)
 class FileStatement:
-    """``text`` without its semicolon; ``end`` is the offset behind it, ``head`` the length of INSERT INTO <table>.
+    """``text`` without its semicolon; ``end`` is the offset after it, ``head`` the length of INSERT INTO <table>.
 
-    The text is a view of the reader's memory: it holds until the next statement is asked for.
+    The text is a view of the reader's memory: it is valid until the next statement is read.
     """
 
     kind: FileStatementKind
@@ -75,9 +75,9 @@ class FileStatement:
 
 
 def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[FileStatement]:
-    """The statements from ``offset`` (0 or an earlier ``end``) on, holding at most 1.5 times one of them in memory.
+    """The statements from ``offset`` (0 or an earlier ``end``) on, with at most 1.5 times one of them in memory.
 
-    Raises DMError 34006 for a statement that does not belong into a data file, or an incomplete one.
+    Raises DMError 34006 for a statement that does not belong in a data file, or an incomplete one.
     """
     file.seek(offset)
     buffer = bytearray()
@@ -105,13 +105,13 @@ def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[FileStat
 
 
 def _blank(text: bytes | bytearray, start: int, stop: int) -> int:
-    """Where the white space and plain comments end that ``text`` has from ``start`` on."""
+    """The end of the white space and plain comments in ``text`` from ``start`` on."""
     match = _BLANK.match(text, start, stop)
     return match.end() if match else start
 
 
 def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) -> FileStatement:
-    """The statement that lies in the buffer, which begins at ``offset`` of the file, from ``start`` to ``stop``."""
+    """The statement from ``start`` to ``stop`` in the buffer, which begins at ``offset`` of the file."""
     start, end = _blank(buffer, start, stop), offset + stop + 1
     text = memoryview(buffer)[start:stop]
     match = _INSERT.match(buffer, start, stop)
@@ -143,13 +143,13 @@ def first_statement(text: str) -> str:
 
 
 def column_names(listed: bytes) -> list[str]:
-    """The names in a list of columns, unquoted."""
+    """The names in a column list, unquoted."""
     names = (name.decode("utf-8", "replace") for name in _COLUMN.findall(listed))
     return [name[1:-1].replace("``", "`") if name[0] == "`" else name for name in names]
 
 
 def column_list(names: Iterable[str]) -> bytes:
-    """The names as a list of columns."""
+    """The names as a column list."""
     return b",".join(b"`%b`" % name.replace("`", "``").encode() for name in names)
 
 

@@ -1,6 +1,6 @@
-"""The tuples of an INSERT statement with changed and further values. Pure.
+"""Changes and adds values in the tuples of an INSERT statement. Pure.
 
-What is not changed stays as it is, byte for byte. For whole numbers and NULL,
+Unchanged text stays the same, byte for byte. For integers and NULL,
 ``pkg/native/sqlscan/map_rows.c`` does the same.
 """
 
@@ -19,7 +19,7 @@ _BLANK = re.compile(rb"\s*")
 
 #: A row's literals → position and new literal of each value that changes.
 ValueChange = Callable[[list[bytes]], list[tuple[int, bytes]]]
-#: Where a value begins and ends.
+#: The start and end of a value.
 Span = tuple[int, int]
 
 
@@ -32,7 +32,7 @@ class NoTupleError(ValueError):
 
 
 class ChangeError(Exception):
-    """``cause``: what ``change`` raised for the tuple at ``offset``."""
+    """``cause``: the exception of ``change`` for the tuple at ``offset``."""
 
     def __init__(self, offset: int, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -43,10 +43,10 @@ class ChangeError(Exception):
 def add_bases(
     text: bytes | memoryview, start: int, bases: tuple[int | None, ...], more: bytes, head: bytes = b""
 ) -> bytes | None:
-    """Compiled: ``head`` and the tuples from ``start`` on, a base added to each column that has one, ``more`` behind
-    the last value.
+    """Compiled: ``head`` and the tuples from ``start`` on, with a base added to each column that has one, and ``more``
+    after the last value.
 
-    None for values other than plain whole numbers and NULL in these columns, for text other than plain tuples, and
+    None for values other than plain integers and NULL in these columns, for text other than plain tuples, and
     without the compiled code.
     """
     if _NATIVE is None:
@@ -58,9 +58,9 @@ def add_bases(
 def change_rows(
     text: bytes | memoryview, start: int, width: int, change: ValueChange, more: bytes, head: bytes = b""
 ) -> bytes:
-    """``head`` and the tuples of ``width`` values from ``start`` on, changed, ``more`` behind each one's last value.
+    """``head`` and the tuples of ``width`` values from ``start`` on, changed, with ``more`` after each last value.
 
-    Raises :class:`NoTupleError` for another text, :class:`ChangeError` for what ``change`` raises.
+    Raises :class:`NoTupleError` for other text, :class:`ChangeError` for exceptions of ``change``.
     """
     pieces: list[bytes | memoryview] = [head]
     copied = start
@@ -83,7 +83,7 @@ def change_rows(
 
 
 def tuples(text: bytes | memoryview, start: int) -> Iterator[tuple[int, list[Span]]]:
-    """Where each tuple begins, and where its values lie, without the blanks around them. Raises NoTupleError."""
+    """The start of each tuple, and the spans of its values, without surrounding blanks. Raises NoTupleError."""
     at = _skip_blanks(text, start)
     while True:
         spans, end = _tuple(text, at)
@@ -97,7 +97,7 @@ def tuples(text: bytes | memoryview, start: int) -> Iterator[tuple[int, list[Spa
 
 
 def _tuple(text: bytes | memoryview, start: int) -> tuple[list[Span], int]:
-    """The values of the tuple at ``start``, and where it ends."""
+    """The values of the tuple at ``start``, and its end."""
     if bytes(text[start : start + 1]) != b"(":
         raise NoTupleError(start, "a row is missing")
     spans: list[Span] = []

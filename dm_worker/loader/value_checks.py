@@ -1,4 +1,4 @@
-"""Values of dump files that the target would change without an error. Only tables with such columns are read for it."""
+"""Finds values of dump files that the target would silently change. Reads only the rows of tables with such columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg.rules import value_loss
 from pkg.rules.value_loss import ColumnLoss
 from pkg.schema_tracker import ServerDefaults, parse_create_table
 
-#: A value in a message is cut to so many bytes.
+#: A value in a message is cut to this many bytes.
 _SHOWN = 200
 
 
@@ -34,7 +34,7 @@ def upstream_structure(folder: Path, name: str, table: tuple[str, str], flavor: 
 
 @dataclass(frozen=True, slots=True)
 class ValueChecks:
-    """The checks of one file's rows. ``visible`` and ``stored``: the columns of rows without a list of them."""
+    """The checks of one file's rows. ``visible`` and ``stored``: the columns of rows without a column list."""
 
     file: str
     target: tuple[str, str]
@@ -46,7 +46,7 @@ class ValueChecks:
     def of(
         cls, file: str, upstream: TableInfo, target: TableInfo, rules: RowRules | None, *, allowed: bool
     ) -> ValueChecks | None:
-        """None where the target keeps or refuses every value, as it does in most tables."""
+        """None where the target stores or refuses every value, as it does for most tables."""
         mapping = rules.mapping if rules is not None else None
         mapped = {upstream.columns[t.target].name.lower() for t in mapping.transforms} if mapping is not None else set()
         found = value_loss.table_losses(upstream, target, allowed=allowed)
@@ -57,8 +57,8 @@ class ValueChecks:
         return cls(file, there, losses, tuple(column.name for column in visible), stored) if losses else None
 
     def ensure_kept(self, statement: FileStatement) -> None:
-        """Raises 34019 for the first value that the target would change. What is no INSERT with rows is left to the
-        server."""
+        """Raises 34019 for the first value that the target would change. The server checks statements other than
+        INSERT with rows."""
         begin = statement.end - 1 - len(statement.text)
         match = BEFORE_ROWS.match(statement.text, statement.head)
         if match is None:

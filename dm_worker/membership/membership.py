@@ -1,7 +1,7 @@
-"""Membership in the cluster: registered, alive under a lease, and nothing runs without a lease.
+"""Membership in the cluster: registration, a lease, and nothing runs without the lease.
 
 A worker may write to the target only while no other worker may: as long as its lease provably lives. While etcd
-cannot be reached, the local clock counts; when the lease may have expired, everything stops at once and the worker
+cannot be reached, the local clock decides; when the lease may have expired, everything stops at once and the worker
 joins again.
 """
 
@@ -34,7 +34,7 @@ REJOIN_PAUSE = 0.5
 
 
 class Tenure(Protocol):
-    """What runs while the lease lives."""
+    """The work that runs while the lease lives."""
 
     def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
         """Starts; ``on_broken`` requests the end of this tenure and a new one."""
@@ -47,7 +47,7 @@ class Tenure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who joins: the worker's name, the time to live of its lease in seconds, and how it reaches etcd."""
+    """Who joins: the worker's name, the time to live of its lease in seconds, and its connection to etcd."""
 
     name: str
     ttl: int
@@ -76,7 +76,7 @@ class Membership:
         self._pause = pause
         self._tries = tries
         self._stop = threading.Event()
-        #: Set when the loop has to act: a stop, a lost lease, a broken tenure.
+        #: Set when the loop has to act: on a stop, a lost lease, a broken tenure.
         self._wake = threading.Event()
         self._keeper: LeaseKeeper | None = None
 
@@ -94,8 +94,8 @@ class Membership:
     def run(self) -> None:
         """Keeps the membership until stopped.
 
-        Raises 46003 (name taken) or 40077 (no master accepts) when the first joining fails; later ones are tried
-        until they succeed.
+        Raises 46003 (name taken) or 40077 (no master accepts) when the first attempt to join fails; later attempts
+        repeat until they succeed.
         """
         tries = 0
         joined_once = False
@@ -145,7 +145,7 @@ class Membership:
             log.error("the lease is lost: everything stops, and the worker joins again", worker=self._identity.name)
         self._tenure.end(graceful=not lost)
         try:
-            # Only now: while anything runs here, no other worker may get the source.
+            # Not earlier: while anything runs here, no other worker may take over the source.
             keeper.stop()
         except DMError as exc:
             log.warning("cannot revoke the lease; it expires by itself", error=str(exc))

@@ -18,14 +18,14 @@ from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import key_proof
 from pkg.tls.client import member_context
 
-#: Seconds one master may take to answer.
+#: Timeout in seconds for one master.
 TIMEOUT = 3.0
 _ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a master answers: ``secret_key`` is empty when the cluster has none, or masters do not pass it on."""
+    """A master's answer: ``secret_key`` is empty when the cluster has none, or masters do not send it."""
 
     etcd_endpoints: tuple[str, ...]
     secret_key: bytes = field(default=b"", repr=False)
@@ -36,8 +36,8 @@ def register(
 ) -> Registration:
     """Registers at the first of ``masters`` that accepts. ``key`` is the worker's own secret key, b'' for none.
 
-    Raises 46003 when another address has the name; 20067 when the cluster's secret key is not known here, or is another
-    one; 40077 (retryable) when no master accepts, with each one's reason.
+    Raises 46003 when another address has the name; 20067 when the worker does not have the cluster's secret key, or has
+    another one; 40077 (retryable) when no master accepts, with each one's reason.
     """
     reasons = []
     for master in masters:

@@ -1,10 +1,10 @@
-"""The right to execute a subtask's DDL, which one connection to the target has at a time.
+"""The right to execute a subtask's DDL, which one connection to the target holds at a time.
 
 It is a user-level lock of the target's server. The lock lives exactly as long as its connection, also while a statement
-runs whose client is gone. So a run that takes it over knows that no statement of an earlier run is running, and that
-none can start any more. On a cluster of several servers that take writes the lock belongs to one of them. TiDB
-continues a DDL job whose connection has ended: who compares structures waits for it first. Nor does it name the holder
-of a lock: there, the holder's connection bears the lock's name as its alias (``tidb_session_alias``, 7.4).
+runs whose client is gone. So a run that takes it over knows that no statement of an earlier run is running or can start
+any more. On a cluster of several servers that accept writes, the lock belongs to one of them. TiDB continues a DDL job
+whose connection has ended: wait for the job before comparing structures. Nor does TiDB name the holder
+of a lock: there, the holder's connection has the lock's name as its alias (``tidb_session_alias``, 7.4).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pkg.process.log import get_logger
 
 log = get_logger("ddl")
 
-#: Seconds to wait for a statement of an earlier run, which may rebuild a large table.
+#: Timeout in seconds for a statement of an earlier run, which may rebuild a large table.
 TAKEOVER_TIMEOUT = 24 * 3600.0
 #: Seconds between two log lines about the wait.
 _LOG_INTERVAL = 10.0
 _NO_SUCH_COLUMN, _NO_SUCH_VARIABLE = 1054, 1193
-#: What is seen of a holder that is not known.
+#: The visible state of an unknown holder.
 _NOTHING = ("", 0, "")
 
 
@@ -51,7 +51,7 @@ class DDLFence:
         """Takes the lock for ``conn``. The former holder is disconnected once its statement has ended.
 
         ``ensure_ours`` raises when a later run has taken over, whose connection must not be ended. It must be called
-        again before anything is executed: this run may have been stopped since.
+        again before any statement: this run may have been stopped since.
         Raises DMError: retryable when a stop is requested, not retryable when the holder stays; and driver errors.
         """
         ensure_ours(conn)
@@ -111,7 +111,7 @@ class DDLFence:
         return int(found[0][0]) if found else None
 
     def _show(self, conn: Connection[Any]) -> None:
-        """Lets a later run find this connection."""
+        """Makes this connection visible to a later run."""
         try:
             query(conn, "SET SESSION tidb_session_alias = %s", (self.name,))
         except pymysql.Error as exc:

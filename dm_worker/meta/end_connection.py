@@ -1,4 +1,4 @@
-"""Ends a connection that an earlier run has left open at the target."""
+"""Ends a connection that an earlier run left open at the target."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def end_connection(
     conn: Connection[Any], connection: int, log: Logger, *, passes_on: Callable[[BaseException], bool]
 ) -> None:
     """Kills the connection with this number. A refusal is only logged: the connection has ended by itself, or belongs
-    to another user, and what it holds shows that next.
+    to another user, and the locks that it holds show that next.
 
-    Raises the driver's exceptions that ``passes_on`` names: they are about ``conn``.
+    Raises the driver's exceptions that ``passes_on`` names: they concern ``conn``.
     """
     try:
         query(conn, f"KILL {connection}")

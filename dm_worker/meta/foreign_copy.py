@@ -1,4 +1,4 @@
-"""The full copy of a task that DM began: whether it is behind the task, or has to be refused."""
+"""The full copy of a task that DM began: whether it is complete, or must be refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPLICATING = ("all", "load&sync")
 
 
 def has_replicated(cfg: SubTaskConfig) -> bool:
-    """Whether there is a checkpoint of the replication, so that the full copy before it is done. Raises DMError."""
+    """Whether a checkpoint of the replication exists, so that the full copy before it is complete. Raises DMError."""
     if cfg.task_mode not in _REPLICATING:
         return False
     found = _progress(cfg).checkpoint

@@ -1,4 +1,4 @@
-"""The progress of a load in the target: how far each file is, under which epoch, and where replication continues.
+"""The progress of a load in the target: the progress of each file, the epoch, and where replication continues.
 
 Table ``<task>_loader_progress`` in the meta schema has one row per source and file, and one row per source with an
 empty file name for the load as a whole. A file's progress row is updated in the transaction that inserts its rows. A
@@ -59,7 +59,7 @@ def read_state(conn: Connection[Any], cfg: SubTaskConfig) -> LoadState | None:
 
 
 def stored_state(cfg: SubTaskConfig) -> LoadState | None:
-    """Like :func:`read_state`, over a connection of its own. Raises DMError."""
+    """Like :func:`read_state`, over its own connection. Raises DMError."""
     conn = connect(cfg.to, scope="downstream")
     try:
         return read_state(conn, cfg)
@@ -79,7 +79,7 @@ def begin_load(
 ) -> int:
     """Takes the load over: records ``files`` (name → bytes) and raises the epoch, which is returned.
 
-    Raises DMError 34018 when another dump was being loaded, ``pymysql.Error`` as the server does.
+    Raises DMError 34018 when another dump was being loaded, and ``pymysql.Error``.
     """
     table = progress_table(cfg)
     _create(conn, cfg)
@@ -113,7 +113,7 @@ def begin_load(
 
 
 def ensure_current(cfg: SubTaskConfig, epoch: int, conn: Connection[Any]) -> None:
-    """Raises DMError 34018 when the load is complete or a newer run has begun; ``pymysql.Error`` as the server does."""
+    """Raises DMError 34018 when the load is complete or a newer run has begun, and ``pymysql.Error``."""
     state = read_state(conn, cfg)
     if state is None or state.finished or state.epoch != epoch:
         raise fenced(cfg.source_id, "")
@@ -237,7 +237,7 @@ def _plain(location: Location | None) -> dict[str, Any] | None:
 def _location(data: dict[str, Any] | None) -> Location | None:
     if data is None:
         return None
-    # Loads that earlier versions began know no identity of the file.
+    # Loads by earlier versions did not store the file's identity.
     file = data.get("file")
     identity = None if file is None else FileIdentity(**file)
     return Location(Position(**data["position"]), data["gtid_set"], data["rows_events"], file=identity)

@@ -1,7 +1,7 @@
 """The text of a value in a stored fingerprint: of a batch's plans, a task's rules, a dump's settings. Pure.
 
-It is ``repr``, with the names that classes and fields had when such fingerprints were first stored. A class or a field
-that gets another name keeps its first one here. Otherwise a batch under way at an upgrade would count as another one.
+It is ``repr``, with the names that classes and fields had when such fingerprints were first stored. A renamed class or
+field keeps its first name here. Otherwise a batch in progress at an upgrade would count as another one.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 
 from pkg.errors import ErrorKind
 
-#: The first name of a class, by its present one.
+#: The first name of a class, by its current one.
 _CLASSES: Mapping[str, str] = {
     "ConflictKey": "Tie",
     "FilterDecision": "Decision",
     "KeyNormalizer": "Canon",
     "MappedColumn": "Place",
 }
-#: The first name of a field, by the present names of the class and the field.
+#: The first name of a field, by the current names of the class and the field.
 _FIELDS: Mapping[tuple[str, str], str] = {
     ("ConflictKey", "normalizers"): "canons",
     ("KeyNormalizer", "collation_weights"): "folding",
 }
 
 
-#: Types whose ``repr`` is taken as it is.
+#: Types whose ``repr`` is used unchanged.
 _PLAIN = frozenset({str, int, bool, bytes, type(None)})
 
 
 def stored_text(value: object) -> str:
-    """As ``repr``, for what consists of tuples, dataclasses and plain values."""
+    """Like ``repr``, for tuples, dataclasses and plain values."""
     kind: Any = type(value)
     if kind in _PLAIN:
         return repr(value)
@@ -53,7 +53,7 @@ def stored_text(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _shape(kind: Any) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The name of a dataclass, and the label and name of each field; none for a class with a ``repr`` of its own."""
+    """The name of a dataclass, and the label and name of each field; none for a class with its own ``repr``."""
     name = kind.__name__
     if not is_dataclass(kind) or not getattr(kind, "__dataclass_params__").repr:  # noqa: B009
         return name, ()

@@ -1,6 +1,6 @@
-"""The operators' orders for statements of one source's binlog, as etcd holds them.
+"""The operators' orders for statements of one source's binlog, as stored in etcd.
 
-A restart of worker or master, and a stop and a new start of the task, keep them. They are removed once the checkpoint
+They survive a restart of worker or master, and a stop and a new start of the task. They are removed once the checkpoint
 has passed their statement, when a full copy begins, with ``start-task --remove-meta`` and with their source.
 """
 
@@ -21,7 +21,7 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds until a change in etcd must have arrived in the mirror.
+#: Seconds within which the mirror must receive a change in etcd.
 _MIRROR_TIMEOUT = 5.0
 _POLL = 0.01
 
@@ -63,7 +63,7 @@ class BinlogOperators:
         return found
 
     def put(self, operator: BinlogOperator) -> None:
-        """Stores an order, in place of one for the same position, and waits until the task sees it. Raises 40054."""
+        """Stores an order, replaces one for the same position, and waits until the task sees it. Raises 40054."""
         key = operator.key
         done = self._client.txn([exists(keys.SUBTASK.key(self._source, operator.task))], [Put(key, operator.to_json())])
         if not done.succeeded:
@@ -94,7 +94,7 @@ class BinlogOperators:
         self._heard(lambda: not any(key.startswith(prefix) for key in self._mirror.snapshot()))
 
     def forget_passed(self, subtask: SubTask) -> None:
-        """Removes the orders that the checkpoint has passed. A failure is tried again at the next call."""
+        """Removes the orders that the checkpoint has passed. The next call retries a failure."""
         try:
             known = self.of(subtask.name)
             unit = replication_of(subtask)

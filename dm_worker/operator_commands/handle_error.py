@@ -1,4 +1,4 @@
-"""Orders for one statement of the binlog, as the commands ``binlog`` and ``handle-error`` give them to a worker."""
+"""Orders for one statement of the binlog, from the commands ``binlog`` and ``handle-error``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 
-#: Seconds that a running try gets to end.
+#: Seconds until a running retry has to end.
 _RETRY_TIMEOUT = 3.0
 _POLL = 0.05
 _KINDS: dict[int, OperatorKind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
 
 
 def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
-    """Executes the request and resumes a subtask that an error stopped; returns a text for the operator, or ''.
+    """Executes the request and resumes a subtask that an error stopped; returns a message for the operator, or ''.
 
-    Raises 40056, 11118, 36023, 36024, 36065, and what etcd or the target say.
+    Raises 40056, 11118, 36023, 36024, 36065, and errors of etcd or the target.
     """
     unit = replicating_unit(subtask)
     given = parse_place(request.binlogPos) if request.binlogPos else None
@@ -45,7 +45,7 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
 
 
 def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
-    """Resumes a subtask that an error stopped. One that is just retrying may not have seen the order yet."""
+    """Resumes a subtask that an error stopped. A retry that already runs may not have seen the order yet."""
     deadline = time.monotonic() + _RETRY_TIMEOUT
     while not subtask.retry():
         if subtask.state.stage == pb.Paused:
@@ -57,12 +57,12 @@ def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
 
 
 def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:
-    """Where the statement begins that ``given`` is in, or at which the task stopped."""
+    """The start of the statement that contains ``given``, or at which the task stopped."""
     stuck = unit.stuck_at
     if given is not None:
         return stuck.at if stuck is not None and stuck.covers(given) else given
     if stuck is not None:
-        # Also while the subtask retries by itself.
+        # Also while auto-resume retries the subtask.
         return stuck.at
     source = subtask.config.source_id
     if subtask.state.failed:

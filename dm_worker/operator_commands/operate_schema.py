@@ -13,7 +13,7 @@ from pkg.pb import dmworker_pb2 as pb
 def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> str:
     """Executes the request on a paused subtask; returns the requested structure, or ''.
 
-    Raises 40056, 40051, 44005, 44009, and what the servers say.
+    Raises 40056, 40051, 44005, 44009, and errors of the servers.
     """
     with paused_unit(subtask).structures() as structures:
         return _operate(structures, request)

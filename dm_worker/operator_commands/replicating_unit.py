@@ -1,4 +1,4 @@
-"""The unit that replicates the binlog, as the operator commands see it."""
+"""The interface of the replication unit for the operator commands."""
 
 from __future__ import annotations
 
@@ -20,46 +20,47 @@ from pkg.pb import dmworker_pb2 as pb
 class ReplicatingUnit(Unit, Protocol):
     """The unit of type ``pb.Sync``, as far as operator commands and metrics use it."""
 
-    #: Over all runs.
+    #: Summed over all runs.
     figures: SyncFigures
 
     @property
     def stuck_at(self) -> BinlogStatement | SettleDDL | None:
-        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
-        that could not be settled, until it is."""
+        """The statement of the last failure, until the checkpoint is after it; or the DDL of merged shards that could
+        not be settled, until it is."""
         ...
 
     @property
     def needed(self) -> Location | None:
-        """From here on statements may still be executed; None before the last run took over."""
+        """From this location on, statements may still be executed; None before the last run took over."""
         ...
 
     @property
     def flushed(self) -> Location | None:
-        """The checkpoint as the last run left it; None before it took over."""
+        """The checkpoint that the last run left; None before it took over."""
         ...
 
     def checkpoint(self) -> Location | None:
-        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        """The checkpoint, read from the target if no run knows it; None when there is none yet. Raises DMError."""
         ...
 
     def structures(self) -> AbstractContextManager[KnownStructures]:
-        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        """The known structures, to read and change; no run begins meanwhile. Raises 40051 during a run."""
         ...
 
     def hand_back(self, *, execute: bool) -> str:
-        """What is left for DM, as text; without ``execute`` it only would be. Raises DMError; 40051 during a run."""
+        """Hands the task back to DM and describes the result; only describes it without ``execute``. Raises DMError;
+        40051 during a run."""
         ...
 
 
 def replication_of(subtask: SubTask) -> ReplicatingUnit | None:
-    """The subtask's unit if its turn is replication."""
+    """The subtask's current unit if it replicates."""
     unit = subtask.unit()
     return cast(ReplicatingUnit, unit) if unit is not None and unit.unit_type == pb.Sync else None
 
 
 def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
-    """The same where an operator asks for it. Raises 40056."""
+    """The subtask's replication unit. Raises 40056 if another unit is current."""
     unit = replication_of(subtask)
     if unit is None:
         raise errors.new(
@@ -71,7 +72,7 @@ def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
 
 
 def paused_unit(subtask: SubTask) -> ReplicatingUnit:
-    """The same of a paused subtask. Raises 40056, and 40051 in any other stage."""
+    """The replication unit of a paused subtask. Raises 40056, and 40051 in any other stage."""
     unit = replicating_unit(subtask)
     state = subtask.state
     if state.stage != pb.Paused:

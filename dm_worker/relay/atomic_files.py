@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-#: What is added to a file's name while it is being written.
+#: The suffix of a file's name while it is being written.
 PENDING = ".tmp"
 
 

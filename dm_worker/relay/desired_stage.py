@@ -1,4 +1,4 @@
-"""The desired stage of a source's relay on this worker, as etcd has it."""
+"""The desired stage of a source's relay on this worker, from etcd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves executed transactions out of a stream, as a server does for a replica that asks by GTID set. Pure."""
+"""Removes executed transactions from a stream, as a server does for a replica that requests a GTID set. Pure."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ class Unexecuted:
     """The events of a stream without those of executed transactions."""
 
     def __init__(self, executed: GTIDSet, before: GTIDSet) -> None:
-        """``before``: the set that the first file's head names."""
+        """``before``: the set in the head of the first file."""
         self._executed = _executed(executed, before)
         self._inside = False
 
     @property
     def done(self) -> bool:
-        """Whether nothing more has to be left out."""
+        """Whether no further transaction has to be removed."""
         return not self._inside and self._executed.done
 
     def pick(self, events: list[Event], file: str) -> list[Event]:

@@ -1,8 +1,8 @@
-"""Where the relay log lies on disk, as DM lays it out::
+"""The layout of the relay log on disk, as in DM::
 
     <relay-dir>/server-uuid.index                the sub-folders in order, one per line
-    <relay-dir>/<server-uuid>.000001/            what one upstream server sent, until the next one took its place
-    <relay-dir>/<server-uuid>.000001/relay.meta  up to where it is complete (TOML)
+    <relay-dir>/<server-uuid>.000001/            what one upstream server sent, until the next one replaced it
+    <relay-dir>/<server-uuid>.000001/relay.meta  its complete end (TOML)
     <relay-dir>/<server-uuid>.000001/mysql-bin.000001 …
 
 MariaDB has no server UUID: its sub-folders are named ``<domain id>-<server id>``.
@@ -33,7 +33,7 @@ _SUFFIX = re.compile(r"^\d{6,}$")
 
 @dataclass(frozen=True, slots=True)
 class RelayMeta:
-    """Up to where a sub-folder is complete: the end of a transaction. ``binlog_gtid`` is the set executed there."""
+    """The complete end of a sub-folder: the end of a transaction. ``binlog_gtid`` is the set executed there."""
 
     binlog_name: str
     binlog_pos: int
@@ -63,7 +63,7 @@ class SubDir:
         return sorted(found, key=file_number)
 
     def meta(self) -> RelayMeta | None:
-        """What ``relay.meta`` says, None when there is none. Raises 30003 for one that can't be understood."""
+        """The content of ``relay.meta``, None when there is none. Raises 30003 for one that can't be understood."""
         path = self.path / META
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -126,13 +126,13 @@ class RelayDir:
         return found[-1] if found else None
 
     def add(self, uuid: str, meta: RelayMeta) -> SubDir:
-        """Makes the next sub-folder, for server ``uuid``, and then names it in the index. Raises ``OSError``."""
+        """Creates the next sub-folder, for server ``uuid``, and then adds it to the index. Raises ``OSError``."""
         known = self.subdirs()
         suffix = known[-1].suffix + 1 if known else 1
         name = f"{uuid}.{suffix:06d}"
         subdir = SubDir(name, self.path / name, suffix, uuid)
         if subdir.path.exists():
-            # Made by a process that died before it wrote the index.
+            # Created by a process that died before it wrote the index.
             shutil.rmtree(subdir.path)
         subdir.path.mkdir(parents=True)
         subdir.save_meta(meta)
@@ -140,19 +140,19 @@ class RelayDir:
         return subdir
 
     def forget(self, gone: SubDir) -> None:
-        """Takes a sub-folder out of the index and then removes it. Raises ``OSError``."""
+        """Removes a sub-folder from the index, and then from the disk. Raises ``OSError``."""
         self._write_index([known for known in self.subdirs() if known.name != gone.name])
         shutil.rmtree(gone.path)
 
     def owner(self) -> str:
-        """The source whose relay log this is; '' when the folder does not say. Raises ``OSError``."""
+        """The source of this relay log; '' when the folder does not record it. Raises ``OSError``."""
         try:
             return (self.path / OWNER).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
 
     def own(self, source: str) -> None:
-        """Makes the folder if it is missing, and records the source. Raises ``OSError``."""
+        """Creates the folder if it is missing, and records the source. Raises ``OSError``."""
         if self.owner() != source:
             self.path.mkdir(parents=True, exist_ok=True)
             replace_file(self.path / OWNER, source)

@@ -30,9 +30,9 @@ class ReadStart:
 
 
 def find_position(relay: RelayDir, end: RelayLogEnd, location: Location) -> ReadStart | None:
-    """Finds ``location.position``: in the sub-folder that its name gives, or in the newest one with such a file.
+    """Finds ``location.position``: in the sub-folder that its name contains, or in the newest one with such a file.
 
-    None when the relay log up to ``end`` does not hold it (yet).
+    None when the relay log up to ``end`` does not contain it (yet).
     """
     name, suffix = upstream_name(location.position.name), relay_suffix(location.position.name)
     for subdir, files in reversed(_readable(relay, end)):
@@ -45,7 +45,7 @@ def find_position(relay: RelayDir, end: RelayLogEnd, location: Location) -> Read
 
 
 def find_gtids(relay: RelayDir, end: RelayLogEnd, executed: GTIDSet) -> ReadStart | None:
-    """The newest file up to ``end`` that holds all that follows ``executed``; None when there is none."""
+    """The newest file up to ``end`` that contains all after ``executed``; None when there is none."""
     found = _readable(relay, end)
     for index in reversed(range(len(found))):
         subdir, files = found[index]
@@ -76,7 +76,7 @@ def _readable(relay: RelayDir, end: RelayLogEnd) -> list[tuple[SubDir, list[str]
 
 
 def _sent(former: SubDir, flavor: str) -> GTIDSet | None:
-    """The GTID set of all that came from ``former``'s server and the servers before it."""
+    """The GTID set of everything from ``former``'s server and the servers before it."""
     meta = former.meta()
     return parse_gtid_set(meta.binlog_gtid, flavor) if meta is not None else None
 
@@ -86,7 +86,7 @@ def _contains(whole: GTIDSet, part: GTIDSet) -> bool:
 
 
 def gtids_before(path: Path, flavor: str) -> GTIDSet | None:
-    """The GTID set that the head of a binlog file names; None when it has none (yet). Raises 11071 and 11027."""
+    """The GTID set in the head of a binlog file; None when it has none (yet). Raises 11071 and 11027."""
     framer = FileFramer(file=path.name)
     for piece in _head(path):
         framer.feed(piece)
@@ -110,7 +110,7 @@ def _head(path: Path) -> Iterator[bytes]:
                     return
                 yield piece
     except FileNotFoundError:
-        # Purged just now.
+        # Purged a moment ago.
         return
 
 

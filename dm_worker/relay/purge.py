@@ -37,7 +37,7 @@ class RelayFile(NamedTuple):
 def removable(files: Sequence[RelayFile], needed: Sequence[NeededFile]) -> list[RelayFile]:
     """The files before every needed one; none when no needed file is known.
 
-    A needed file in an unknown sub-folder keeps everything, because its place in the order is not known.
+    A needed file in an unknown sub-folder keeps everything, because its position in the order is unknown.
     """
     if not needed:
         return []
@@ -49,7 +49,7 @@ def removable(files: Sequence[RelayFile], needed: Sequence[NeededFile]) -> list[
 
 
 def expired(files: Sequence[RelayFile], now: float, hours: float) -> list[RelayFile]:
-    """The oldest files, as far as their last write was more than ``hours`` ago; with 0 hours none."""
+    """The oldest files, while their last write was more than ``hours`` ago; with 0 hours none."""
     found: list[RelayFile] = []
     for file in files:
         if not hours or file.modified >= now - hours * _HOUR:
@@ -59,7 +59,7 @@ def expired(files: Sequence[RelayFile], now: float, hours: float) -> list[RelayF
 
 
 def in_excess(files: Sequence[RelayFile], available: int, remain: int) -> list[RelayFile]:
-    """As many of the oldest files as must go until ``remain`` bytes are available."""
+    """The oldest files to remove until ``remain`` bytes are available."""
     found: list[RelayFile] = []
     for file in files:
         if available >= remain:
@@ -70,7 +70,7 @@ def in_excess(files: Sequence[RelayFile], available: int, remain: int) -> list[R
 
 
 class FilesBefore(NamedTuple):
-    """What lies before a named file. ``known``: the relay log has this file."""
+    """The files before a named file. ``known``: the relay log has this file."""
 
     files: list[RelayFile]
     known: bool
@@ -79,8 +79,8 @@ class FilesBefore(NamedTuple):
 def before(files: Sequence[RelayFile], subdir: str, file: str) -> FilesBefore:
     """The files before ``file``; without ``subdir``, of the newest sub-folder that has it.
 
-    The number tells the place of a file that is not there, such as one that the relay has not fetched yet: in
-    ``subdir``, or in the newest sub-folder. Raises 30042 where nothing tells it.
+    The number decides the position of a missing file, such as one that the relay has not fetched yet: in ``subdir``,
+    or in the newest sub-folder. Raises 30042 where the number does not decide it.
     """
     places = [number for number, known in enumerate(files) if known.file == file and subdir in ("", known.subdir)]
     if places:
@@ -100,7 +100,7 @@ def before(files: Sequence[RelayFile], subdir: str, file: str) -> FilesBefore:
 
 
 def _alike(known: str, file: str) -> bool:
-    """Whether ``file`` is a binlog file of the same server by its name, so that the numbers tell the order."""
+    """Whether the name of ``file`` is that of a binlog file of the same server, so that the numbers give the order."""
     (base, _, _), (wanted, _, digits) = known.rpartition("."), file.rpartition(".")
     return base == wanted and digits.isdigit()
 
@@ -126,15 +126,15 @@ class Purger:
         self._now = now
 
     def regularly(self, *, expires: float, remain_space: int) -> int:
-        """Purges by free space (GB) first and then by age (hours), as DM. Returns the number of removed files."""
+        """Purges by free space (GB) first and then by age (hours), as in DM. Returns the number of removed files."""
         with self._disk():
             files = self._removable()
             count = self._remove(in_excess(files, self._space(), remain_space * _GB))
             return count + self._remove(expired(files[count:], self._now(), expires))
 
     def up_to(self, file: str, subdir: str = "") -> int:
-        """Removes what lies before ``file``. For a file that is not there, as with DM only what nothing needs; else
-        raises 30042 for one that is still needed, or whose place is not known."""
+        """Removes the files before ``file``. For a missing file, as in DM, only those that are not needed; else
+        raises 30042 for one that is still needed, or whose position is unknown."""
         with self._disk():
             everything = list(self._files())
             wanted, known = before(everything, subdir, file)
@@ -152,7 +152,7 @@ class Purger:
             return self._remove(wanted)
 
     def older_than(self, moment: float) -> int:
-        """Removes what was written to last before ``moment`` (seconds since the epoch) and is not needed."""
+        """Removes files last written before ``moment`` (seconds since the epoch) that are not needed."""
         with self._disk():
             return self._remove([file for file in self._removable() if file.modified < moment])
 
@@ -183,7 +183,7 @@ class Purger:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Turns failures at the disk into 30041."""
+        """Turns disk errors into 30041."""
         try:
             yield
         except OSError as exc:

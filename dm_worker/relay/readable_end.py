@@ -17,7 +17,7 @@ class RelayLogEnd(NamedTuple):
 class ReadableEnd:
     """The readable end of one source's relay log. Thread-safe; one writer, any number of readers.
 
-    It moves over whole transactions only, and what lies before it never changes: what is cut off after a lost
+    It moves only over whole transactions, and what is before it never changes: what is cut off after a lost
     connection or a switch of the upstream was never readable. Files before the current one are complete.
     """
 
@@ -32,12 +32,12 @@ class ReadableEnd:
             self._changed.notify_all()
 
     def end(self) -> RelayLogEnd | None:
-        """The end now; None until the writer has recovered the files."""
+        """The current end; None until the writer has recovered the files."""
         with self._changed:
             return self._end
 
     def wait(self, subdir: str, file: str, beyond: int, timeout: float) -> int:
-        """The readable size of ``file`` as soon as it exceeds ``beyond``; the size as it is after ``timeout`` seconds.
+        """The readable size of ``file`` once it exceeds ``beyond``; the current size after ``timeout`` seconds.
 
         -1 when the file is complete and a next one exists, in this sub-folder or a later one: then read to the end
         of the file on disk and continue with the next one. 0 after ``timeout`` if the writer has not recovered the

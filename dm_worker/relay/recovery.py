@@ -1,4 +1,4 @@
-"""Back to the last whole transaction after a crash: what the files hold counts, ``relay.meta`` only helps."""
+"""Restores the last whole transaction after a crash: the files decide, ``relay.meta`` only helps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recover(subdir: SubDir, *, flavor: str, base: str = "") -> StreamFollower:
     """Cuts the last file of ``subdir`` after its last whole, undamaged transaction; returns a follower at that end.
 
     A file without a whole transaction is removed, and the one before it becomes the last. ``base`` is
-    the GTID set that the sub-folder began with. The executed set is found from the file itself (its list of earlier
+    the GTID set at the start of the sub-folder. The executed set is derived from the file itself (its list of earlier
     GTIDs and its transactions), ``base``, and ``relay.meta`` where that is not ahead of the file.
 
     Raises 30025 when a file can't be read or cut, 11093 or 11095 for a base or a file with another server's GTIDs.
@@ -66,7 +66,7 @@ def _last_file(subdir: SubDir, flavor: str) -> StreamFollower:
 
 
 def examine(path: Path, flavor: str) -> tuple[StreamFollower, str]:
-    """Follows a file to its last whole transaction; the text says why it goes no further ('' at the file's end).
+    """Follows a file to its last whole transaction; the text says why it stops there ('' at the file's end).
 
     The follower's boundary is 0 when the file holds no whole transaction. Raises ``OSError``.
     """
@@ -86,7 +86,7 @@ def examine(path: Path, flavor: str) -> tuple[StreamFollower, str]:
 
 
 def _followed(path: Path, follower: StreamFollower) -> Iterator[None]:
-    """Takes event after event; raises DMError in front of what is torn or damaged."""
+    """Follows event after event; raises DMError before a torn or damaged one."""
     framer = RawFramer(checksummed=False, file=path.name)
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size - len(c.MAGIC)
@@ -124,12 +124,12 @@ def _event_size(raw: bytes, pos: int) -> int:
 
 
 def _one(whole: bytes, follower: StreamFollower) -> None:
-    """Follows an event that the scan did not take. An event that does not belong there is damage."""
+    """Follows an event that the scan did not take. An unexpected event is damage."""
     at = max(follower.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
         raise errors.new(Code.BinlogParseSingleEv, f"the end position in the event at offset {at} is wrong")
     if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not follower.checksummed and crc32(whole) == CRC_RESIDUE:
-        # Without checksums nothing else shows that FORMAT_DESCRIPTION was damaged in its checksum flag.
+        # Without checksums, nothing else shows that the checksum flag of FORMAT_DESCRIPTION was damaged.
         raise errors.new(
             Code.BinlogExpectFormatDescEv, "events have checksums, but FORMAT_DESCRIPTION says that they have none"
         )
@@ -154,7 +154,7 @@ def _readable_meta(subdir: SubDir) -> RelayMeta | None:
 
 
 def _is_covered(meta: RelayMeta, follower: StreamFollower) -> bool:
-    """Whether the files hold everything that ``relay.meta`` counts."""
+    """Whether the files contain everything that ``relay.meta`` counts."""
     if not meta.binlog_name or not follower.file:
         return not meta.binlog_name
     here, there = file_number(follower.file), file_number(meta.binlog_name)

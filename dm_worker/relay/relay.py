@@ -1,11 +1,11 @@
 """The relay of one source: its thread, its stages, its errors::
 
-    Stopped -- start --> Running -- pause, full disk, error that does not pass --> Paused
+    Stopped -- start --> Running -- pause, full disk, permanent error -------------> Paused
       ^                  |     ^                                                   |    |
       |                  |     +----- resume; space on the disk again -------------+    |
       +----- stop -------+------------------------- stop -------------------------------+
 
-An error that may pass does not change the stage: the thread waits and connects again.
+A transient error does not change the stage: the thread waits and connects again.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
-#: Pauses between connections that failed in a row grow up to this (seconds).
+#: The largest pause between connections that failed in a row (seconds).
 LONGEST_PAUSE = 30.0
-#: Seconds between two looks at a full disk, and the share of it that must be free to resume.
+#: Seconds between two checks of a full disk, and the share of it that must be free to resume.
 DISK_LOOK, ENOUGH = 2.0, 0.01
 _DAMAGE = frozenset({Code.BinlogParseSingleEv})
 
 
 @dataclass(slots=True)
 class RelayCounts:
-    """For the metrics, since the process began. ``exits``: pauses after an error, by whether it resumes by itself."""
+    """Metrics since the process began. ``exits``: pauses after an error, by whether it resumes by itself."""
 
     blocks: BlockCounts = field(default_factory=BlockCounts)
     read_errors: int = 0
@@ -56,8 +56,8 @@ class Relay:
     """Keeps a source's binlog in ``relay_dir`` from :meth:`start` to :meth:`stop`. Thread-safe.
 
     ``source.flavor`` must be known. ``start_at``: where an empty folder begins, usually the earliest checkpoint of the
-    source's subtasks; it is called when it is needed. ``needed``: the files that subtasks and dumps still need, asked
-    before every purge; it raises 30037 while that is not known.
+    source's subtasks; it is called when it is needed. ``needed``: the files that subtasks and dumps still need, called
+    before every purge; it raises 30037 while they are unknown.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class Relay:
 
     @property
     def goes_on(self) -> bool:
-        """Whether readers at the end should wait: it runs, or was paused without an error."""
+        """Whether readers at the end should wait: the relay runs, or was paused without an error."""
         with self._lock:
             return not self._errors and self._stage in (pb.Running, pb.Paused)
 
     @property
     def executed(self) -> str:
-        """The GTID set at the relay log's end; '' while that is not known."""
+        """The GTID set at the relay log's end; '' while unknown."""
         progress = self._client.progress
         return progress.gtids if progress is not None else ""
 
@@ -167,7 +167,7 @@ class Relay:
             self._client.drop()
 
     def _survives(self, exc: DMError, failures: int) -> bool:
-        """Waits before the next try; False when only an operator can help."""
+        """Waits before the next retry; False when only an operator can help."""
         full = is_disk_full(exc)
         if not full:
             self.counts.read_errors += exc.scope == "upstream"
@@ -219,16 +219,16 @@ class Relay:
                 str(position),
                 progress.gtids,
             )
-            # An older answer proves nothing.
+            # An earlier answer proves nothing.
             status.relayCatchUpMaster = current and master is not None and master.position == position
         return status
 
     def purge(self, *, filename: str = "", sub_dir: str = "", before: float = 0.0, inactive: bool = False) -> int:
         """Removes files that are not needed: those before ``filename``, those last written before ``before`` (seconds
-        since the epoch), or all (``inactive``). Returns how many.
+        since the epoch), or all (``inactive``). Returns their number.
 
-        Raises 30039 unless exactly one of them is given, 30035 while another purge runs, 30037 while it is not known
-        what is needed, 30038 when there is no relay log, 30042 for a file that is missing or still needed.
+        Raises 30039 unless exactly one of them is given, 30035 while another purge runs, 30037 while the needed files
+        are unknown, 30038 when there is no relay log, 30042 for a file that is missing or still needed.
         """
         if [bool(filename), bool(before), inactive].count(True) != 1:
             raise errors.new(
@@ -259,7 +259,7 @@ class Relay:
                     log.warning("the relay log was not purged", source=self._source.source_id, error=str(exc))
 
     def _all_needed(self) -> Sequence[NeededFile]:
-        """What others need, and the file that is written to."""
+        """The files that others need, and the file being written."""
         end = self._readable_end.end()
         if end is None:
             raise errors.new(
@@ -273,6 +273,6 @@ class Relay:
         return shutil.disk_usage(self._existing()).free
 
     def _existing(self) -> Path:
-        """The relay folder, or the folder that it will be made in."""
+        """The relay folder, or the folder in which it will be created."""
         path = self._folder.path
         return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

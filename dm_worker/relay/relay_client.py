@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 #: How long one read waits for events (seconds).
 _READ_TIMEOUT = 0.5
-#: No server accepts an offset beyond 4 GiB. It sends such a file again from its head; what is there is skipped.
+#: No server accepts an offset beyond 4 GiB. It sends such a file again from its head; existing events are skipped.
 _HIGHEST_START = (1 << 32) - 1
 
 
@@ -51,13 +51,13 @@ class RelayClient:
 
     @property
     def progress(self) -> RelayProgress | None:
-        """How far the relay log goes; None before it was first recovered."""
+        """The end of the relay log; None before its first recovery."""
         if self.writer is not None and self.writer.progress is not None:
             self._progress = self.writer.progress
         return self._progress
 
     def begin(self) -> None:
-        """To be called before the first :meth:`pull` after :meth:`end`."""
+        """Must be called before the first :meth:`pull` after :meth:`end`."""
         self._ended.clear()
 
     def end(self) -> None:
@@ -103,7 +103,7 @@ class RelayClient:
             self._take(subdirs[-1], before.binlog_gtid if before else "")
 
     def close(self) -> None:
-        """Leaves the files whole and ``relay.meta`` up to date. Raises 30025 and 30006."""
+        """Leaves the files complete and ``relay.meta`` up to date. Raises 30025 and 30006."""
         writer, self.writer = self.writer, None
         if writer is None:
             return
@@ -113,7 +113,7 @@ class RelayClient:
             writer.close()
 
     def drop(self) -> None:
-        """Closes the files as they are."""
+        """Closes the files without changes."""
         if self.writer is not None:
             self.writer.abandon()
             self.writer = None
@@ -149,7 +149,7 @@ class RelayClient:
 
     def _add(self, uuid: str, meta: RelayMeta) -> SubDir:
         try:
-            # It may have been removed by hand while the relay was paused.
+            # An operator may have removed it while the relay was paused.
             self.folder.own(self.source.source_id)
             return self.folder.add(uuid, meta)
         except OSError as exc:
@@ -171,7 +171,7 @@ class RelayClient:
         return RelayMeta(source.relay_binlog_name or server.end.position.name, 4, "")
 
     def _location(self, writer: RelayWriter, server: UpstreamServer) -> tuple[Location, bool]:
-        """Where to continue, and whether by GTID set: only a new server is asked that way.
+        """Where to continue, and whether by GTID set: only for a new server.
 
         A position is exact and leaves no hole. A server with another history is detected before.
         """

@@ -54,7 +54,7 @@ def _counts(relay: SourceRelay) -> Iterator[Metric]:
     yield GaugeMetricFamily("dm_relay_read_error_count", "Connections that broke.", value=counts.read_errors)
     blocks = counts.blocks
     yield GaugeMetricFamily("dm_relay_write_error_count", "Writes that failed.", value=blocks.errors)
-    # DM counts per event; we count per block, which is what arrives at once.
+    # DM counts per event; we count per block of events that arrive at once.
     yield blocks.size.family("dm_relay_write_size", "Bytes written of a block of events.")
     yield blocks.write.family("dm_relay_write_duration", "Seconds of writing a block of events.")
     yield blocks.read.family("dm_relay_read_binlog_duration", "Seconds of waiting for a block of events.")

@@ -39,8 +39,8 @@ def open_relay(
 ) -> BinlogStream | None:
     """Reads from ``location`` on: from its GTID set with ``use_gtid``, else from its position.
 
-    None when the relay log does not hold what follows it. ``goes_on`` says whether a reader at the end should wait
-    for more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
+    None when the relay log does not contain what follows it. ``goes_on`` returns whether a reader at the end should
+    wait for more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
     """
     pick: Unexecuted | None = None
     end = readable_end.end()
@@ -58,13 +58,13 @@ def open_relay(
     try:
         stream = RelayStream(relay, readable_end, start, pick, goes_on)
     except FileNotFoundError:
-        # Purged just now.
+        # Purged a moment ago.
         return None
     return ExpandingStream(stream) if flavor == "mysql" else stream
 
 
 class RelayStream:
-    """Reads file after file from ``start`` on; made by :func:`open_relay`."""
+    """Reads file after file from ``start`` on; created by :func:`open_relay`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RelayStream:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
-        """See :meth:`BinlogStream.read`. At the end of a relay log that does not go on it raises 30038, retryable."""
+        """See :meth:`BinlogStream.read`. At the end of a relay log that does not continue, raises 30038, retryable."""
         deadline = time.monotonic() + timeout
         while self._open:
             if self._ready:
@@ -107,7 +107,7 @@ class RelayStream:
             elif scan is not None and self._framer.scan(scan):
                 return []
             else:
-                # After an event that the scan left, the scan may continue.
+                # After an event that the scan did not take, the scan may continue.
                 events = self._framer.split(max_bytes if scan is None else 1)
             if events:
                 return events
@@ -126,13 +126,13 @@ class RelayStream:
         return []
 
     def _advance(self, deadline: float) -> bool:
-        """Feeds the framer, or enters the next file; False when ``deadline`` passes first."""
+        """Feeds the framer, or opens the next file; False when ``deadline`` passes first."""
         if self._size <= self._read and not self._complete:
             self._await(deadline)
         if self._feed():
             return True
         if self._framer.pending:
-            # The readable end moves over whole transactions only.
+            # The readable end moves only over whole transactions.
             raise self._broken(f"its event at offset {self._framer.offset} is incomplete", retryable=False)
         if not self._complete:
             self._ensure_going_on()
@@ -140,7 +140,7 @@ class RelayStream:
         return self._enter_next()
 
     def _await(self, deadline: float) -> None:
-        """Waits until there is more than was read."""
+        """Waits until more is readable."""
         timeout = max(deadline - time.monotonic(), 0.0)
         size = self._readable_end.wait(self._subdir.name, self._name, self._read, timeout)
         if size < 0:
@@ -158,7 +158,7 @@ class RelayStream:
         if piece:
             self._framer.feed(piece)
         elif not self._complete and wanted > 0:
-            # Somebody removed or replaced the file.
+            # The file was removed or replaced by another process.
             raise self._broken(f"it has fewer than the expected {self._size} bytes", retryable=True)
         return bool(piece)
 
@@ -180,14 +180,14 @@ class RelayStream:
         self._complete = False
 
     def _skip_to(self, offset: int) -> None:
-        """Continues at ``offset`` with the FORMAT_DESCRIPTION of the file's head, which says how to read the rest."""
+        """Continues at ``offset`` with the FORMAT_DESCRIPTION of the file's head, which defines the events' form."""
         framer = self._framer
         while not (events := framer.split(1)):
             piece = self._handle.read(framer.needed)
             if not piece:
                 raise self._broken("it has no complete FORMAT_DESCRIPTION", retryable=False)
             framer.feed(piece)
-        # As servers do: before an offset inside a file, FORMAT_DESCRIPTION has no position.
+        # As in servers: before an offset inside a file, FORMAT_DESCRIPTION has no position.
         self._ready = [_rotate_to(self._name, offset), events[0]._replace(log_pos=0)]
         self._framer = FileFramer(file=self._name, offset=offset)
         self._framer.checksummed = framer.checksummed
@@ -209,7 +209,7 @@ class RelayStream:
         return True
 
     def _next(self) -> tuple[SubDir, str] | None:
-        """The file after this one, maybe in another sub-folder."""
+        """The file after this one, possibly in another sub-folder."""
         subdirs = self._relay.subdirs()
         at = next((i for i, subdir in enumerate(subdirs) if subdir.name == self._subdir.name), None)
         if at is None:

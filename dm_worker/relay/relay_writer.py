@@ -1,7 +1,7 @@
-"""Writes the events of one sub-folder's files, as the stream follower decides.
+"""Writes the events of one sub-folder's files, by the stream follower's decisions.
 
-A file is synced to disk when the next one begins, and before ``relay.meta`` records it as complete. In between the
-operating system writes at its own pace. What a crash of the machine loses is cut off and fetched again.
+A file is synced to disk when the next one begins, and before ``relay.meta`` records it as complete. In between, the
+operating system decides when to write. What a crash of the machine loses is cut off and fetched again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 from pkg.process.metrics import Distribution
 
-#: Seconds between two writes of ``relay.meta``, as DM.
+#: Seconds between two writes of ``relay.meta``, as in DM.
 META_INTERVAL = 30.0
 PUBLISH_INTERVAL = 0.2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -42,9 +42,9 @@ def _seconds() -> Distribution:
 
 @dataclass(slots=True)
 class BlockCounts:
-    """For the metrics, since the process began. A block is what arrives at once: from one event to thousands.
+    """Counts for metrics, since the process began. A block is what arrives at once: from one event to thousands.
 
-    Seconds of waiting for it (``read``), of deciding about it (``transform``) and of writing it (``write``); bytes
+    Seconds to wait for it (``read``), to decide about it (``transform``) and to write it (``write``); bytes
     written (``size``); failed writes (``errors``).
     """
 
@@ -61,7 +61,7 @@ class BlockCounts:
 
 
 class RelayProgress(NamedTuple):
-    """Up to where the relay log was complete, and the GTID set executed there."""
+    """The complete end of the relay log, and the GTID set executed there."""
 
     end: RelayLogEnd
     gtids: str
@@ -90,11 +90,11 @@ class RelayWriter:
         self.progress: RelayProgress | None = None
         self._published_at = 0.0
         self._saved = 0.0
-        #: Something failed between decision and write: only :func:`recover` can find out what the file holds.
+        #: An error between decision and write: only :func:`recover` can determine the file's content.
         self.torn = False
 
     def connected(self, server_id: int) -> None:
-        """A stream of this server begins where the last whole transaction ends; what follows it is cut off.
+        """A stream of this server begins where the last whole transaction ends; cuts off what follows.
 
         Raises 30025.
         """
@@ -104,7 +104,7 @@ class RelayWriter:
         self.publish()
 
     def publish(self) -> None:
-        """Publishes what is complete to readers, and saves ``relay.meta`` when it is due. Raises 30025."""
+        """Publishes the complete part to readers, and saves ``relay.meta`` when it is due. Raises 30025."""
         follower = self.follower
         if not follower.begun:
             return
@@ -178,7 +178,7 @@ class RelayWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Closes the file as it is. May be called twice."""
+        """Closes the file without changes. May be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

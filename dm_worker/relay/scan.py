@@ -1,6 +1,6 @@
-"""Takes ordinary events in blocks: verified, counted and copied without an object for each. Pure.
+"""Takes ordinary events in blocks: verifies, counts and copies them without an object for each. Pure.
 
-:func:`python_scan` defines what it does; ``pkg/native/relay`` is the same in C and runs when it is built.
+:func:`python_scan` defines the behaviour; ``pkg/native/relay`` is the same in C and is used when it is built.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pkg import errors, native
 from pkg.binlog import constants as c
 
 CRC_RESIDUE = 0x2144DF1C
-#: More of them end a scan.
+#: A scan ends before it has more runs.
 MAX_RUNS = 256
 _HEAD = struct.Struct("<IBIIIH")
 _LEAD = 5
-#: Events that the scan leaves to its caller: they name or begin files, are in no file, or hold other forms of GTIDs.
+#: Events that the scan leaves to its caller: they name or begin files, are in no file, or have other forms of GTIDs.
 SPECIAL = frozenset(
     {
         c.ROTATE_EVENT,
@@ -35,7 +35,7 @@ SPECIAL = frozenset(
 
 
 class Scanned(NamedTuple):
-    """How far a scan came.
+    """The result of a scan.
 
     ``pos``: the end of what it took. ``data``: the events as they are in a file. ``state`` and ``gtid``: the open
     transaction. ``boundary``: the offset in the file after the last event that left no transaction open, -1 for
@@ -56,7 +56,7 @@ def python_scan(
     """Takes whole events from ``pos`` on, the first of which belongs at ``offset`` of its file.
 
     With ``packets`` each follows a packet's header and status byte, and their bytes are returned; otherwise ``raw`` is
-    of a file. It stops in front of an event that is torn, damaged, special, artificial, or that belongs elsewhere.
+    of a file. It stops before an event that is torn, damaged, special, artificial, or unexpected at its offset.
     """
     lead = _LEAD if packets else 0
     least = c.HEADER_SIZE + (c.CHECKSUM_SIZE if checksummed else 0)
@@ -79,7 +79,7 @@ def python_scan(
         try:
             state, gtid = follow((state, gtid), event[: -c.CHECKSUM_SIZE] if checksummed else event)
         except errors.DMError:
-            # The caller meets the same event and raises the error.
+            # The caller reads the same event and raises the error.
             break
         offset += size
         pos = at + size

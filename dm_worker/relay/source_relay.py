@@ -21,12 +21,12 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: The folder of relay logs when neither worker nor source names one.
+#: The folder of relay logs when neither worker nor source configures one.
 DEFAULT_FOLDER = "relay-dir"
 
 
 def relay_folder(worker_dir: str, source_dir: str, worker: str) -> Path:
-    """Where ``worker`` keeps relay logs: ``<relay-dir>/<worker>``; its own relay-dir wins over the source's."""
+    """The relay log folder of ``worker``: ``<relay-dir>/<worker>``; its own relay-dir wins over the source's."""
     return Path(worker_dir or source_dir or DEFAULT_FOLDER) / worker
 
 
@@ -59,7 +59,7 @@ class SourceRelay:
     # -- stages -------------------------------------------------------------------------------------------------------
 
     def follow(self, stage: str) -> None:
-        """Goes to stage ``Running`` or ``Paused``; ends the relay for ''. ``Running`` again resumes a failed relay."""
+        """Goes to stage ``Running`` or ``Paused``; stops the relay for ''. ``Running`` again resumes a failed relay."""
         if not stage:
             self.close()
             return
@@ -100,7 +100,7 @@ class SourceRelay:
             return self._relay
 
     def _take_folder(self) -> None:
-        """Removes what another source left: the folder is this worker's, and a worker serves one source.
+        """Removes another source's files: the folder is this worker's, and a worker serves one source.
 
         Raises 30033 for files that are not known to be a relay log; they stay.
         """
@@ -122,10 +122,10 @@ class SourceRelay:
             folder.clear()
         folder.own(source)
 
-    # -- what readers ask ---------------------------------------------------------------------------------------------
+    # -- for readers --------------------------------------------------------------------------------------------------
 
     def reader(self) -> RelayReader:
-        """For one subtask."""
+        """A reader for one subtask."""
         return RelayReader(self, self._source.flavor)
 
     def goes_on(self) -> bool:
@@ -142,16 +142,16 @@ class SourceRelay:
             return False
         return parse_position(status.masterBinlog) <= parse_position(status.relayBinlog)
 
-    # -- what the worker asks -----------------------------------------------------------------------------------------
+    # -- for the worker -----------------------------------------------------------------------------------------------
 
     @property
     def counts(self) -> RelayCounts | None:
-        """For the metrics; None without a relay."""
+        """Counts for metrics; None without a relay."""
         relay = self._relay
         return relay.counts if relay is not None else None
 
     def status(self) -> pb.RelayStatus | None:
-        """For ``query-status``; None when there is no relay."""
+        """The status for ``query-status``; None when there is no relay."""
         relay, error = self._relay, self._error
         if error is not None:
             result = pb.ProcessResult(errors=[pb.ProcessError(**error.to_dict())])

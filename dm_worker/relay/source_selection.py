@@ -1,6 +1,6 @@
 """Decides whether a subtask reads the relay log or the upstream.
 
-The relay log is read while the relay runs and its files hold what the subtask needs; otherwise the upstream.
+A subtask reads the relay log while the relay runs and its files have what the subtask needs; otherwise the upstream.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a subtask waits for a relay that just started or is a little behind, before it reads the upstream.
+#: Seconds that a subtask waits for a relay that just started or lags a little, before it reads the upstream.
 CATCH_UP_TIMEOUT = 5.0
 #: Seconds between two checks whether the relay has caught up, while a subtask reads the upstream.
 LOOK_INTERVAL = 5.0
-#: Seconds for which a reader avoids the relay log after it was damaged or did not hold what the reader needs.
+#: Seconds for which a reader avoids the relay log after it was damaged or lacked what the reader needs.
 DISTRUST_PERIOD = 300.0
 _POLL = 0.1
 #: Errors that the relay's files may have caused: the upstream is read instead.
@@ -36,7 +36,7 @@ _DAMAGE = frozenset(
 
 
 class ReadableRelay(Protocol):
-    """The relay, as its readers see it."""
+    """The relay, for its readers."""
 
     folder: RelayDir
     readable_end: ReadableEnd
@@ -45,10 +45,10 @@ class ReadableRelay(Protocol):
         """Whether readers at its end should wait for more: it runs, or an operator paused it."""
 
     def executed(self) -> str:
-        """The GTID set at its end; '' while that is not known."""
+        """The GTID set at its end; '' while unknown."""
 
     def caught_up(self) -> bool:
-        """Whether it has everything that the upstream had at the time of the call. May take a while."""
+        """Whether it has everything that the upstream had at the time of the call. May take some time."""
 
 
 class RelayReader:
@@ -110,7 +110,7 @@ class RelayReader:
         return not here.contains(wanted)  # type: ignore[arg-type]
 
     def distrust(self, exc: DMError) -> None:
-        """The relay log is damaged where this reader is."""
+        """The relay log is damaged at this reader's position."""
         log.error("the relay log can't be read: reading the upstream instead", error=str(exc))
         self._distrusted_until = self._clock() + DISTRUST_PERIOD
 
@@ -122,7 +122,7 @@ class RelayReader:
 
 
 class _Wrapped:
-    """A stream with something around its reading."""
+    """A stream whose reading is wrapped."""
 
     def __init__(self, stream: BinlogStream) -> None:
         self._stream = stream

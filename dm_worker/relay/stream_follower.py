@@ -45,7 +45,7 @@ class FileAction(enum.Enum):
 
 
 class EventDecision(NamedTuple):
-    """What to do with an event.
+    """The action for an event.
 
     ``WRITE``: append ``data``, after ``hole`` bytes of dummy events. ``OPEN``: begin ``file`` with the magic number
     and ``data``. ``duplicate``: skipped because the file has it, at ``offset``, and it must be the same there.
@@ -65,8 +65,8 @@ SKIP = EventDecision(FileAction.SKIP)
 class StreamFollower:
     """Follows one upstream's stream into the files of one sub-folder.
 
-    ``file`` and ``size``: what is written. ``boundary`` and ``gtids``: the last offset where no transaction was open,
-    and what was executed there; a new stream continues there.
+    ``file`` and ``size``: the written part. ``boundary`` and ``gtids``: the last offset where no transaction was open,
+    and the set executed there; a new stream continues there.
     """
 
     def __init__(self, *, flavor: str, gtid_set: str = "") -> None:
@@ -126,7 +126,7 @@ class StreamFollower:
         """Decides on one event, with its checksum if it has one, which is verified.
 
         Raises 11071 for damage, 11093 for a GTID list of unknown form, 30029 when the upstream's file is not the one
-        that is being written, 30044 for another server, 11079 for a hole that is too small for a dummy event.
+        being written, 30044 for another server, 11079 for a hole that is too small for a dummy event.
         """
         event = event_from_bytes(whole)
         if event.type in _HEARTBEATS:
@@ -181,7 +181,7 @@ class StreamFollower:
         return EventDecision(FileAction.OPEN, data, file=self.file)
 
     def _same_file(self, event: Event) -> None:
-        """Compares what stays the same whenever a server sends this file: its creation time and the server version."""
+        """Compares what is constant whenever a server sends this file: its creation time and the server version."""
         ours, theirs = self._description, event.data
         if (ours[:4], ours[19:71]) != (theirs[:4], theirs[19:71]):
             raise self._error(Code.RelayCheckIsDuplicateEvent, event, "the upstream has another file of this name")

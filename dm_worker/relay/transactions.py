@@ -12,14 +12,14 @@ from pkg.binlog.events import event_from_bytes
 from pkg.binlog.gtid import GTIDSet, source_name
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 
-#: No transaction is open; only its GTID was read (a single statement may be all of it); it is open until it is ended.
+#: No transaction is open; only its GTID was read (a single statement may be the whole one); it is open until its end.
 OUTSIDE, BEGUN, INSIDE = 0, 1, 2
 
 #: The source of a GTID (MySQL: UUID; MariaDB: domain and server, 4 bytes each, little-endian), and its number.
 SourceAndNumber = tuple[bytes, int]
 #: Source, first and last number. Of a MariaDB domain only the newest GTID is kept.
 TransactionRun = tuple[bytes, int, int]
-#: The state after what was read, and the open transaction's GTID (None: it has none).
+#: The state after the events so far, and the open transaction's GTID (None: it has none).
 OpenTransaction = tuple[int, SourceAndNumber | None]
 
 _ENDS = frozenset({c.XID_EVENT, c.XA_PREPARE_EVENT, c.TRANSACTION_PAYLOAD_EVENT})
@@ -28,7 +28,7 @@ _XA_ENDS = (b"XA COMMIT", b"XA ROLLBACK")
 
 
 def follow(now: OpenTransaction, event: bytes, file: str = "") -> OpenTransaction:
-    """What is open after ``event`` (whole, without checksum). If nothing is, the GTID is that of what just ended.
+    """The open transaction after ``event`` (whole, without checksum). If none, the GTID is that of the ended one.
 
     Raises 11071 for a torn GTID event.
     """
@@ -53,14 +53,14 @@ def _query(state: int, text: bytes) -> int:
 
 
 def statement(event: bytes) -> bytes:
-    """The statement of a QUERY (compressed ones as they are); '' when it is torn."""
+    """The statement of a QUERY (compressed ones unchanged); '' when it is torn."""
     schema, variables = event[27:28], event[30:32]
     start = c.HEADER_SIZE + 13 + int.from_bytes(variables, "little") + int.from_bytes(schema, "little") + 1
     return event[start:]
 
 
 def add_run(runs: list[TransactionRun], gtid: SourceAndNumber) -> None:
-    """Adds a transaction that ended to ``runs``."""
+    """Adds an ended transaction to ``runs``."""
     source, number = gtid
     for at, (known, first, last) in enumerate(runs):
         if len(source) == 8 and known[:4] == source[:4]:

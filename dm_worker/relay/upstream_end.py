@@ -1,4 +1,4 @@
-"""Where an upstream's binlog ends, for status answers: asked for each answer, with a short timeout."""
+"""The end of an upstream's binlog, for status answers: queried for each answer, with a short timeout."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a status waits for an answer before it takes the last one.
+#: Seconds that a status waits for an answer before it uses the last one.
 ANSWER_TIMEOUT = 0.5
 _READ_TIMEOUT = 5.0
 
 
 def query_upstream(source: SourceConfig) -> Location | None:
-    """Asks the upstream; None when it writes no binlog. Raises DMError or ``pymysql.Error``."""
+    """Queries the upstream; None when it writes no binlog. Raises DMError or ``pymysql.Error``."""
     conn = connect(source.from_, scope="upstream", read_timeout=_READ_TIMEOUT)
     try:
         return master_status(conn, source.flavor)
@@ -28,7 +28,7 @@ def query_upstream(source: SourceConfig) -> Location | None:
 
 
 class UpstreamEnd:
-    """Asks the upstream on demand. Concurrent calls share a query; there is never more than one at a time."""
+    """Queries the upstream on demand. Concurrent calls share a query; there is never more than one at a time."""
 
     def __init__(
         self, source: SourceConfig, *, query: Callable[[SourceConfig], Location | None] = query_upstream
@@ -40,12 +40,12 @@ class UpstreamEnd:
         self._begun = self._ended = self._wanted = 0
 
     def get(self) -> tuple[Location | None, bool]:
-        """The upstream's end (None when the query failed), and whether it was asked after this call began.
+        """The upstream's end (None when the query failed), and whether the query started after this call.
 
         Only such an answer can prove that everything the upstream had is applied.
         """
         with self._changed:
-            # The upstream may have answered the running query before the change that the caller asks about.
+            # The upstream may have answered the running query before the change that the caller waits for.
             number = self._wanted = self._begun + 1
             if self._begun == self._ended:
                 self._begun += 1

@@ -1,4 +1,4 @@
-"""Which server answers as the upstream, what it has executed, and where its binlog ends."""
+"""The server that answers as the upstream, its executed set, and its binlog's end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_EVENT_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class UpstreamServer:
-    """``uuid`` names its sub-folders; ``end`` is where its binlog ended when it was asked."""
+    """``uuid`` names its sub-folders; ``end`` is the end of its binlog at the time of the query."""
 
     uuid: str
     server_id: int
@@ -34,7 +34,7 @@ class UpstreamServer:
 
 
 def identify_server(source: SourceConfig) -> UpstreamServer:
-    """Raises DMError: 10001 when the upstream can't be reached, 11125 when it writes no binlog."""
+    """Queries the server. Raises DMError: 10001 when it can't be reached, 11125 when it writes no binlog."""
     conn = connect(source.from_, scope="upstream", read_timeout=30.0)
     try:
         number = int(variable(conn, "server_id") or 0)
@@ -79,7 +79,7 @@ def check_history(server: UpstreamServer, gtid_set: str, flavor: str, source: So
 
 
 def file_of(source: SourceConfig, server_id: int, gtid_set: str) -> str:
-    """The file in which the server finds the first transaction that ``gtid_set`` lacks. Raises DMError."""
+    """The file with the first transaction that ``gtid_set`` lacks. Raises DMError."""
     location = Location(Position("", 4), gtid_set)
     stream = open_raw(source.from_, location, flavor=source.flavor, server_id=server_id, use_gtid=True)
     try:

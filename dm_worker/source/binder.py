@@ -1,4 +1,4 @@
-"""Which source this worker serves, and whose relay log it pulls: follows its keys in etcd."""
+"""Which source this worker serves, and whose relay log it pulls: follows the worker's keys in etcd."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class RelayedSource(Protocol):
 
 class Binder:
     """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`. Without
-    one, the :class:`RelayWorker` of the source whose relay log this worker was named for.
+    a bound source, the :class:`RelayWorker` of the source whose relay log this worker has to pull.
 
-    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit continues after a kill: then
+    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit still runs after a kill: then
     only the end of the process stops it.
     """
 
@@ -84,7 +84,7 @@ class Binder:
 
     @property
     def trouble(self) -> tuple[str, DMError | None]:
-        """The bound source ('' for none) and what keeps this worker from serving it."""
+        """The bound source ('' for none) and the error that keeps this worker from serving it."""
         with self._lock:
             return self._bound, self._error
 
@@ -105,7 +105,7 @@ class Binder:
         self._stop.set()
         self._dirty.set()
         if not graceful:
-            # All writing has to end now, before this waits for a thread or for etcd.
+            # All writing has to end before this waits for a thread or for etcd.
             for worker in self._serving():
                 worker.kill()
         self._bounds.stop()
@@ -118,7 +118,7 @@ class Binder:
         self._dirty.set()
 
     def _main(self) -> None:
-        # Without a wait after a restart of this loop: the failure may have lost a notification.
+        # No wait after a restart of this loop: the failure may have lost a notification.
         retry: float | None = 0.0
         while not self._stop.is_set():
             self._dirty.wait(retry)
@@ -210,7 +210,7 @@ class Binder:
             worker.close()
 
     def _serving(self) -> list[SourceWorker]:
-        """All that may still write: the current source's worker and one that is being closed."""
+        """All source workers that may still write: the current one and one that is closing."""
         with self._lock:
             return [worker for worker in (self._current, self._closing) if worker is not None]
 

@@ -1,4 +1,4 @@
-"""From where on the binlog is needed: where the relay log begins, which of its files stay, who reads the upstream."""
+"""Which part of the binlog is needed: where the relay log begins, which of its files stay, who reads the upstream."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Task modes that read the binlog at some time.
+#: Task modes that read the binlog.
 _SYNCING = frozenset({"all", "incremental", "load&sync"})
 #: Seconds to wait for a target that cannot be reached.
 _TARGET_TIMEOUT = 15.0
-#: The position in a location's text.
+#: The position in a location's string.
 _POSITION = re.compile(r"\([^()]+, \d+\)")
 
 
 def durable_location(cfg: SubTaskConfig) -> Location:
-    """Where a subtask would continue to read: its checkpoint, or where it begins. Raises DMError if that is not known.
+    """Where a subtask would continue to read: its checkpoint, or its start location. Raises DMError if that is unknown.
 
-    With rows of merged shards held back, it is where the oldest of them are.
+    If rows of merged shards are held back, it is the location of the oldest of them.
     """
     deadline = time.monotonic() + _TARGET_TIMEOUT
     store = MetaStore(cfg, should_stop=lambda: time.monotonic() > deadline)
@@ -110,13 +110,13 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
 
 
 def needed_from(sync: pb.SyncStatus) -> Position:
-    """The position of the oldest rows that are not applied: rows of merged shards may be held back."""
+    """The position of the oldest rows that are not applied; rows of merged shards may be held back."""
     held = (_POSITION.search(group.firstLocation) for group in sync.unresolvedGroups)
     return min(parse_position(text) for text in (sync.syncerBinlog, *(found[0] for found in held if found)))
 
 
 def _stored_position(subtask: SubTask) -> Position | None:
-    """The position of a subtask that has not run since the worker started; None when it is not known."""
+    """The position of a subtask that has not run since the worker started; None when unknown."""
     try:
         position = durable_location(subtask.config).position
     except DMError:

@@ -1,6 +1,6 @@
 """Which worker has the files of an unfinished load.
 
-A dump lies on the disk of the worker that made it. Until it is loaded, another worker must neither load other files
+A dump is on the disk of the worker that made it. Until it is loaded, another worker must neither load other files
 over it nor dump again: that would mix two snapshots in the target.
 """
 
@@ -35,7 +35,7 @@ class LoadClaim:
                 self._compare(stored.value)
 
     def release(self) -> None:
-        """The load is complete: its files are not needed any more, whoever had them."""
+        """The load is complete: its files are no longer needed, on any worker."""
         self._client.delete(self._key)
 
     def _compare(self, owner: str) -> None:

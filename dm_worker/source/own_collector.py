@@ -1,4 +1,4 @@
-"""Metrics that DM does not have: where time and memory go, and why a task is behind. docs/metrics.md has them all."""
+"""Metrics that DM does not have: use of time and memory, and why a task is behind. docs/metrics.md lists them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COUNTERS: dict[str, tuple[str, Callable[[SyncFigures], float]]] = {
 
 
 class OwnSyncCollector(Collector):
-    """Of the bound source's tasks that replicate."""
+    """Metrics of the bound source's tasks that replicate."""
 
     def __init__(self, figures: Figures, worker: str) -> None:
         self._figures = figures
@@ -113,13 +113,13 @@ def _gauges(source: str, units: Sequence[tuple[str, SyncFigures]]) -> Iterator[M
     yield family
 
 
-#: Name → help, value; of a dump, and of a load.
+#: Name → help, value; for a dump, and for a load.
 DUMP: dict[str, tuple[str, Callable[[pb.DumpStatus], float]]] = {
     "dm_dumpling_finished_rows": ("Rows that are dumped.", lambda one: one.finishedRows),
     "dm_dumpling_estimate_total_rows": ("Rows to dump, by the upstream's estimate.", lambda one: one.estimateTotalRows),
     "dm_dumpling_finished_bytes": ("Bytes of the dump's files.", lambda one: one.finishedBytes),
     "dm_dumpling_finished_tables": ("Tables that are dumped.", lambda one: one.completedTables),
-    # The name under which DM has it.
+    # DM's name of it.
     "dumpling_dump_finished_tables": ("The same as dm_dumpling_finished_tables.", lambda one: one.completedTables),
     "dm_dumpling_bytes_per_second": ("Speed of the dump.", lambda one: one.bps),
 }

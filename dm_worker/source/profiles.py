@@ -1,4 +1,4 @@
-"""Where the time went, as an answer carries it. Pure."""
+"""The time profile in a status answer. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Predicts that an upstream will purge binlog files that are still needed, before error 1236 says so. Pure.
+"""Predicts that an upstream will purge binlog files that are still needed, before error 1236 reports it. Pure.
 
-A server removes a file when it is older than its retention, or when somebody (a person, a cloud's agent, a space limit)
-purges it. Both follow the order of the files, so the guard compares how fast a reader and the removal advance.
+A server removes a file when it is older than its retention, or when an operator, a cloud agent or a space limit purges
+it. Both follow the order of the files, so the guard compares how fast a reader and the removal advance.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from enum import IntEnum
 from pkg.binlog.position import Position, file_number
 from pkg.errors.workarounds import Advice, StoppedUnit, rendered
 
-#: A warning is given for a reader that does not advance when less than this part of the retention is left.
+#: A reader that does not advance causes a warning when less than this part of the retention is left.
 WARNING_SHARE = 0.5
-#: Purges by others than the retention are extrapolated over the last hour, and so far into the future (seconds).
+#: Purges other than by retention are extrapolated from the last hour, and this many seconds ahead.
 WINDOW, HORIZON = 3600.0, 86400.0
 
 
@@ -55,7 +55,7 @@ class PurgeGuard:
     """Watches one reader of one upstream; call :meth:`look` regularly."""
 
     def __init__(self, stopped: StoppedUnit) -> None:
-        """``stopped``: what cannot go on once its files are gone."""
+        """``stopped``: what cannot continue once its files are gone."""
         self._stopped = stopped
         self._closed: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
@@ -65,10 +65,10 @@ class PurgeGuard:
     def look(
         self, now: float, files: Mapping[str, int], retention: float | None, position: Position, lag: float = 0.0
     ) -> PurgeRisk:
-        """What the upstream's ``files`` (sizes in bytes, oldest first) mean for a reader at ``position``.
+        """The risk for a reader at ``position``, given the upstream's ``files`` (sizes in bytes, oldest first).
 
         ``retention``: seconds that a file stays after it was closed, None for ever. ``lag``: seconds since the event at
-        ``position`` was written, 0 when that is not known. ``now``: seconds of a monotonic clock.
+        ``position`` was written, 0 when unknown. ``now``: seconds of a monotonic clock.
         """
         if not files:
             return NO_RISK
@@ -86,7 +86,7 @@ class PurgeGuard:
             (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity
         )
 
-    # -- what is known ------------------------------------------------------------------------------------------
+    # -- observations -------------------------------------------------------------------------------------------
 
     def _note(self, now: float, files: Mapping[str, int], position: Position, lag: float) -> None:
         names = list(files)
@@ -118,7 +118,7 @@ class PurgeGuard:
             return 0.0, 0.0
         return (last.read - first.read) / seconds, (last.purged - first.purged) / seconds
 
-    # -- what it means ------------------------------------------------------------------------------------------
+    # -- the prediction -----------------------------------------------------------------------------------------
 
     def _by_age(self, now: float, files: Mapping[str, int], retention: float | None, position: Position) -> PurgeRisk:
         if not retention:

@@ -25,7 +25,7 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 INTERVAL = 30.0
 _DAY = 86400.0
 _READ_TIMEOUT = 10.0
@@ -33,7 +33,7 @@ _READ_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BinlogReader:
-    """A reader of the upstream's binlog: its task ('' for the relay), position, and lag in seconds (0: not known)."""
+    """A reader of the upstream's binlog: its task ('' for the relay), position, and lag in seconds (0: unknown)."""
 
     task: str
     position: Position
@@ -41,7 +41,7 @@ class BinlogReader:
 
     @property
     def name(self) -> str:
-        """As warnings and metrics name it."""
+        """The name in warnings and metrics."""
         return f"task {self.task}" if self.task else "relay"
 
 
@@ -60,7 +60,7 @@ def ask_upstream(source: SourceConfig) -> tuple[dict[str, int], float | None]:
 
 def retention(conn: Connection[Any]) -> float | None:
     """Seconds after which the server removes a binlog file; None for never. Raises ``pymysql.Error``."""
-    # Where there are both, MySQL lets only one of them differ from 0.
+    # MySQL servers with both variables allow only one of them to differ from 0.
     seconds = float(variable(conn, "binlog_expire_logs_seconds") or 0)
     days = float(variable(conn, "expire_logs_days") or 0)
     return seconds or days * _DAY or None
@@ -105,7 +105,7 @@ class PurgeWatch:
         return PurgeGuard(StoppedUnit(self._source.source_id, reader.task))
 
     def look(self) -> None:
-        """One look. Raises DMError, ``pymysql.Error`` or ``OSError`` when the upstream does not answer."""
+        """One check. Raises DMError, ``pymysql.Error`` or ``OSError`` when the upstream does not answer."""
         readers = self._readers()
         files, stay = ask_upstream(self._source) if readers else ({}, None)
         self._guards = {reader.name: self._guards.get(reader.name) or self._guard(reader) for reader in readers}

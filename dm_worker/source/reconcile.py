@@ -14,7 +14,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSubTask:
-    """A subtask as etcd has it: its config's text, the desired stage and the revision of that stage's key.
+    """A subtask in etcd: the text of its config, the desired stage and the revision of that stage's key.
 
     ``safe_mode``: the operator wants the batch that stopped it to be applied again in safe mode.
     """
@@ -26,15 +26,15 @@ class ExpectedSubTask:
 
     @property
     def safe_request(self) -> int:
-        """What names this request of the operator, so that it is fulfilled once; 0 for none."""
+        """Identifies this request of the operator, so that it is fulfilled once; 0 for none."""
         return self.revision if self.safe_mode else 0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSubTask:
-    """A subtask of this process: its configuration, the last requested stage, and its present stage.
+    """A subtask of this process: its configuration, the last requested stage, and its current stage.
 
-    ``doomed``: it was told to stop so that it can be removed.
+    ``doomed``: it is stopping so that it can be removed.
     """
 
     config: str
@@ -51,7 +51,7 @@ class CreateSubTask:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStage:
-    """Pass the new desired stage on to the subtask."""
+    """Pass the new desired stage to the subtask."""
 
     task: str
     wanted: ExpectedSubTask
@@ -59,7 +59,7 @@ class ChangeStage:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSubTask:
-    """Stop the subtask for good; once it is Stopped it is forgotten."""
+    """Stop the subtask for good; it is forgotten once it is Stopped."""
 
     task: str
 
@@ -90,6 +90,6 @@ def _task(task: str, want: ExpectedSubTask | None, have: LocalSubTask | None) ->
     if want.revision == have.revision:
         return []
     if have.stage == pb.Stopped and want.stage != pb.Stopped:
-        # Stopped is final for a subtask object: going on needs a new one.
+        # Stopped is final for a subtask object: to continue needs a new one.
         return [ForgetSubTask(task), CreateSubTask(task, want)]
     return [ChangeStage(task, want)]

@@ -1,4 +1,4 @@
-"""A source whose relay log this worker pulls while another worker serves it: a copy for the day of a failover."""
+"""A source whose relay log this worker pulls while another worker serves it: a copy for a failover."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ETCD_TIMEOUT = 30.0
 class RelayWorker:
     """Pulls the relay log of ``source`` from :meth:`start` to :meth:`close`, in its desired stage; runs no subtasks.
 
-    The files are those that a :class:`SourceWorker` on this worker would continue. The other arguments are as there.
+    A :class:`SourceWorker` on this worker would continue these files. The other arguments are as there.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RelayWorker:
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
-            # An upstream has one connection for each server id, and the source's is taken by the worker that serves it.
+            # An upstream allows one connection per server id, and the worker that serves the source uses the source's.
             server_id=replica_id("relay", source.source_id, worker),
             start_at=lambda: binlog_needs.earliest_location(self._subtasks()),
             needed=self._needed,

@@ -49,10 +49,10 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
-#: Seconds that a killed unit gets to end before the whole process has to. A unit that waits for Spark to start does no
-#: harm meanwhile, and one that writes is fenced by its epoch.
+#: Seconds until a killed unit has to end; after that the whole process has to. A unit that waits for Spark to start is
+#: harmless meanwhile, and one that writes is fenced by its epoch.
 KILL_TIMEOUT = 60.0
-#: The same when the worker is shutting down, which has to be done within 30 s in total.
+#: The same when the worker is shutting down, which must take less than 30 s in total.
 SHUTDOWN_KILL_TIMEOUT = 8.0
 #: Seconds between two checks whether all first answers of etcd have arrived.
 _SYNC_POLL = 0.1
@@ -70,7 +70,7 @@ class _Slot:
     doomed: bool = False
 
     def is_copying(self) -> bool:
-        """Whether its full copy is not done, so that the binlog files it will need are not known."""
+        """Whether its full copy is not complete, so that the binlog files it will need are unknown."""
         if self.subtask is None:
             return True
         state = self.subtask.state
@@ -78,7 +78,7 @@ class _Slot:
 
     def actual(self) -> LocalSubTask:
         if self.subtask is None:
-            # Nothing runs: it may be created again as soon as its configuration or its stage changes.
+            # Nothing runs: create it again as soon as its configuration or its stage changes.
             return LocalSubTask(self.wanted.config, self.wanted.revision, pb.Stopped)
         return LocalSubTask(self.wanted.config, self.wanted.revision, self.subtask.state.stage, self.doomed)
 
@@ -141,14 +141,14 @@ class SourceWorker:
         self._thread.start()
 
     def kill(self) -> None:
-        """Stops all subtasks at once; does not wait. :meth:`close` has to follow, or to be under way."""
+        """Stops all subtasks at once; does not wait. :meth:`close` must follow, or run already."""
         self._killed = True
         self._stop.set()
         self._dirty.set()
         self._each_subtask(SubTask.kill)
 
     def close(self, *, graceful: bool, kill_timeout: float = KILL_TIMEOUT) -> bool:
-        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed.
+        """Stops all subtasks, at their safe points or at once; False when a killed subtask does not end.
 
         A killed subtask gets ``kill_timeout`` seconds to end.
         """
@@ -163,7 +163,7 @@ class SourceWorker:
         self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
-        # The thread's last turn may have created another subtask.
+        # The thread's last loop may have created another subtask.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(kill_timeout + (GRACE if graceful else 0.0))
         self.relay.close()
@@ -186,14 +186,14 @@ class SourceWorker:
         return [(task, unit.figures) for task, unit in units if unit is not None]
 
     def status(self, task: str = "") -> list[pb.SubTaskStatus]:
-        """The status of ``task``, or of all tasks when empty: none for a source without tasks, as in DM."""
+        """The status of ``task``, or of all tasks when empty. A source without tasks has none, as in DM."""
         with self._lock:
             slots = dict(self._slots)
         if task and task not in slots:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)
         statuses = [_slot_status(name, slots[name]) for name in chosen]
-        # Asked after the checkpoints were read: if they have reached this end, everything is applied.
+        # Read after the checkpoints: if they have reached this end, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
             location, current = self._upstream_end.get()
@@ -209,7 +209,7 @@ class SourceWorker:
             if self._stop.is_set():
                 return
             self._dirty.clear()
-            # Incomplete data must not be acted on: a missing key would look like a stopped task.
+            # Never act on incomplete data: a missing key would look like a stopped task.
             if self._is_synced():
                 self._follow()
             self._tick(time.monotonic())
@@ -224,13 +224,13 @@ class SourceWorker:
 
     def _follow(self) -> None:
         try:
-            # Before the subtasks, which look for the relay when they start.
+            # Before the subtasks: they look for the relay when they start.
             stage = self._desired_relay_stage.changed()
             if stage is not None:
                 self.relay.follow(stage)
             self._reconcile()
         except DMError as exc:
-            # Everything stays as it is, and the next turn tries again: a wrong guess could stop a running task.
+            # Everything stays as it is, and the next loop tries again: a wrong guess could stop a running task.
             log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Reconcile")
 
@@ -250,7 +250,7 @@ class SourceWorker:
                     self._forget(task)
 
     def _wanted(self) -> dict[str, ExpectedSubTask]:
-        """Tasks that have both a config and an desired stage; both are written in one transaction."""
+        """Tasks that have both a config and a desired stage; both are written in one transaction."""
         configs = _by_task(keys.SUBTASK, self._configs.snapshot())
         stages = _by_task(keys.SUBTASK_STAGE, self._stages.snapshot())
         wanted = {}
@@ -264,7 +264,7 @@ class SourceWorker:
     def _create(self, task: str, wanted: ExpectedSubTask) -> None:
         leaving = self._leaving.get(task)
         if leaving is not None and not leaving.ended:
-            # Two subtasks of one name would conflict; the end of the old one leads here again.
+            # Two subtasks of one name would conflict; the end of the old one triggers this again.
             return
         self._leaving.pop(task, None)
         try:
@@ -291,7 +291,7 @@ class SourceWorker:
         )
         return SubTask(
             config,
-            # The relay may begin after the subtask is created, and before its units are made.
+            # The relay may start after the subtask is created, but before its units are.
             lambda unit: self._make_unit(unit, replace(context, relay=self.relay.reader())),
             ResumePolicy(self.source.checker),
             before_unit=lambda unit: self._before_unit(claim, config.name, unit),
@@ -304,7 +304,7 @@ class SourceWorker:
         match unit:
             case pb.Dump:
                 claim.check()
-                # Orders of an earlier task of this name: a task accepts no orders during its full copy.
+                # Orders for an earlier task of this name: a task accepts no orders during its full copy.
                 self.operators.forget(task)
             case pb.Load:
                 claim.take()
@@ -381,7 +381,7 @@ class SourceWorker:
 
         def join(subtask: SubTask) -> None:
             ended = subtask.join(max(0.0, deadline - time.monotonic()))
-            # What a stopped one is busy with changes nothing.
+            # The remaining work of a stopped subtask changes nothing.
             if not ended and subtask.state.stage != pb.Stopped:
                 stuck.append(subtask.name)
 
@@ -426,8 +426,8 @@ def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
 
 
 def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bool, by_gtid: bool) -> None:
-    """Adds the upstream's end. ``synced`` is a promise to whoever switches over, so it rests on a ``current`` end, and
-    on nothing being held back."""
+    """Adds the upstream's end. Operators switch over when ``synced`` is true, so it requires a ``current`` end and no
+    rows held back."""
     if location is not None:
         sync.masterBinlog = str(location.position)
         sync.masterBinlogGtid = location.gtid_set
@@ -438,5 +438,5 @@ def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bo
     else:
         sync.synced = sync.masterBinlog == sync.syncerBinlog
     if sync.synced:
-        # It is known now, also of a task that does not run.
+        # Known now, also for a task that does not run.
         sync.secondsBehindMaster, sync.bytesBehind, sync.eta = 0, 0, "0s"

@@ -14,13 +14,13 @@ from pkg.process.metrics import CounterFamily, Distribution
 TASK_SOURCE = ("task", "source_id")
 TASK_WORKER = ("task", "worker", "source_id")
 JOBS = ("type", "task", "queueNo", "source_id", "worker", "target_schema", "target_table")
-#: What is no row change goes past the writers' queues.
+#: What is not a row change does not pass the writers' queues.
 ADMIN = "admin queue"
 
-#: The bound source's id, and the figures of its tasks; '' and none while there is none.
+#: The bound source's id, and the figures of its tasks; '' and none without a bound source.
 Figures = Callable[[], tuple[str, Sequence[tuple[str, SyncFigures]]]]
 Labels = Mapping[str, str]
-#: Histogram → help, labels, and its distributions by the labels that the task does not give.
+#: Histogram → help, labels, and its distributions by the labels other than the task.
 _Several = Callable[[SyncFigures], Iterator[tuple[Labels, Distribution]]]
 
 

@@ -1,4 +1,4 @@
-"""Which class implements a unit type. Imported on first use, so that the process starts quickly."""
+"""Selects the class that implements a unit type. Imported on first use, so that the process starts quickly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg.pb import dmworker_pb2 as pb
 @dataclass(frozen=True, slots=True)
 class UnitContext:
     """What the units of one subtask may use: the source's relay log, the operators' orders, and the locks of the task's
-    shard DDL. Each unit's constructor takes what it needs of it."""
+    shard DDL. Each unit's constructor takes what it needs."""
 
     config: SubTaskConfig
     engine: SparkEngine
@@ -28,12 +28,12 @@ class UnitContext:
     lock_service: EtcdLockService | None = None
 
 
-#: Makes the unit of one type.
+#: Creates the unit of one type.
 UnitFactory = Callable[[pb.UnitType, UnitContext], Unit]
 
 
 def make_unit(unit_type: pb.UnitType, context: UnitContext) -> Unit:
-    """The real units. Raises 40060 for a type that no unit serves."""
+    """Creates the real units. Raises 40060 for a type that no unit serves."""
     config, engine = context.config, context.engine
     match unit_type:
         case pb.Dump:

@@ -1,4 +1,4 @@
-"""DM's metrics of the validator. This version has none, so they are announced and have no series."""
+"""DM's metrics of the validator. This version has no validator, so they are declared without series."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALIDATOR = {
 
 
 class ValidatorCollector(Collector):
-    """Dashboards find the names; a value would say that rows were compared."""
+    """Dashboards find the names; a value would mean that rows were compared."""
 
     def collect(self) -> Iterator[Metric]:
         for name, text in VALIDATOR.items():

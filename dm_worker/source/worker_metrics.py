@@ -26,7 +26,7 @@ _NODE = ("node", "source_id", "task")
 _SHARDS = ("source_id", "task")
 _EXIT = ("resumable_err", "source_id", "task")
 
-#: The served source's id and its subtasks' status; '' and none while there is none.
+#: The served source's id and its subtasks' status; '' and none without a source.
 Statuses = Callable[[], tuple[str, Sequence[pb.SubTaskStatus]]]
 
 
@@ -95,7 +95,7 @@ class _SyncCollector(Collector):
     def __init__(self, statuses: Statuses, worker: str) -> None:
         self._statuses = statuses
         self._worker = worker
-        #: Task → the merged tables that had unsettled DDL at a scrape: they are at 0 from then on, as DM's are.
+        #: Task → the merged tables that had unsettled DDL at a scrape: they report 0 afterwards, as in DM.
         self._merged: dict[str, set[str]] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -118,7 +118,7 @@ class _SyncCollector(Collector):
             if status.WhichOneof("status") != "sync":
                 continue
             sync = status.sync
-            # What is not known is no number: -1 would be less than no lag.
+            # An unknown lag has no sample: -1 would read as less than no lag.
             if sync.secondsBehindMaster >= 0:
                 lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
             if sync.bytesBehind >= 0:
@@ -140,7 +140,7 @@ class _SyncCollector(Collector):
 
 
 def _position(text: str) -> tuple[int, int] | None:
-    """File number and offset of ``(mysql-bin.000001, 4)``; None while the position is not known."""
+    """File number and offset of ``(mysql-bin.000001, 4)``; None while the position is unknown."""
     try:
         return parse_position(text).sort_key()
     except errors.DMError:

@@ -1,6 +1,6 @@
-"""When a failed subtask is tried again. Pure: time comes in as arguments.
+"""When to retry a failed subtask. Pure: time comes in as arguments.
 
-The delay between tries grows by ``backoff-factor`` from ``backoff-min`` to ``backoff-max`` and shrinks by the same
+The delay between retries grows by ``backoff-factor`` from ``backoff-min`` to ``backoff-max`` and shrinks by the same
 factor for each ``backoff-rollback`` seconds without an error.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pkg.config.model import CheckerConfig
 from pkg.errors import Code, DMError
 
-#: Trying again cannot help: the data, the table or the configuration has to change first.
+#: A retry cannot help: the data, the table or the configuration has to change first.
 _FINAL_KINDS = frozenset(
     {
         Code.SyncerCancelledDDL,  # a DDL cancelled by a later one
@@ -30,7 +30,7 @@ _FINAL_KINDS = frozenset(
         Code.SyncerUnitDMLColumnNotMatch,  # column count differs from value count
     }
 )
-#: What targets and upstreams say when the same statement would only fail again.
+#: Server messages after which the same statement would only fail again.
 _FINAL_MESSAGES = re.compile(
     "|".join(
         (
@@ -51,12 +51,12 @@ _FINAL_MESSAGES = re.compile(
     ),
     re.IGNORECASE,
 )
-#: A lightning error (34019) is final unless the server behind it was only away for a while.
+#: A lightning error (34019) is final, except when the server was only unavailable for a time.
 _PASSING_LIGHTNING = re.compile(r"connection|timeout|timed out|region unavailable|server is busy", re.IGNORECASE)
 
 
 def resumable(errs: Sequence[DMError]) -> bool:
-    """Whether trying again may help against every one of ``errs``."""
+    """Whether a retry may help against every one of ``errs``."""
     return all(_may_pass(error) for error in errs)
 
 
@@ -80,7 +80,7 @@ class ResumePolicy:
         self._due_at: float | None = None
 
     def failed(self, errs: Sequence[DMError], now: float) -> None:
-        """The subtask paused with ``errs``: plans the next try, or none when it cannot help."""
+        """The subtask paused with ``errs``: plans the next retry, or none when it cannot help."""
         self._calm_since = None
         self._due_at = None
         if self._config.check_enable and resumable(errs):
@@ -88,7 +88,7 @@ class ResumePolicy:
             self._delay = min(self._delay * self._config.backoff_factor, self._config.backoff_max)
 
     def due(self, now: float) -> bool:
-        """Whether the planned try is due; true once per failure."""
+        """Whether the planned retry is due; true once per failure."""
         if self._due_at is None or now < self._due_at:
             return False
         self._due_at = None
@@ -105,5 +105,5 @@ class ResumePolicy:
     def _jittered(self) -> float:
         if not self._config.backoff_jitter:
             return self._delay
-        # Between half and the whole, so that subtasks that failed together do not return together.
+        # A random delay from half to all of it: subtasks that failed together do not retry together.
         return self._delay * (0.5 + self._rng.random() / 2)

@@ -1,4 +1,4 @@
-"""How fast something counts up, and how long it will still take. Pure: the caller brings the time."""
+"""The rate of a counter, and the remaining time. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rate:
         return int((after - before) / (end - start)) if end > start and after > before else 0
 
     def eta(self, left: int) -> str:
-        """The remaining time as text, ``unknown`` while nothing moves."""
+        """The remaining time as text, ``unknown`` while there is no progress."""
         rate = self.per_second
         return f"{left / rate:.0f}s" if rate else "unknown"
 

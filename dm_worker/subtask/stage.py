@@ -1,4 +1,4 @@
-"""The life of a subtask as a state machine: events in, instructions out. Pure.
+"""The state machine of a subtask: events in, instructions out. Pure.
 
 A subtask runs a chain of units (dump, load, sync). The stage that the operator wants (``expected``) and the present one
 (``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and decides the next step::
@@ -16,11 +16,11 @@ A subtask runs a chain of units (dump, load, sync). The stage that the operator 
        pause, or the
        probe fails
 
-If the last unit finishes while it is told to stop, Finished follows from Pausing and Resuming too. From every stage a
-stop or kill leads to Stopped, which is final; Stopping comes before while a unit that has begun ends.
+If the last unit finishes while it is stopping, Finished follows from Pausing and Resuming too. A stop or kill leads
+from every stage to Stopped, which is final; through Stopping while a unit that has begun ends.
 
-A pause or stop waits only for work that changes something. A probe, and a unit that has not begun yet, may hang at a
-server that does not answer, or wait for Spark to start: the subtask is then Paused or Stopped at once, the result of
+A pause or stop waits only for work that changes something. A probe, and a unit that has not begun yet, may wait for a
+server that does not answer, or for Spark to start: the subtask is then Paused or Stopped at once, the result of
 that work is ignored, and the next activity begins when it has ended.
 The shell (:mod:`dm_worker.subtask.subtask`) executes the instructions and reports back with events.
 """
@@ -43,14 +43,14 @@ CHAINS: dict[str, tuple[pb.UnitType, ...]] = {
     "load": (pb.Load,),
     "load&sync": (pb.Load, pb.Sync),
 }
-#: So many of the last events stay in a state, for errors.
+#: A state keeps this many recent events, for error messages.
 RECENT = 5
-#: What an operator can ask for.
+#: The stages that an operator can ask for.
 EXPECTABLE = frozenset({pb.Running, pb.Paused, pb.Stopped})
 
 
 class Activity(Enum):
-    """What the subtask's thread does at the moment."""
+    """What the subtask's thread is doing."""
 
     IDLE = auto()
     PROBING = auto()
@@ -76,11 +76,11 @@ class SubTaskState:
     #: Whether ``index`` is known: a probe has found which units earlier runs completed.
     probed: bool = False
     activity: Activity = Activity.IDLE
-    #: Whether the running unit was told to stop.
+    #: Whether the running unit was asked to stop.
     stop_sent: bool = False
-    #: Whether the running unit may change something. A unit that was told to stop before that never begins.
+    #: Whether the running unit may change something. A unit that was asked to stop earlier never begins.
     begun: bool = False
-    #: The errors of a companion for which the running unit was told to stop.
+    #: The errors of a companion because of which the running unit was stopped.
     failing: tuple[DMError, ...] = ()
     result: SubTaskResult | None = None
     #: The last events that changed something, each with the stage after it.
@@ -88,7 +88,7 @@ class SubTaskState:
 
     @property
     def history(self) -> str:
-        """``recent`` as a part of an error."""
+        """``recent`` as text for an error."""
         return f"last events: {'; '.join(self.recent) or 'none'}"
 
     @property
@@ -126,7 +126,7 @@ class ProbeFailed:
 
 @dataclass(frozen=True, slots=True)
 class UnitBegins:
-    """The running unit has initialised and wants to change something: it may if the state then says ``begun``."""
+    """The running unit has initialised and asks to begin: it may if the state then says ``begun``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +146,24 @@ class UnitCanceled:
 
 @dataclass(frozen=True, slots=True)
 class CompanionFailed:
-    """A companion says that the subtask must not continue after these errors."""
+    """A companion reports that the subtask must not continue after these errors."""
 
     errors: tuple[DMError, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopOverdue:
-    """The running unit did not come to a safe point within its grace period."""
+    """The running unit did not reach a safe point within its grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoResume:
-    """The checker found that a failed subtask is worth another try."""
+    """The checker decided to retry a failed subtask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Everything has to end at once: the worker has lost the right to handle the source."""
+    """Everything has to end at once: the worker has lost its right to the source."""
 
 
 SubTaskEvent = (
@@ -186,7 +186,7 @@ SubTaskEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask the units' durable state where the chain begins; answer with Probed or ProbeFailed."""
+    """Find in the units' durable state where the chain begins; answer with Probed or ProbeFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class StartUnit:
 
 @dataclass(frozen=True, slots=True)
 class StopUnit:
-    """Tell unit ``index`` to stop; if graceful, send StopOverdue when the grace period ends before the unit."""
+    """Stop unit ``index``; if graceful, send StopOverdue when the unit has not ended after the grace period."""
 
     index: int
     graceful: bool
@@ -206,7 +206,7 @@ class StopUnit:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The subtask has ended for good; its thread ends after its present work."""
+    """The subtask has ended for good; its thread ends after its current work."""
 
 
 SubTaskInstruction = Probe | StartUnit | StopUnit | Close
@@ -226,7 +226,7 @@ def initial(task_mode: str) -> SubTaskState:
 
 
 def step(state: SubTaskState, event: SubTaskEvent) -> Transition:
-    """The state machine: the state after ``event``, and what the shell has to do."""
+    """The state machine: the state after ``event``, and the instructions for the shell."""
     if state.stage == pb.Stopped:
         return state, ()
     after, instructions = _transition(state, event)
@@ -263,12 +263,12 @@ def _transition(state: SubTaskState, event: SubTaskEvent) -> Transition:
 
 
 def is_accompanied(state: SubTaskState) -> bool:
-    """Whether companions may run beside the current unit: it may change something, and nobody told it to stop."""
+    """Whether companions may run beside the current unit: it may change something and was not asked to stop."""
     return state.activity is Activity.RUNNING and state.begun and not state.stop_sent
 
 
 def _companion_failed(state: SubTaskState, errs: tuple[DMError, ...]) -> Transition:
-    """Stops the unit, then pauses with ``errs``. If the unit finishes nevertheless, the chain goes on: only the
+    """Stops the unit, then pauses with ``errs``. If the unit still finishes, the chain continues: only the
     companion's own status shows the errors."""
     if not is_accompanied(state):
         return state, ()
@@ -312,13 +312,13 @@ def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
         case ProbeFailed(errs) if state.activity is Activity.PROBING:
             if state.expected == pb.Running:
                 return _paused(state, SubTaskResult(errors=errs))
-            # It does not have to run now; the next start probes again.
+            # It need not run now; the next start probes again.
             return _paused(state, SubTaskResult(canceled=True))
         case UnitFinished() if state.activity is Activity.RUNNING:
             return _at(state, state.index + 1)
         case UnitFailed(errs) if state.activity is Activity.RUNNING:
             if asked_to_stop and not state.begun:
-                # Nobody waits for it. If the cause lasts, the next start fails with the same error.
+                # The result is not needed. If the cause lasts, the next start fails with the same error.
                 return _paused(state, SubTaskResult(canceled=True))
             return _paused(state, SubTaskResult(canceled=asked_to_stop, errors=(*state.failing, *errs)))
         case UnitCanceled() if state.activity is Activity.RUNNING:
@@ -360,7 +360,7 @@ def _unasked(state: SubTaskState) -> DMError:
 
 
 def _settle(state: SubTaskState) -> Transition:
-    """Compares the desired stage with the present one and takes the next step."""
+    """Compares the desired stage with the current one and takes the next step."""
     if state.activity is Activity.IDLE:
         return _settle_idle(state)
     if state.expected == pb.Running:
@@ -374,7 +374,7 @@ def _settle(state: SubTaskState) -> Transition:
 
 
 def _left_alone(state: SubTaskState) -> Transition:
-    """Goes to Paused or Stopped without waiting for the thread, whose work changes nothing."""
+    """Goes to Paused or Stopped without waiting for the thread: its work changes nothing."""
     told: tuple[SubTaskInstruction, ...] = ()
     if state.activity is Activity.RUNNING and not state.stop_sent:
         told = (StopUnit(state.index, graceful=False),)
@@ -390,7 +390,7 @@ def _settle_idle(state: SubTaskState) -> Transition:
     if state.stage == pb.Finished or state.expected == pb.New:
         return state, ()
     if not state.probed and state.stage != pb.Paused:
-        # Also when Paused is expected: the status tells which unit would go on.
+        # Also when Paused is expected: the status shows which unit would continue.
         return _settle(replace(state, activity=Activity.PROBING))[0], (Probe(),)
     if state.expected == pb.Paused:
         if state.stage == pb.Paused:

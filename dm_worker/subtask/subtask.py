@@ -23,10 +23,10 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a unit gets to reach a safe point before it is stopped at once. Less than the 10 s for which the master
-#: waits for a pause or stop, so that the answer to the command says how it ended.
+#: Grace period in seconds for a unit to reach a safe point, then it is stopped at once. Less than the 10 s for which a
+#: master waits for a pause or stop, so that the command's answer contains the result.
 GRACE = 8.0
-#: Seconds between repeated stops until the unit ends: a job that must end may have started after the first stop.
+#: Seconds between repeated stops until the unit ends: a job may start after the first stop.
 _STOP_AGAIN = 0.5
 
 
@@ -42,10 +42,10 @@ class _Run:
 class SubTask:
     """One task's part on one source.
 
-    ``make_unit`` makes the unit of a type. ``before_unit`` and ``after_unit`` frame a unit's successful run in the
-    subtask's thread and fail it by raising. ``on_change`` is called from any thread after each change of stage or
-    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run. ``companions`` run beside
-    the units (:mod:`dm_worker.subtask.companion`).
+    ``make_unit`` creates the unit of a type. ``before_unit`` and ``after_unit`` are called before and after a unit's
+    successful run, in the subtask's thread; an exception of theirs fails the run. ``on_change`` is called from any
+    thread after each change of stage or unit, ``on_failure`` for each failed run, with the unit type and whether
+    auto-resume may help. ``companions`` run beside the units (:mod:`dm_worker.subtask.companion`).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SubTask:
     def expect(self, stage: int, safe_request: int = 0) -> None:
         """Asks for Running, Paused or Stopped; returns at once. Asking for Running resumes a failed subtask.
 
-        ``safe_request`` goes to the runs that follow (:class:`Control`), until another stage is asked for.
+        ``safe_request`` is passed to the runs that follow (:class:`Control`), until another stage is asked for.
         """
         with self._lock:
             self._safe_request = safe_request
@@ -113,7 +113,7 @@ class SubTask:
         return not self._thread.is_alive()
 
     def tick(self, now: float) -> None:
-        """The checker's turn: resumes the subtask if it failed and its backoff has passed."""
+        """Called regularly by the checker: resumes the subtask if it failed and its backoff has passed."""
         with self._lock:
             state = self._state
             due = state.failed and self._policy.due(now)
@@ -124,13 +124,13 @@ class SubTask:
             self._send(stages.AutoResume())
 
     def retry(self) -> bool:
-        """Resumes at once if an error stopped it; False if it runs, or is paused by request."""
+        """Resumes at once if an error stopped the subtask; False if it runs, or is paused by request."""
         state = self.state
         self._send(stages.AutoResume())
         return state.failed and state.expected == pb.Running
 
     def unit(self) -> Unit | None:
-        """The unit whose turn it is; None while that is not known."""
+        """The current unit; None while it is not known."""
         with self._lock:
             return self._units[self._state.index] if self._units else None
 
@@ -156,7 +156,7 @@ class SubTask:
     # ---- the machine and its instructions ---------------------------------------------------------------------------
 
     def _send(self, event: stages.SubTaskEvent, of: _Run | None = None) -> None:
-        """``of``: the run that the event is about, if a later one may have begun."""
+        """``of``: the run of the event; a later run may have begun."""
         with self._lock:
             if of is not None and of is not self._run:
                 return
@@ -190,7 +190,7 @@ class SubTask:
                 self._guard(partial(companion.start, fail) if now else companion.stop)
 
     def _fail(self, run: _Run | None, errs: Sequence[DMError]) -> None:
-        """A companion's errors that end the subtask's run."""
+        """Ends the subtask's run with a companion's errors."""
         named = tuple(self._named(error) for error in errs)
         for error in named:
             log.error("companion failed", task=self.name, error=str(error))
@@ -242,7 +242,7 @@ class SubTask:
         return self.state.begun
 
     def _probe(self) -> stages.SubTaskEvent:
-        """Makes the units and finds the first that earlier runs did not complete."""
+        """Creates the units and finds the first that earlier runs did not complete."""
         try:
             if not self._units:
                 self._units = [self._make_unit(unit) for unit in self.state.units]
@@ -276,7 +276,7 @@ class SubTask:
         return stages.UnitCanceled()
 
     def _named(self, error: DMError) -> DMError:
-        """The error with whole commands in its advice: with the names of this task and source."""
+        """The error with complete commands in its advice: with the names of this task and source."""
         return error.with_workaround(way_on(error, self.name, self.config.source_id))
 
     def _framed_run(self, run: _Run) -> UnitOutcome:
@@ -289,7 +289,7 @@ class SubTask:
         return outcome
 
     def _log_bug(self, exc: Exception) -> None:
-        """Logs the traceback of an unexpected exception: it is needed to find the bug."""
+        """Logs the traceback of an unexpected exception, to find the bug."""
         if not isinstance(exc, DMError):
             log.error("unexpected exception in a unit", task=self.name, trace="".join(traceback.format_exception(exc)))
 

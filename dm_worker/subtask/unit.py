@@ -23,11 +23,11 @@ class UnitOutcome:
 class Control:
     """The state of one run, shared by a unit and its subtask. Thread-safe.
 
-    A run first initialises, which changes nothing durable. Nobody has to wait for a run that is stopped during that
-    time, because it cannot :meth:`begin` any more. ``may_begin`` is called once, in the run's thread.
+    A run first initialises, which changes nothing durable. A run that is stopped during that time need not be waited
+    for, because it cannot :meth:`begin` any more. ``may_begin`` is called once, in the run's thread.
 
-    ``safe_request``: names the operator's request to apply the batch that stopped again in safe mode; 0 for none.
-    Each run gets it; the unit fulfils it once.
+    ``safe_request``: identifies the operator's request to apply the batch that stopped again in safe mode; 0 for none.
+    Each run receives it; the unit fulfils it once.
     """
 
     def __init__(self, may_begin: Callable[[], bool] = lambda: True, safe_request: int = 0) -> None:
@@ -44,7 +44,7 @@ class Control:
         return self._stopping.is_set()
 
     def begin(self) -> bool:
-        """The unit calls this before it changes anything; on False it ends as it is. Once True, always True."""
+        """Called by the unit before it changes anything; on False it ends unchanged. Once True, always True."""
         self._begun = self._begun or (not self.is_stopping() and self._may_begin())
         return self._begun
 
@@ -57,7 +57,7 @@ class Unit(Protocol):
 
     @property
     def received_bytes(self) -> int:
-        """Bytes that the upstream sent to this unit's runs: rows of a dump, or the binlog stream."""
+        """Bytes that the upstream sent to this unit's runs: dumped rows, or the binlog stream."""
         ...
 
     def is_finished(self) -> bool:
@@ -73,8 +73,8 @@ class Unit(Protocol):
 
     def stop(self, *, graceful: bool, control: Control | None = None) -> None:
         """Asks the run of ``control``, or the current one, to return: at the next safe point, or at once when not
-        graceful. Other runs are not affected. Call it again until ``run`` returns: a job that it has to end may start
-        after the call. Repeated calls have no other effect.
+        graceful. Other runs are not affected. Call it again until ``run`` returns: a job may start after the call.
+        Repeated calls have no other effect.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The syncer: binlog events in, planned batches through Spark, exactly once into the target."""
+"""The syncer: reads binlog events, plans batches, applies them with Spark exactly once to the target."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reads of whole tables: one snapshot over several sessions, chunks by ranges of a key, values and their literals."""
+"""Reads whole tables: one snapshot over several sessions, chunks by key ranges, values and their literals."""

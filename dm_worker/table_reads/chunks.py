@@ -1,7 +1,7 @@
-"""Splitting tables into chunks by ranges of their key, so that several tasks share one table.
+"""Splits tables into chunks by key ranges, so that several tasks share one table.
 
 A chunk is a condition on the key. The conditions of a table cover everything below, between and above the split points,
-so a row that appears, vanishes or was misjudged by statistics still belongs to exactly one chunk.
+so a row that appears, vanishes or is missing in the statistics still belongs to exactly one chunk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAGEABLE = _INTEGERS | {"decimal", "char", "varchar", "binary", "varbinary", "d
 
 @dataclass(frozen=True, slots=True)
 class TableStat:
-    """What the server estimates of a table; ``data_bytes`` is the size of its rows."""
+    """The server's estimates for a table; ``data_bytes`` is the size of its rows."""
 
     schema: str
     table: str
@@ -47,7 +47,7 @@ class TableStat:
 class Chunk:
     """A part of a table: the rows for which ``condition`` holds ('' = all). ``number`` counts within the table.
 
-    ``shape`` is the table's structure as it was when the chunks were planned.
+    ``shape`` is the table's structure at the time of planning.
     """
 
     schema: str
@@ -108,7 +108,7 @@ def _conditions(conn: Connection[Any], stat: TableStat, wanted: int) -> list[str
         return [""]
     step = max(1, stat.rows // wanted)
     points = _integer_points(conn, info, key[0], step) if key[0].type_name in _INTEGERS else None
-    # A leading column with few values cannot split the rows of one value; then the whole key has to.
+    # A leading column with few values cannot split the rows of one value; then the whole key is needed.
     if points is not None and (len(key) == 1 or len(points) >= wanted // 2):
         return range_conditions([key[0].name], points)
     return range_conditions([column.name for column in key], _walked_points(conn, info, key, step))
@@ -126,7 +126,7 @@ def _pageable_key(info: TableInfo) -> list[Column]:
 def _integer_points(
     conn: Connection[Any], info: TableInfo, column: Column, step: int
 ) -> list[tuple[bytes, ...]] | None:
-    """Split points of a leading integer column; None when its values are too few to split by."""
+    """Split points of a leading integer column; None when it has too few values."""
     name, table = quote(column.name), qualified(info.schema, info.name)
     low, high = query(conn, f"SELECT MIN({name}), MAX({name}) FROM {table}")[0]
     if low is None or int(high) <= int(low):
@@ -149,7 +149,7 @@ def _key_name(info: TableInfo) -> str:
 
 
 def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: int) -> list[int]:
-    """Points that cut ``[low, high)`` into parts of about ``step`` rows, however unevenly the values lie.
+    """Points that cut ``[low, high)`` into parts of about ``step`` rows, for any distribution of the values.
 
     ``estimate(a, b)`` returns about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
     ``step``, then joins neighbours.
@@ -172,7 +172,7 @@ def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: 
 
 
 def _walked_points(conn: Connection[Any], info: TableInfo, key: Sequence[Column], step: int) -> list[tuple[bytes, ...]]:
-    """Split points of any key, found by walking its index ``step`` rows at a time."""
+    """Split points of any key, found by reading its index ``step`` rows at a time."""
     names = [column.name for column in key]
     order = ", ".join(quote(name) for name in names)
     renderers = [RowRenderer([kind_of(column)], [introducer_of(column)]) for column in key]
@@ -190,7 +190,7 @@ def _walked_points(conn: Connection[Any], info: TableInfo, key: Sequence[Column]
 
 
 def range_conditions(names: Sequence[str], points: Iterable[tuple[bytes, ...]]) -> list[str]:
-    """Conditions that cut a table at ``points`` (literals of the key's columns, rising); [''] without points."""
+    """Conditions that cut a table at ``points`` (literals of the key's columns, ascending); [''] without points."""
     conditions: list[str] = []
     lower = ""
     for point in points:
@@ -209,7 +209,7 @@ def _at_or_above(names: Sequence[str], point: Sequence[bytes]) -> str:
 
 
 def _compare(names: Sequence[str], point: Sequence[bytes], strict: str, last: str) -> str:
-    """``(a, b) < (x, y)`` spelled out: MySQL uses no index for comparisons of row values."""
+    """``(a, b) < (x, y)`` written out: MySQL uses no index for comparisons of row values."""
     terms = []
     for i in range(len(names)):
         equal = [f"{quote(names[j])} = {point[j].decode()}" for j in range(i)]

@@ -1,9 +1,9 @@
-"""Column values as SQL literals that come back bit for bit. Pure, no I/O.
+"""Column values as SQL literals that restore every bit. Pure, no I/O.
 
-The server sends every value as text. Most become literals by quoting; what text would lose is asked for or written
-otherwise: FLOAT is selected as a double (its text has 6 digits, too few to come back), floating literals carry an
+The server sends every value as text. Most become literals by quoting; what text would lose is queried or written in
+another way: FLOAT is selected as a double (its text has only 6 digits), floating literals have an
 exponent (so that the target reads a double and keeps -0), bytes are written in hex. So is text in another charset that
-Unicode can't express: codes that have no character, or share one with another code.
+Unicode can't express: codes without a character, or that share one with another code.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ _SPECIAL = re.compile(rb"['\\\0\n\r\x1a]")
 _ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b"\\r", b"\x1a": b"\\Z"}
 
 
-#: Charsets all of whose codes have a character of their own.
+#: Charsets in which every code has its own character.
 _EXACT = UTF8 | {"latin1"}
-#: What a FOREIGN value begins with when it is bytes, and when the server makes no value so long. No text in UTF-8 does.
+#: Prefixes of a FOREIGN value: for bytes, and for a value over the server's limit. No text in UTF-8 begins with them.
 ODD, TOO_LONG = b"\xff", b"\xfe"
-#: The error for the latter.
+#: The error for a value over the limit.
 TOO_LONG_ERROR = (
     "a text with characters that Unicode lacks, or a JSON document, exceeds the upstream's max_allowed_packet"
 )
-#: What a statement has in front of the bytes of a JSON document with types. No literal holds a NUL.
+#: The prefix of the bytes of a JSON document with types in a statement. No literal contains a NUL.
 JSON_MARK = b"\0j x'"
-#: Types of JSON values that a document's text does not tell, by their names in JSON_TYPE.
+#: Types of JSON values that a document's text does not show, by their names in JSON_TYPE.
 _UNTOLD = "'DECIMAL','DATE','TIME','DATETIME','UNSIGNED INTEGER'"
 
 
 def kind_of(column: Column, *, json_types: bool = False) -> LiteralKind:
-    """``json_types``: the types of values in JSON documents are asked for, see :func:`select_expression`."""
+    """``json_types``: the types of values in JSON documents are queried, see :func:`select_expression`."""
     name = column.type_name
     if name == "json" and json_types:
         return LiteralKind.FOREIGN
@@ -82,14 +82,14 @@ def kind_of(column: Column, *, json_types: bool = False) -> LiteralKind:
 
 
 def introducer_of(column: Column, *, json_types: bool = False) -> bytes:
-    """How a literal of the column's bytes begins, when it is FOREIGN; otherwise nothing."""
+    """The prefix of a literal of the column's bytes, when it is FOREIGN; otherwise empty."""
     if column.type_name == "json":
         return JSON_MARK if json_types else b""
     return f"_{column.charset} x'".encode() if kind_of(column) is LiteralKind.FOREIGN else b""
 
 
 def select_expression(column: Column, *, json_types: bool = False) -> str:
-    """What is selected for the column. A FOREIGN one's values are texts if these come back, else bytes behind ODD.
+    """The SELECT expression for the column. A FOREIGN one's values are text if that is exact, else bytes after ODD.
 
     With ``json_types``, such bytes of a JSON document are the types of its values, a NUL, and its text.
     """
@@ -106,8 +106,8 @@ def select_expression(column: Column, *, json_types: bool = False) -> str:
 
 
 def _json_with_types(name: str) -> str:
-    """The types of root, members and cells: JSON_TABLE gives the members of one container after the other, each before
-    those in it, and then the cells likewise."""
+    """The types of root, members and cells: JSON_TABLE returns the members of one container after the other, each
+    before its own members, and then the cells likewise."""
     text = f"CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
     kind = "JSON_TYPE(COALESCE(`dm member`,`dm cell`))"
 
@@ -124,7 +124,7 @@ def _json_with_types(name: str) -> str:
     alone = told("""'"]'""")
     single = f"IF(JSON_TYPE({name}) IN ({_UNTOLD}),{alone},{text})"
     made = f"IF(JSON_TYPE({name}) IN ('OBJECT','ARRAY'),{found},{single})"
-    # The server makes NULL of what is longer than its packets.
+    # The server returns NULL for a value longer than its packets.
     return f"IF({name} IS NULL,NULL,IFNULL({made},x'{TOO_LONG.hex()}'))"
 
 
@@ -140,7 +140,7 @@ def text_literal(value: bytes, *, backslash: bool) -> bytes:
 class RowRenderer:
     """Renders rows of one table as the tuples of an INSERT, a batch of rows at a time.
 
-    With ``backslash`` false no literal contains a backslash, so that the text also holds under NO_BACKSLASH_ESCAPES.
+    With ``backslash`` false no literal contains a backslash, so that the text is also valid under NO_BACKSLASH_ESCAPES.
     No literal contains a newline either way. ``introducers``, one for each kind, are those of FOREIGN columns.
     """
 
@@ -152,7 +152,7 @@ class RowRenderer:
         self._backslash = backslash
 
     def render(self, values: list[FieldValue], rows: int) -> bytes:
-        """``(…),\\n(…)`` for ``rows`` rows lying one after the other in ``values``."""
+        """``(…),\\n(…)`` for ``rows`` consecutive rows in ``values``."""
         width = len(self._kinds)
         slots: list[bytes] = []
         for i, kind in enumerate(self._kinds):
@@ -167,7 +167,7 @@ class RowRenderer:
     def _column(
         self, kind: LiteralKind, column: list[FieldValue], introducer: bytes
     ) -> tuple[Sequence[FieldValue], bool]:
-        """The column's literals, and whether the quotes around them are still to be added."""
+        """The column's literals, and whether they still need quotes."""
         with_null = None in column
         if kind is LiteralKind.VERBATIM:
             return ([b"NULL" if v is None else v for v in column] if with_null else column), False
@@ -178,7 +178,7 @@ class RowRenderer:
         if kind is LiteralKind.FOREIGN:
             return [b"NULL" if v is None else self._foreign(v, introducer) for v in column], False
         if kind is LiteralKind.TEXT:
-            # One search over all values: text that needs escaping is rare, and looking at each value is what costs.
+            # One search over all values: text that needs escaping is rare, and a search in each value is expensive.
             present = [v for v in column if v is not None] if with_null else column
             if _SPECIAL.search(b"".join(present)):  # type: ignore[arg-type]
                 return [b"NULL" if v is None else self._text(v) for v in column], False

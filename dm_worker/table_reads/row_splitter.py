@@ -1,7 +1,7 @@
 """Splits the packets of a result set's rows (MySQL's text protocol) into values. Pure, no I/O.
 
 About 0.3 µs a value. A packet is 3 bytes of size, a number, and payload; a row above 16 MB takes several, of which all
-but the last are full. In the payload each value has its length before it, or is the one byte of NULL.
+but the last are full. In the payload each value has its length before it, or is the single byte of NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_ERROR = 65536
 
 
 class RowSplitter:
-    """Takes bytes split anywhere; keeps an incomplete row for the next call.
+    """Takes bytes split anywhere; stores an incomplete row for the next call.
 
     ``done``: all rows have arrived. ``error`` is then the server's error packet, if an error ended them.
     """
@@ -34,7 +34,7 @@ class RowSplitter:
         self._need = 4  # bytes that are needed to continue
 
     def feed(self, data: bytes | memoryview) -> tuple[Sequence[FieldValue], int]:
-        """The values of the rows that are complete now, one after the other, and the number of rows.
+        """The values of all complete rows, one after the other, and the number of rows.
 
         Raises ``ValueError`` for invalid packets.
         """
@@ -57,7 +57,7 @@ class RowSplitter:
         return values, rows
 
     def _short_rows(self, buffer: bytes, pos: int, values: list[FieldValue]) -> int:
-        """Splits complete rows of one packet each; returns where the first other packet begins."""
+        """Splits complete rows of one packet each; returns the start of the first other packet."""
         end, append = len(buffer), values.append
         expected = len(values)
         while end - pos > 4 and not self.done:
@@ -86,7 +86,7 @@ class RowSplitter:
         return pos
 
     def _end(self, buffer: bytes, pos: int) -> int:
-        """Where the row (or other packet) at ``pos`` ends, as far as that can be told: beyond ``buffer`` when not."""
+        """The end of the row (or other packet) at ``pos``; an offset after ``buffer`` when it is not known yet."""
         if len(buffer) - pos < 4:
             return pos + 4
         size = _size(buffer, pos)
@@ -134,7 +134,7 @@ class RowSplitter:
             self._malformed("a value is longer than its packet, or the row's columns differ from the result set's")
 
     def _long_length(self, buffer: bytes, p: int) -> tuple[int, int]:
-        """A length above 250 at ``p``, and where its value begins."""
+        """A length above 250 at ``p``, and the start of its value."""
         width = _WIDTHS.get(buffer[p])
         if width is None:
             self._malformed("a length begins with 0xFF")

@@ -1,7 +1,7 @@
 """Reads a result set from the socket in large pieces.
 
 The driver's own reader needs two reads and several objects for each packet. This one uses the driver's connection
-(authentication, TLS, uncompressed framing) and keeps its state: after the last row the connection can execute the
+(authentication, TLS, uncompressed framing) and maintains its state: after the last row the connection can execute the
 next statement.
 """
 
@@ -41,14 +41,14 @@ class Consumer(Protocol[R]):
 
 
 def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]]) -> Iterator[tuple[R, int]]:
-    """Yields the consumer's result for each read, and the bytes read. ``begin`` gets the number of columns.
+    """Yields the consumer's result for each read, and the bytes read. ``begin`` receives the number of columns.
 
     A caller that stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
     """
     consumer = begin(_send(conn, sql))
     rfile = driver.reader(conn)
     view = memoryview(bytearray(PIECE))
-    # What the driver's buffer holds comes by itself: readinto1 would wait for more behind it.
+    # The content of the driver's buffer is read separately: readinto1 would wait for more after it.
     data = memoryview(_read(conn, rfile.read1, PIECE))
     while True:
         size = len(data)
@@ -71,19 +71,19 @@ def read_values(conn: Connection[Any], sql: str) -> list[FieldValue]:
 
 
 def _send(conn: Connection[Any], sql: str) -> int:
-    """Sends the statement and reads the columns' descriptions; how many there are."""
+    """Sends the statement and reads the columns' descriptions; returns their number."""
     driver.command(conn, COMMAND.COM_QUERY, sql)
     first = driver.read_packet(conn)
     if first.is_ok_packet():
         raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"statement has no result: {sql[:80]}")
     width = first.read_length_encoded_integer()
-    for _ in range(width + 1):  # and the EOF packet behind them
+    for _ in range(width + 1):  # and the EOF packet after them
         driver.read_packet(conn)
     return width
 
 
 def _read(conn: Connection[Any], read: Callable[[A], D], argument: A) -> D:
-    """``read(argument)``, an empty answer being the connection's end."""
+    """``read(argument)``; an empty answer is the end of the connection."""
     try:
         data = read(argument)
     except OSError as exc:

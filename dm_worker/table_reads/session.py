@@ -1,4 +1,4 @@
-"""The sessions that read tables: they see the same values whatever a server's settings are."""
+"""The sessions that read tables: they see the same values under all settings of a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_session(upstream: DBConfig) -> Connection[Any]:
 
 def _keep_off_binlog(conn: Connection[Any]) -> None:
     """Such a session writes nothing. While a MariaDB could log for one, a rollback to its savepoint keeps metadata
-    locks: DDL on a table then waits for the end of the reads, and everybody else for the DDL."""
+    locks: DDL on a table then waits for the end of the reads, and all other sessions wait for the DDL."""
     try:
         conn.query("SET SESSION sql_log_bin = 0")
     except pymysql.Error as exc:

@@ -1,4 +1,4 @@
-"""One consistent snapshot over several sessions. The tasks that open it share nothing but the upstream.
+"""One consistent snapshot over several sessions. The tasks that open it share only the upstream.
 
 The tasks synchronize by user-level locks of the upstream, which every MySQL and MariaDB has and which end with their
 session, so that no task waits for a dead one. A session holds one such lock at a time (MySQL 5.6 releases the previous
@@ -36,8 +36,8 @@ _POLL = 0.001
 #: Seconds until all tasks must have connected, and how long members may take to open a snapshot under the lock.
 _GATHER_TIMEOUT = 120.0
 _OPEN_TIMEOUT = 10.0
-#: Seconds that one try for the lock may wait; meanwhile all writes to the upstream wait behind it. When writers queue
-#: for one row, the first may wait for the lock, which waits for the others: only a new try helps.
+#: Timeout in seconds of one attempt at the lock; meanwhile all writes to the upstream wait for it. When writers queue
+#: for one row, the first may wait for the lock, which waits for the others: only a new attempt helps.
 _LOCK_WAIT = 2
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.3
@@ -83,7 +83,7 @@ class DumpSnapshot:
 def join_snapshot(
     conn: Connection[Any], rendezvous: SnapshotRendezvous, index: int, should_stop: Callable[[], bool]
 ) -> None:
-    """Opens a member's snapshot at the moment the leader sets. Raises DMError 32001 when the leader is gone."""
+    """Opens a member's snapshot at the time that the leader sets. Raises DMError 32001 when the leader is gone."""
     _take(conn, rendezvous.name(f"ready-{index}"))
     deadline = time.monotonic() + _GATHER_TIMEOUT
     seen = False
@@ -104,9 +104,9 @@ def lead_snapshot(
     rendezvous: SnapshotRendezvous,
     should_stop: Callable[[], bool],
 ) -> DumpSnapshot:
-    """Makes the snapshot of all tasks; ``conn`` becomes the leader's part of it.
+    """Creates the snapshot of all tasks; ``conn`` becomes the leader's part of it.
 
-    Raises DMError 32004 when the lock is refused or not to be had, 32001 when a member is gone.
+    Raises DMError 32004 when the lock is refused or unavailable, 32001 when a member is gone.
     """
     _take(conn, rendezvous.name("lead"))
     members = range(1, rendezvous.count)
@@ -130,7 +130,7 @@ def lead_snapshot(
 
 
 def end_of_binlog(conn: Connection[Any], flavor: str, *, needed: bool) -> Location | None:
-    """Where the binlog ends; None if there is none, or the user lacks the privilege and it is not ``needed``."""
+    """The end of the binlog; None if there is none, or the user lacks the privilege and it is not ``needed``."""
     try:
         return master_status(conn, flavor)
     except pymysql.Error as exc:
@@ -140,7 +140,7 @@ def end_of_binlog(conn: Connection[Any], flavor: str, *, needed: bool) -> Locati
 
 
 def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
-    """Takes the lock for ``consistency``; returns which one it was."""
+    """Takes the lock for ``consistency``; returns its name."""
     _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}, innodb_lock_wait_timeout = {_LOCK_WAIT}")
     wanted = ["flush", "lock"] if rendezvous.consistency == "auto" else [rendezvous.consistency]
     statements = {
@@ -153,8 +153,8 @@ def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
         if choice == "none" or (choice == "lock" and not rendezvous.tables):
             return choice
         if choice == "lock":
-            # Up to MySQL 5.6 only InnoDB's own table lock waits for transactions that wrote already, and autocommit
-            # would not take it: a transaction could still commit after the recorded position.
+            # Up to MySQL 5.6 only InnoDB's own table lock waits for transactions that have written already, and
+            # autocommit would not take it: a transaction could still commit after the recorded position.
             _execute(conn, "SET SESSION autocommit = 0, innodb_table_locks = 1")
         try:
             _try_lock(conn, statement)
@@ -187,7 +187,7 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
     return errors.new(
         Code.DumpUnitGlobalLock,
         f"the upstream did not grant the lock for a consistent dump: {cause.message}",
-        # Scripts look for the statement and the server's answer in one text.
+        # Scripts search for the statement and the server's answer in one text.
         raw=f"{shortened(statement)}: {cause.raw_cause}",
         scope="upstream",
         workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES. If long statements block the lock, "

@@ -1,6 +1,6 @@
 """``<task>_syncer_checkpoint``: the checkpoint of one source, and the structures of its tables. It has DM's layout.
 
-DM's own rows are read too. ``<task>_syncer_taken_over`` has the same layout: the rows as DM left them.
+DM's own rows are read too. ``<task>_syncer_taken_over`` has the same layout: the rows that DM left.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pkg.mysql.schema import TableInfo
 
 #: Distinguishes our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
-#: Instead of a structure: the name was given up, so the full copy's schema file of it does not count any more.
+#: In place of a structure: the name was dropped or renamed, so the full copy's schema file of it is not used any more.
 _GIVEN_UP = "dm-spark/given-up"
 _SYNTAX = 1064
-#: DM made its table without these before 2.0, and with shorter texts for GTID sets: a longer one would be cut.
+#: Before 2.0, DM's table lacked these columns and had shorter GTID columns, which would cut off a longer set.
 _LATE_COLUMNS = {
     "exit_safe_binlog_name": "VARCHAR(128) DEFAULT ''",
     "exit_safe_binlog_pos": "BIGINT UNSIGNED DEFAULT 0",
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ForeignStructure:
-    """What DM left of a table: its structure as TiDB's JSON, parsed."""
+    """A table's structure that DM left: TiDB's JSON, parsed."""
 
     table: TableId
     data: object
@@ -46,8 +46,8 @@ class ForeignStructure:
 
 @dataclass(slots=True)
 class StoredStructures:
-    """What the rows of tables say. ``given_up``: names that were dropped or renamed since the full copy, table '' for a
-    whole schema. ``ahead``: tables whose rows DM applied beyond its checkpoint; their structures are of later."""
+    """The content of the table rows. ``given_up``: names that were dropped or renamed since the full copy, table '' for
+    a whole schema. ``ahead``: tables whose rows DM applied beyond its checkpoint; their structures are later ones."""
 
     tables: list[TableInfo] = field(default_factory=list)
     given_up: list[TableId] = field(default_factory=list)
@@ -56,7 +56,7 @@ class StoredStructures:
 
 
 class CheckpointTable:
-    """The table of one task, and its rows of one source. ``keeps_names``: a name that is given up keeps its row."""
+    """The table of one task, and its rows of one source. ``keeps_names``: a dropped or renamed name keeps its row."""
 
     def __init__(self, name: str, source: str, *, keeps_names: bool) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class CheckpointTable:
         )
 
     def adapt(self, conn: MetaConnection) -> None:
-        """Gives a table that DM made what it lacks. Raises ``pymysql.Error``."""
+        """Adds what a table that DM created lacks. Raises ``pymysql.Error``."""
         types = {str(row[0]).lower(): str(row[1]).lower() for row in query(conn, f"SHOW COLUMNS FROM {self.name}")}
         changes = [f"ADD COLUMN {name} {kind}" for name, kind in _LATE_COLUMNS.items() if name not in types]
         changes += [f"MODIFY {name} LONGTEXT" for name in _GTID_SETS if types.get(name, "longtext") != "longtext"]
@@ -93,7 +93,7 @@ class CheckpointTable:
             query(conn, f"ALTER TABLE {self.name} {change}")
 
     def copied_from(self, other: CheckpointTable) -> Iterator[BoundStatement]:
-        """The statements that make this table's rows those of ``other``."""
+        """The statements that replace this table's rows by those of ``other``."""
         yield f"DELETE FROM {self.name} WHERE id = %s", (self._source,)
         yield f"INSERT INTO {self.name} ({_COLUMNS}) SELECT {_COLUMNS} FROM {other.name} WHERE id = %s", (self._source,)
 
@@ -117,7 +117,7 @@ class CheckpointTable:
         return self._upsert("", "", location, leave, "null", is_global=True)
 
     def read_tables(self, conn: MetaConnection, checkpoint: Location | None = None) -> StoredStructures:
-        """What the rows of tables say; those of DM are compared with its ``checkpoint``."""
+        """The content of the table rows; those of DM are compared with its ``checkpoint``."""
         sql = f"SELECT cp_schema, cp_table, binlog_name, binlog_pos, table_info FROM {self.name}"
         found = StoredStructures()
         for schema, table, name, pos, text in query(conn, f"{sql} WHERE id = %s AND is_global = 0", (self._source,)):
@@ -145,10 +145,10 @@ class CheckpointTable:
         return self._upsert(*name, location, Location(Position("", 0)), text, is_global=False)
 
     def given_up_name(self, schema: str, table: str, location: Location) -> BoundStatement:
-        """The statement that notes that a table was dropped or renamed, or a schema dropped (table '')."""
+        """The statement that records that a table was dropped or renamed, or a schema dropped (table '')."""
         if not self._keeps_names:
             return self.removed_table(schema, table)
-        # Another worker may have the full copy's files: the row stays, whether this one has them or not.
+        # Another worker may have the full copy's files: the row stays, even if this worker has none.
         text = f'{{"format":"{_GIVEN_UP}"}}'
         return self._upsert(schema, table, location, Location(Position("", 0)), text, is_global=False)
 

@@ -1,4 +1,4 @@
-"""``<task>_syncer_ddl``: the statements under way at the target, one row each.
+"""``<task>_syncer_ddl``: the statements in progress at the target, one row each.
 
 All changes are parts of :class:`MetaStore`'s transactions.
 """
@@ -18,10 +18,10 @@ from pkg.mysql.introspect import BoundStatement, query
 
 #: The index of the first statement that executes a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
-#: The numbers of statements that an operator gives in place of such a DDL are below this one.
+#: Statements that an operator gives in place of such a DDL have numbers below this one.
 GIVEN_SETTLING = -(1 << 22)
-#: Begins the state of a statement that is executed part by part; the part's number follows. Versions that executed them
-#: in the order of the text wrote "at".
+#: Prefix of the state of a statement that is executed part by part; the part's number follows. Versions that executed
+#: the parts in the order of the text wrote "at".
 _AT_TURN, _AT_PART = "turn ", "at "
 #: Columns that the table's first version did not have.
 LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
@@ -29,10 +29,10 @@ LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
 
 @dataclass(frozen=True, slots=True)
 class ShownTables:
-    """What the target shows of a statement's tables or schemas, in the statement's order.
+    """The target's output for a statement's tables or schemas, in the statement's order.
 
-    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for what is not there. ``ids``: for each the numbers
-    that the server gave the files of it or its partitions, which move with the rows; empty where that is not known.
+    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for a missing one. ``ids``: for each the numbers
+    that the server gave the files of it or its partitions, which move with the rows; empty where unknown.
     """
 
     texts: tuple[str, ...]
@@ -57,13 +57,13 @@ class ShownTables:
 
 @dataclass(frozen=True, slots=True)
 class DDLRecord:
-    """A statement under way at the target. ``fingerprint``: of its tables before, empty when it certainly did not run.
+    """A statement in progress at the target. ``fingerprint``: of its tables before, empty if it certainly did not run.
 
     ``place`` is the statement's name. A statement that executes a DDL of merged shards has an ``index`` up to
     :data:`SETTLING`, and the name of the decision that it follows as its place. An ALTER TABLE that is executed part by
-    part is at ``part`` (from 0 on), which the fingerprint is of then; None when it is executed as one. ``before``: what
-    the fingerprint is of, None in records of earlier versions. ``in_text_order``: an earlier version has numbered the
-    parts as they stand in the text.
+    part is at ``part`` (from 0 on), and the fingerprint is that part's; None when it is executed as a whole.
+    ``before``: the content of the fingerprint, None in records of earlier versions. ``in_text_order``: an earlier
+    version numbered the parts in the order of the text.
     """
 
     place: Position
@@ -84,7 +84,7 @@ class DDLTable:
         self._source = source
 
     def creation(self, charset: str) -> str:
-        """The statement that makes the table where it is missing."""
+        """The statement that creates the table where it is missing."""
         return (
             f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, binlog_name VARCHAR(128) NOT NULL,"
             " binlog_pos BIGINT UNSIGNED NOT NULL, ddl_index INT NOT NULL,"
@@ -96,7 +96,7 @@ class DDLTable:
         )
 
     def read(self, conn: Connection[Any], place: Position, index: int | None) -> list[DDLRecord]:
-        """What is known of all parts of a statement, by their numbers; or of one."""
+        """The records of all parts of a statement, by their numbers; or of one part."""
         one = "" if index is None else " AND ddl_index = %s"
         sql = (
             f"SELECT ddl_index, statement, fingerprint, state, shown FROM {self.name}"
@@ -123,7 +123,7 @@ class DDLTable:
         at = _AT_PART if record.in_text_order else _AT_TURN
         state = "done" if record.done else "intent" if record.part is None else f"{at}{record.part}"
         if not record.done:
-            # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
+            # Older statements are before the checkpoint, but each of the two kinds may have one in progress.
             kind = "<=" if record.index <= SETTLING else ">"
             other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"
             yield f"DELETE FROM {self.name} WHERE id = %s AND {other}", place

@@ -1,9 +1,9 @@
 """The errors of a run that may not write any more: another run took over, or the target lost its writes. Pure.
 
-The target goes back to an earlier state when a replica that lags behind replaces it, or when it is restored from a
-backup. Rows and meta tables are in one server, so they agree, and replication can continue from the checkpoint there.
-But a run that does not notice would skip the changes that were lost. So every transaction proves that everything
-before it is there.
+The target returns to an earlier state when a replica that lags replaces it, or when it is restored from a backup. Rows
+and meta tables are in one server, so they agree, and replication can continue from the checkpoint there. But a run
+that does not notice would skip the lost changes. So every transaction checks that the target still has everything
+before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pkg.errors import Code, DMError
 
 
 def may_not_write(table: str, source_id: str, epoch: int, found: int | None) -> DMError:
-    """For a run under ``epoch`` whose writing did not match its row in ``table``; ``found`` is the epoch there."""
+    """For a run under ``epoch`` whose write did not match its row in ``table``; ``found`` is the epoch there."""
     if found is not None and found > epoch:
         return errors.new(
             Code.SyncerEvent,
@@ -41,7 +41,7 @@ def fell_back(table: str, source_id: str) -> DMError:
 
 
 def fenced(table: str, token: WriteToken, marker: Marker) -> DMError:
-    """The error of a writer whose right to write is gone."""
+    """The error of a writer that has lost its right to write."""
     found = f"epoch {marker.epoch}, batch {marker.batch}"
     return errors.new(
         Code.SyncerEvent,

@@ -1,4 +1,4 @@
-"""The connection on which a subtask reads and writes its meta tables, and what these tables have in common."""
+"""The connection on which a subtask reads and writes its meta tables, and the common parts of these tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MetaTransactions:
         self._conn: MetaConnection | None = None
 
     def run(self, work: Callable[[MetaConnection], T]) -> T:
-        """Runs ``work`` in a transaction of its own; again on a new connection while that may help."""
+        """Runs ``work`` in its own transaction; again on a new connection while that may help."""
 
         def attempt() -> T:
             if self._conn is None:
@@ -70,6 +70,6 @@ def column_list(kinds: Mapping[str, str]) -> str:
 
 
 def stored_location(name: Any, pos: Any, gtid: Any, rows: Any = 0, cut: Any = "", file: Any = "") -> Location:
-    # DM's name of a relay file is understood; what is written is always the upstream's own.
+    # DM's name of a relay file is accepted; the written name is always the upstream's.
     position = Position(str(name or ""), int(pos or 0)).of_upstream()
     return Location(position, str(gtid or ""), int(rows), str(cut), stored_identity(str(file), position.name))

@@ -1,10 +1,10 @@
 """The syncer's tables in the target's meta schema, and the transactions on them.
 
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
-batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
-for its XA COMMIT. What is remembered of online changes is stored with the checkpoint (see :mod:`records_table`), and
-with merged shards the state of their groups (:mod:`groups_table`). ``<task>_syncer_taken_over`` keeps the rows of a
-checkpoint that DM wrote, as they were.
+batch row per source, one marker row per source and bucket, one row per DDL in progress, one per prepared XA transaction
+that waits for its XA COMMIT. The records of online changes are stored with the checkpoint (see :mod:`records_table`),
+and with merged shards the state of their groups (:mod:`groups_table`). ``<task>_syncer_taken_over`` keeps the rows of a
+checkpoint that DM wrote.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from pkg.task_meta.unsettled_ddl import UnsettledGroup
 
 log = get_logger("syncer.checkpoint")
 
-#: Runs something in a transaction of its own, without trying again.
+#: Runs work in its own transaction, without a retry.
 Transaction: TypeAlias = Callable[[Callable[[MetaConnection], None]], None]
 
-#: A takeover waits so long (seconds) for a row before it looks again who holds it.
+#: Seconds that a takeover waits for a row before it checks again which connection holds it.
 _TAKEOVER_LOCK_WAIT = 3
 _NO_SUCH_TABLE = 1146
 _NO_SUCH_SCHEMA = 1049
@@ -54,7 +54,7 @@ _NO_SUCH_SCHEMA = 1049
 
 @dataclass(slots=True)
 class DurableState:
-    """What a run finds when it takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
+    """The durable state that a run takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
     shard groups, None when none is stored."""
 
     epoch: int
@@ -65,7 +65,7 @@ class DurableState:
     shards: GroupsSnapshot | None = None
     #: DDL of merged shards that DM did not settle.
     unsettled: list[UnsettledGroup] = field(default_factory=list)
-    #: Where the last checkpoint was that this program took over from another one; None when it never did.
+    #: The last checkpoint location that this program took over from another one; None when it never did.
     taken_over: Location | None = None
     ghosts: dict[TableId, GhostRecord] = field(default_factory=dict)
     temporary: dict[TemporaryTable, str] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class MetaStore:
         self._ghosts = OnlineDDLTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
         self._temporary = TemporaryNames(self._name("temporary"), cfg.source_id)
         self._transactions = MetaTransactions(cfg.to, self._checkpoints.name, should_stop)
-        #: Changes of the records of online changes that go with the next write.
+        #: Changes of the records of online changes that the next write stores.
         self._ghost_changes: dict[TableId, GhostRecord | None] = {}
         self._temporary_changes: dict[TemporaryTable, str | None] = {}
-        #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
+        #: Safe mode holds until there; every write stores it. None out of safe mode.
         self.exit_safe: Location | None = None
 
     def _name(self, what: str) -> str:
@@ -105,7 +105,7 @@ class MetaStore:
         """The quoted name of the marker table."""
         return self._protocol.markers
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- life cycle ---------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Creates schema and tables where they are missing. Raises DMError."""
@@ -127,7 +127,7 @@ class MetaStore:
         self._transactions.run(create)
 
     def _check_engines(self, conn: MetaConnection) -> None:
-        """Raises 36004 for a table that can't roll back, made by something else or by a server's default."""
+        """Raises 36004 for a table that can't roll back, created by another program or with a server's default."""
         names = ("checkpoint", "taken_over", "batch", "marker", "ddl", "xa", "temporary", "sharding_meta")
         tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
         tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
@@ -143,7 +143,7 @@ class MetaStore:
         self._transactions.close()
 
     def remove(self) -> None:
-        """Deletes this source's rows from all tables; tables that were never made are fine."""
+        """Deletes this source's rows from all tables; missing tables are fine."""
 
         def delete(conn: MetaConnection) -> None:
             protocol = (self.batches, self.markers, self._protocol.prepared)
@@ -156,7 +156,7 @@ class MetaStore:
         self._transactions.run(delete)
 
     def hand_back(self, place: Location, structures: Mapping[TableId, str], gone: Iterable[TableId]) -> None:
-        """Leaves the rows that DM goes on from, and nothing that it does not understand: in one transaction, behind
+        """Leaves the rows from which DM continues, and nothing that it does not understand: in one transaction, after
         which no run of this program may write. ``structures`` are in DM's form; ``gone``: rows that DM must not read.
         """
         own = (self.batches, self.markers, self._protocol.prepared, self._ddls.name, self._foreign.name)
@@ -175,7 +175,7 @@ class MetaStore:
 
         def drop(conn: MetaConnection) -> None:
             for table in (*own, self._shards.table, loaded):
-                # Another source of the task may not be handed back yet.
+                # The task's other sources may not be handed back yet.
                 if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
                     query(conn, f"DROP TABLE {table}")
 
@@ -188,7 +188,7 @@ class MetaStore:
         """Raises the epoch in the batch row and all markers, in one transaction, and reads what is durable."""
 
         def take(conn: MetaConnection) -> DurableState:
-            # What a frozen process holds would keep this waiting, again and again.
+            # A frozen process that holds rows would block this again and again.
             lock_wait = int(query(conn, "SELECT @@SESSION.innodb_lock_wait_timeout")[0][0])
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {_TAKEOVER_LOCK_WAIT}")
             end_open_transactions(self._cfg.to, self.source_id, batches=self.batches, markers=self.markers)
@@ -208,11 +208,11 @@ class MetaStore:
         return durable
 
     def keep_foreign(self, epoch: int) -> None:
-        """Copies the checkpoint as it is, which another program wrote, before anything is written over it; and removes
-        DM's records of shard DDL, which begins anew."""
+        """Copies the checkpoint that another program wrote, before anything overwrites it; and removes DM's records of
+        shard DDL, which begins again."""
 
         def keep(conn: MetaConnection) -> None:
-            # A run that takes over meanwhile waits for the row, so what is copied can't be its own.
+            # Another run's takeover waits for the row meanwhile, so the copy can't contain its writes.
             query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s FOR UPDATE", (self.source_id,))
             self._protocol.ensure_epoch(epoch, conn)
             for sql, values in (*self._foreign.copied_from(self._checkpoints), *self._shards.without_foreign(conn)):
@@ -235,8 +235,8 @@ class MetaStore:
         """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced, and when
         the target lacks what this run wrote before: its last write of the batch row, and the buckets of ``applied``.
 
-        ``checkpoint`` differs from where ``progress`` stands while rows that were held back are read again. ``through``
-        runs the transaction on another connection than the store's.
+        ``checkpoint`` differs from the location of ``progress`` while held rows are read again. ``through`` runs the
+        transaction on another connection than the store's.
         """
         location = checkpoint or (progress.end if progress.state == IDLE else progress.start)
         tables, gone = list(changed), list(dropped)
@@ -261,29 +261,29 @@ class MetaStore:
         self._ghost_changes, self._temporary_changes = {}, {}
 
     def has_bucket_of(self, number: int) -> bool:
-        """Whether the rows of a bucket of this batch, or of a later one, are in."""
+        """Whether the rows of a bucket of this batch, or of a later one, are applied."""
         return self._transactions.run(lambda conn: self._protocol.has_bucket_of(conn, number))
 
     def remember(self, ghosts: Mapping[TableId, GhostRecord | None], temporary: TemporaryChanges) -> None:
-        """Changes of the records of online changes and of temporary tables, None for those to remove: the next write
-        makes them durable."""
+        """Records changes of the records of online changes and of temporary tables, None for those to remove: the next
+        write makes them durable."""
         self._ghost_changes |= ghosts
         self._temporary_changes |= temporary
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
-        """What is known of a statement: None when it was never begun."""
+        """The record of a statement: None when it was never begun."""
         return next(iter(self.read_ddls(place, index)), None)
 
     def read_ddls(self, place: Position, index: int | None = None) -> list[DDLRecord]:
-        """What is known of all parts of a statement, by their numbers; or of one."""
+        """The records of all parts of a statement, by their numbers; or of one part."""
         return self._transactions.run(lambda conn: self._ddls.read(conn, place, index))
 
     def read_tables(self) -> list[TableInfo]:
-        """The tables' structures as they are durable."""
+        """The durable structures of the tables."""
         return self._transactions.run(self._checkpoints.read_tables).tables
 
     def put_table(self, info: TableInfo) -> None:
-        """Stores a structure at the present checkpoint; no run may be under way."""
+        """Stores a structure at the current checkpoint; no run may be active."""
 
         def put(conn: MetaConnection) -> None:
             location, _ = self._checkpoints.read(conn)
@@ -292,7 +292,7 @@ class MetaStore:
         self._transactions.run(put)
 
     def delete_table(self, schema: str, table: str) -> None:
-        """Removes a structure; no run may be under way."""
+        """Removes a structure; no run may be active."""
         self._transactions.run(lambda conn: query(conn, *self._checkpoints.removed_table(schema, table)))
 
     def peek(self) -> tuple[Location | None, GroupsSnapshot | None]:
@@ -312,11 +312,11 @@ class MetaStore:
         return self._transactions.run(read)
 
     def forget_shards(self) -> None:
-        """Removes the shard groups' state, which is void while the task does not merge shards."""
+        """Removes the shard groups' state, which is invalid while the task does not merge shards."""
         self._transactions.run(lambda conn: query(conn, *self._shards.deletion()))
 
     def _add_late_columns(self, conn: MetaConnection) -> None:
-        """What a table of an earlier version lacks. An unfinished batch of it counts as one of another plan."""
+        """Adds what a table of an earlier version lacks. An unfinished batch in it counts as one of another plan."""
         late = {**self._protocol.late_columns, self._ddls.name: DDL_COLUMNS}
         for table, columns in late.items():
             there = {str(row[0]).lower() for row in query(conn, f"SHOW COLUMNS FROM {table}")}
@@ -336,12 +336,12 @@ class MetaStore:
             raise self._protocol.fenced(conn, epoch)
 
     def ensure_epoch(self, epoch: int, conn: MetaConnection) -> None:
-        """Raises DMError when the epoch has moved; and what the driver raises."""
+        """Raises DMError when the epoch has changed, and driver errors."""
         self._protocol.ensure_epoch(epoch, conn)
 
 
 def _if_there(conn: MetaConnection, sql: str, values: tuple[object, ...] = ()) -> tuple[tuple[object, ...], ...] | None:
-    """The statement's rows; None where its table was never made."""
+    """The statement's rows; None where its table was never created."""
     try:
         return tuple(query(conn, sql, values))
     except pymysql.Error as exc:

@@ -1,8 +1,8 @@
-"""Ends the transactions that processes of an earlier run have left open on the meta tables' rows.
+"""Ends the transactions that processes of an earlier run left open on the meta tables' rows.
 
-A process that is frozen, or behind a link that is down, holds its rows for hours, and whoever takes over would wait for
-them. Each of our transactions first changes its batch or marker row and notes its connection there. Whoever
-reads it before it is committed learns which connection holds the row now.
+A frozen process, or one without a network, holds its rows for hours, and a takeover would wait for them. Each of our
+transactions first changes its batch or marker row and records its connection there. A reader of the uncommitted row
+learns which connection holds it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ log = get_logger("syncer.frozen")
 
 
 def end_open_transactions(cfg: DBConfig, source: str, *, batches: str, markers: str) -> None:
-    """Ends those that have changed rows of ``source`` in the tables: their epoch is over, so they could only fail.
+    """Ends those that changed rows of ``source`` in the tables: their epoch is over, so they could only fail.
 
-    Raises DMError, and what the driver raises.
+    Raises DMError and driver errors.
     """
-    # The columns by which one change of a row differs from the next, and from a takeover that only raises the epoch.
+    # The columns that differ between two changes of a row, and from a takeover, which only raises the epoch.
     questions = (f"SELECT connection, writes FROM {batches}", f"SELECT connection, batch, bucket FROM {markers}")
     with closing(connect(cfg, scope="downstream")) as conn:
         for connection in sorted({found for sql in questions for found in _holders(conn, sql, source)}):
@@ -42,7 +42,7 @@ def _holders(conn: Connection[Any], sql: str, source: str) -> set[int]:
     except pymysql.Error as exc:
         if is_lost(exc):
             raise
-        return set()  # a server that shows only what is committed: TiDB
+        return set()  # a server that shows only committed rows: TiDB
     written = set(query(conn, f"{sql} WHERE id = %s", (source,)))
     query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     return {int(row[0]) for row in written - set(query(conn, f"{sql} WHERE id = %s", (source,))) if row[0]}

@@ -1,4 +1,4 @@
-"""The exactly-once protocol as a state machine: what is durable, what a restart does with it. Pure.
+"""The exactly-once protocol as a state machine: what is durable, and what a restart does with it. Pure.
 
 Durable in the target, per upstream source: the batch row (:class:`BatchProgress`), one marker per bucket
 (:class:`Marker`), the checkpoint. The order of events, each line one transaction:
@@ -9,7 +9,7 @@ Durable in the target, per upstream source: the batch row (:class:`BatchProgress
 3. each bucket: its marker takes the batch's number and its rows are written;
 4. the next intent, or ``idle`` with the checkpoint at the end of the range.
 
-So the checkpoint never runs ahead of the rows. A range that was begun is done again by the same plan, and the markers
+So the checkpoint is never ahead of the rows. A range that was begun is applied again by the same plan, and the markers
 show which buckets are finished.
 
 The states of the batch row::
@@ -23,9 +23,9 @@ The states of the batch row::
                                                     else the next one
                                                     open, after a task was lost: the next number
 
-Each of these transactions holds only when what came before it is there: a bucket's when its intent is, the next
-intent's when the last write of the batch row is and all markers of the batch are. So a target that goes back to an
-earlier state during a run is noticed before anything is written on top of it.
+Each transaction commits only if its predecessor is there: a bucket's if its intent is, the next intent's if the last
+write of the batch row is and all markers of the batch are. So a run notices a target that returned to an earlier state
+before it writes anything there.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location
 
 IDLE, OPEN, DDL = "idle", "open", "ddl"
-#: So many of a run's last steps are named when a step is out of order.
+#: The error for a step out of order names this many of the run's last steps.
 RECENT = 5
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is being applied.
+    """The batch row. In state ``idle`` all up to ``end`` is applied; otherwise [start, end) is being applied.
 
-    ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key.
+    ``fingerprint`` is that of the whole plan, ``keyless`` that of the rules that distribute rows without a key.
     ``keyless_since``: a bucket whose marker has this number or a later one holds its rows without a key.
-    ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
-    ``safe_request``: the operator's last request for safe mode that a run has met.
+    ``prepared``: the XA transactions that wait for their XA COMMIT at the applied location.
+    ``safe_request``: the operator's last request for safe mode that a run has fulfilled.
     """
 
     number: int
@@ -68,7 +68,7 @@ class BatchProgress:
 
 @dataclass(frozen=True, slots=True)
 class AppliedBuckets:
-    """How many buckets have taken batch ``number``."""
+    """How many buckets have applied batch ``number``."""
 
     number: int
     buckets: int
@@ -76,14 +76,14 @@ class AppliedBuckets:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last batch whose rows are in this bucket, and the epoch that may write to it."""
+    """The last batch whose rows this bucket holds, and the epoch that may write to it."""
 
     batch: int
     epoch: int
 
 
 class MarkerVerdict(Enum):
-    """What a bucket's transaction found at its marker."""
+    """What a bucket's transaction read in its marker."""
 
     APPLY = "apply"
     APPLIED = "applied"
@@ -104,10 +104,10 @@ def judge_marker(marker: Marker | None, number: int, epoch: int) -> MarkerVerdic
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How a run begins.
+    """How a run starts.
 
     ``location``: where to read from. ``redo``: the range that must be planned again exactly, None when there is none.
-    ``safe``: the target may already hold changes from beyond ``location`` (a checkpoint that is not ours).
+    ``safe``: the target may already hold changes from after ``location`` (a checkpoint that is not ours).
     ``prepared``: the XA transactions that wait there; none are known at a checkpoint that is not ours.
     """
 
@@ -120,10 +120,10 @@ class Recovery:
 def recover(
     progress: BatchProgress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
 ) -> Recovery | None:
-    """Where a run begins, according to what is durable; None when nothing says it.
+    """Where a run begins, by the durable state; None when it has no location.
 
     ``fallback`` is the start of a task that has no checkpoint yet. A checkpoint that does not belong to the batch row
-    was written by DM or edited by hand: it rules, but what lies beyond it may be applied, hence safe mode.
+    was written by DM or edited by hand: it decides, but what is after it may be applied, hence safe mode.
     While rows of merged shards are read again, the checkpoint stays at ``main`` and the batch row is elsewhere.
     """
     if checkpoint is None:
@@ -142,7 +142,7 @@ def same_place(one: Location, other: Location) -> bool:
 
 
 class Sequencer:
-    """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
+    """Numbers batches and decides what becomes durable when. One per run; the shell writes what it returns."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Sequencer:
         safe_request: int = 0,
     ) -> None:
         """``safe_request``: the operator's request to apply the batch that is open now in safe mode; 0 for none.
-        It is fulfilled once: what becomes durable next says that it was met, also when no batch is open."""
+        It is fulfilled once: the next durable step records that, also when no batch is open."""
         met = last.safe_request if last is not None else 0
         self._safe_request = safe_request or met
         self._ask_safe = self._safe_request != met
@@ -163,11 +163,11 @@ class Sequencer:
         self._recent: deque[str] = deque(maxlen=RECENT)
         #: All before this is applied.
         self.applied = start
-        #: The XA transactions that wait where the main pass stands.
+        #: The XA transactions that wait at the main pass's location.
         self.prepared: PreparedLocations = prepared or {}
 
     def go_back(self, start: Location) -> None:
-        """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
+        """What is after ``start``, where an unfinished range or transaction begins, is applied again."""
         self.applied = start
         self._open = None
         self._recent.append(f"back to {start.position}")
@@ -207,9 +207,9 @@ class Sequencer:
     def redo(self, last: BatchProgress, fingerprint: str, keyless: str = "") -> BatchProgress:
         """The intent to finish ``last``, whose range was planned again.
 
-        Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
-        into other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
-        can't be written again; few things decide their bucket, so that the markers still show which are in.
+        Under the same plan, finished buckets are skipped by their markers. Under another plan, rows with a key may move
+        to other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
+        can't be written again; only few settings decide their bucket, so the markers still show which are applied.
         If the operator asked for safe mode, the same plan is treated as another one.
         """
         same = fingerprint == last.fingerprint and not self._ask_safe
@@ -241,8 +241,8 @@ class Sequencer:
         return self._open
 
     def done(self, prepared: PreparedLocations | None = None) -> None:
-        """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
-        are not those of its start."""
+        """All buckets of the open batch are applied. ``prepared`` are the XA transactions that wait at its end, when
+        they differ from those of its start."""
         if self._open is None:
             raise self._out_of_order("no batch is open")
         self._recent.append(f"done {self._open.number}")
@@ -251,7 +251,7 @@ class Sequencer:
         self._open = None
 
     def idle(self, location: Location, prepared: PreparedLocations | None = None) -> BatchProgress:
-        """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch).
+        """Nothing is in progress, and all up to ``location`` is applied (filtered events move it without a batch).
 
         ``prepared`` as in :meth:`done`.
         """

@@ -1,7 +1,7 @@
 """The tables of the exactly-once protocol (see :mod:`protocol`).
 
-They have one batch row per source, one marker row per source and bucket, and one row per XA transaction that waits for
-its XA COMMIT.
+They have one batch row per source, one marker row per source and bucket, and one row per prepared XA transaction that
+waits for its XA COMMIT.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOCATION = (
     "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL,"
     " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
 )
-#: Columns of the batch table that its first version did not have; of the marker table: who wrote the row last.
+#: Columns that the first versions of both tables lacked (the row's last writer), and that of the batch table lacked.
 _CONNECTION = {"connection": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
 _LATE_COLUMNS = {
     **_CONNECTION,
@@ -44,16 +44,16 @@ _LATE_COLUMNS = {
 
 
 class ProtocolTables:
-    """The tables of one task, and their rows of one source. Knows what this run has written there."""
+    """The tables of one task, and their rows of one source. Remembers what this run has written there."""
 
     def __init__(self, batches: str, markers: str, prepared: str, source: str) -> None:
         self.batches = batches
         self.markers = markers
         self.prepared = prepared
         self._source = source
-        #: The prepared transactions as they are durable; None when that is not known.
+        #: The durable prepared transactions; None when unknown.
         self._waiting: PreparedLocations | None = None
-        #: How often this run has written the batch row. The next write must find that number there.
+        #: How often this run has written the batch row. The next write must read that number there.
         self._writes = 0
 
     def creations(self) -> Iterable[str]:
@@ -78,14 +78,14 @@ class ProtocolTables:
 
     @property
     def late_columns(self) -> Mapping[str, Mapping[str, str]]:
-        """By table, the columns that its first version did not have."""
+        """By table, the columns that its first version lacked."""
         return {self.batches: _LATE_COLUMNS, self.markers: _CONNECTION}
 
     def take_over(self, conn: MetaConnection, buckets: int) -> tuple[int, BatchProgress | None]:
-        """Raises the epoch in the batch row and all markers; returns it, and the batch row as it was."""
+        """Raises the epoch in the batch row and all markers; returns it, and the batch row from before."""
         progress = self._read_progress(conn)
         newest = query(conn, f"SELECT COALESCE(MAX(epoch), 0) FROM {self.markers} WHERE id = %s", (self._source,))
-        # Above every epoch there was, also when the rows that knew them are gone (--remove-meta).
+        # Above every earlier epoch, also when the rows that recorded them are gone (--remove-meta).
         epoch = next_epoch(max(int(newest[0][0]), progress.epoch if progress else 0))
         if progress is None:
             nowhere = Location(Position("", 0))
@@ -103,7 +103,7 @@ class ProtocolTables:
         return epoch, progress
 
     def taken_over(self) -> None:
-        """The takeover is committed: what earlier runs wrote does not count."""
+        """The takeover is committed: writes of earlier runs do not count."""
         self._writes = 0
 
     def _read_progress(self, conn: MetaConnection) -> BatchProgress | None:
@@ -139,11 +139,11 @@ class ProtocolTables:
         )
 
     def updated(self, progress: BatchProgress, applied: AppliedBuckets | None) -> BoundStatement:
-        """The statement that writes the batch row. It matches none when this run may not write any more."""
+        """The statement that writes the batch row. It matches no row when this run may not write any more."""
         writes = self._writes + 1
         values = _batch_values(progress) | {"writes": writes}
         assignments = ", ".join([*(f"{name} = %s" for name in values), "connection = CONNECTION_ID()"])
-        # When the answer to a COMMIT was lost, the write may be there already.
+        # After a lost answer to a COMMIT, the write may be there already.
         sql = f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s AND writes IN (%s, %s)"
         args = (*values.values(), self._source, progress.epoch, writes - 1, writes)
         if applied is None:
@@ -172,12 +172,12 @@ class ProtocolTables:
         self._waiting = progress.prepared
 
     def ensure_epoch(self, epoch: int, conn: MetaConnection) -> None:
-        """Raises DMError when the epoch has moved; and what the driver raises."""
+        """Raises DMError when the epoch has changed, and driver errors."""
         if query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._source,)) != [(epoch,)]:
             raise self.fenced(conn, epoch)
 
     def fenced(self, conn: MetaConnection, epoch: int) -> DMError:
-        """The error of a run under ``epoch`` whose write of the batch row matched none."""
+        """The error of a run under ``epoch`` whose write of the batch row matched no row."""
         found = query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._source,))
         return may_not_write(self.batches, self._source, epoch, int(found[0][0]) if found else None)
 

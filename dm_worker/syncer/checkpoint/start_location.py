@@ -1,4 +1,4 @@
-"""Where a subtask without a checkpoint begins, and which of the dump's files contain structures of tables."""
+"""Where a subtask without a checkpoint begins, and which of the dump's files contain table structures."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FULL_MODES = ("all", "full", "load&sync")
 
 
 def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
-    """The place to begin at, and where safe mode ends when the copy before it was not at one point in time.
+    """The start location, and where safe mode ends when the copy before it was not at one point in time.
 
-    Raises DMError when neither the full copy nor the task's ``meta`` says it.
+    Raises DMError when neither the full copy nor the task's ``meta`` has a location.
     """
     if cfg.task_mode in FULL_MODES:
         return _after_copy(cfg)
@@ -72,7 +72,7 @@ def dump_schema_files(cfg: SubTaskConfig) -> Callable[[str, str], Path | None]:
 
 
 def dumped_tables(cfg: SubTaskConfig) -> set[tuple[str, str]]:
-    """The tables that the dump's folder has structures of; none for a task without a full copy."""
+    """The tables whose structures are in the dump's folder; none for a task without a full copy."""
     folder = dump_dir(cfg) if cfg.task_mode in FULL_MODES else None
     if folder is None or not folder.is_dir():
         return set()

@@ -1,4 +1,4 @@
-"""The meta table of temporary tables, ``<task>_syncer_temporary``: those that the upstream's sessions have."""
+"""The meta table ``<task>_syncer_temporary``: the temporary tables of the upstream's sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TemporaryTable:
     table: str
 
 
-#: The binlog file in which each of them was made; None for one that is no more.
+#: The binlog file in which each temporary table was created; None for a dropped one.
 TemporaryChanges = Mapping[TemporaryTable, str | None]
 
 
@@ -33,7 +33,7 @@ class TemporaryNames:
         self._id = source_id
 
     def creation(self, options: str) -> str:
-        """The statement that makes the table where it is missing."""
+        """The statement that creates the table where it is missing."""
         return (
             f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, server_id INT UNSIGNED NOT NULL,"
             " thread_id INT UNSIGNED NOT NULL, temporary_schema VARCHAR(64) NOT NULL,"
@@ -50,7 +50,7 @@ class TemporaryNames:
         return {TemporaryTable(int(row[0]), int(row[1]), str(row[2]), str(row[3])): str(row[4]) for row in rows}
 
     def changes(self, changes: TemporaryChanges) -> Iterator[BoundStatement]:
-        """What stores them, and removes those that are no more."""
+        """The statements that store the changes, and remove dropped tables."""
         for one, file in changes.items():
             key = (self._id, one.server_id, one.thread_id, one.schema, one.table)
             if file is None:

@@ -1,6 +1,6 @@
-"""A statement in the stream: drives it through the steps that the docstring of this package draws.
+"""The barrier for a statement in the stream: drives it through the steps in this package's docstring.
 
-Everything before it is applied and checkpointed when it gets here.
+Everything before the statement is already applied and checkpointed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pkg.errors import DMError
 
 
 class DDLBarrier:
-    """Handles the statements of one run, by one object for each step."""
+    """Handles the statements of one run, with one object for each step."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class DDLBarrier:
         self._settled = settled
 
     def execute(self, statement: BinlogStatement, intent: BatchProgress) -> StatementEffect:
-        """Executes the statement unless it was; what that may have changed.
+        """Executes the statement unless it already ran. Returns what it may have changed.
 
-        ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
+        ``intent`` is the progress to write with each record. Raises DMError with the range in the binlog.
         """
         try:
             return self._execute(statement, intent)

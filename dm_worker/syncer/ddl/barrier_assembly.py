@@ -1,4 +1,4 @@
-"""Connects the steps of a statement to a barrier."""
+"""Assembles a barrier from the steps of a statement."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ddl_barrier(
     system_zone: Callable[[int], str],
     upstream_tables: UpstreamTables,
 ) -> DDLBarrier:
-    """The barrier of one run. ``system_zone``: as in :class:`StatementReader`."""
+    """The barrier of one run. ``system_zone``: see :class:`StatementReader`."""
     parts = StatementParts(rules, source, online, temporary, cfg.flavor)
     return DDLBarrier(
         reader=StatementReader(executor.upstream, system_zone),

@@ -23,8 +23,8 @@ from pkg.errors import Code, DMError
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Index, TableInfo
 
-#: Functions that do not give the same again at another time, on another server or in another session, and those of them
-#: that need no parentheses. The time is not among them: the session gets the statement's.
+#: Functions whose result differs at another time, on another server or in another session, and those of them that need
+#: no parentheses. Time functions are not included: the session gets the statement's time.
 _FUNCTIONS = word_set(
     """BENCHMARK CONNECTION_ID CURRENT_ROLE CURRENT_USER DATABASE FOUND_ROWS GET_LOCK ICU_VERSION IS_FREE_LOCK
     IS_USED_LOCK LAST_INSERT_ID LASTVAL LOAD_FILE NEXTVAL PS_CURRENT_THREAD_ID RAND RANDOM RANDOM_BYTES
@@ -48,7 +48,7 @@ _BY_HAND = (
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """``rows``: it matters only where the target's table has rows for which this SQL condition holds; '' always."""
+    """``rows``: it matters only if the target's table has rows that match this SQL condition; '' always."""
 
     what: str
     workaround: str
@@ -57,10 +57,10 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The servers, and the table as it is on both, before the statement.
+    """The servers, and the table on both before the statement.
 
-    ``source`` is None where the target's rows are not the rows of this one upstream table alone, and where it is not
-    known, which ``unknown`` says. ``shown`` is the target's table in its own words.
+    ``source`` is None where the target's rows are not exactly the rows of this one upstream table, and where it is
+    unknown, as ``unknown`` then says. ``shown`` is the target's SHOW CREATE of its table.
     """
 
     upstream: UpstreamSession
@@ -80,7 +80,7 @@ def refused(statement: ddl.DDLStatement, doubt: Doubt) -> DMError:
 
 
 def adds_ids(statement: ddl.DDLStatement) -> bool:
-    """Whether rows that are there get numbers of their own."""
+    """Whether it numbers existing rows."""
     return any(_numbers(column) for _, column in _columns(statement))
 
 
@@ -91,12 +91,12 @@ def replaced_columns(statement: ddl.DDLStatement) -> frozenset[str]:
 
 
 def changes_times(statement: ddl.DDLStatement) -> bool:
-    """Whether a column that is there becomes one of dates or times."""
+    """Whether an existing column gets a date or time type."""
     return any(changed and column.type.name in _TEMPORAL for changed, column in _columns(statement))
 
 
 def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
-    """All that there are; the caller looks for the rows."""
+    """All doubts; the caller checks for the rows."""
     yield from _session(statement, query, sides)
     yield from _foreign_keys(statement, sides)
     yield from _checks(statement, sides)
@@ -175,7 +175,7 @@ def _fractions(statement: ddl.DDLStatement, truncates: bool, copy: TableInfo | N
 
 
 def _losing_fractions(column: str, digits: int, copy: TableInfo | None) -> str:
-    """The condition of the rows that lose fractions of seconds with so many digits left; '' if none can."""
+    """The condition for rows that lose fractional seconds when ``digits`` are left; '' if none can."""
     known = None if copy is None else copy.column(column)
     if known is None or known.type_name.upper() not in _TEMPORAL:
         return "TRUE"
@@ -183,7 +183,7 @@ def _losing_fractions(column: str, digits: int, copy: TableInfo | None) -> str:
 
 
 def _partitions(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
-    """Servers of different families do not put a row into the same partition by a hash."""
+    """Servers of different families put the same row into different partitions by hash."""
     named = [
         action for action in statement.actions if isinstance(action, NoStructure) and action.what in _NAMES_PARTITIONS
     ]
@@ -197,7 +197,7 @@ def _partitions(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
 
 
 def _lost_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
-    """Upstream, a column that is dropped and added again takes its place in the keys."""
+    """Upstream, a column that is dropped and added again keeps its position in the keys."""
     replaced = replaced_columns(statement)
     if sides.copy is None or not replaced:
         return
@@ -212,7 +212,7 @@ def _lost_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
 
 
 def _foreign_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
-    """A key that is not there has had its DROP, or it has another name."""
+    """A missing foreign key was already dropped, or has another name."""
     missing = ddl.missing_foreign_key(statement, sides.shown)
     if missing is not None:
         name, others = missing
@@ -225,7 +225,7 @@ def _foreign_keys(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
 
 
 def _checks(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
-    """Servers of different families find different names for them."""
+    """Servers of different families generate different names for CHECK constraints."""
     name = ddl.missing_check(statement, sides.shown)
     if name and sides.upstream.flavor != sides.target.flavor:
         yield Doubt(
@@ -259,7 +259,7 @@ def _ids(changed: str, column: ColumnDef, sides: Sides, table: str) -> Iterator[
 
 
 def _same_order(source: TableInfo | None, copy: TableInfo | None, engine: str) -> bool:
-    """Whether both servers keep the rows in the order of the same primary key. ``engine``: the upstream's default."""
+    """Whether both servers store the rows in the order of the same primary key. ``engine``: the upstream's default."""
     if source is None or copy is None or {(source.engine or engine).lower(), copy.engine.lower()} != {"innodb"}:
         return False
     one, other = source.primary_key, copy.primary_key
@@ -272,7 +272,7 @@ def _ordering(index: Index, table: TableInfo) -> list[tuple[str, int, str, str]]
 
 
 def _columns(statement: ddl.DDLStatement, *, new: bool = False) -> Iterator[tuple[str, ColumnDef]]:
-    """Columns with the name of the one that they change, '' for those that rows get; ``new``: and a new table's."""
+    """Columns with the name of the column that they change, '' for added ones; ``new``: also those of a new table."""
     if new and statement.body is not None:
         yield from (("", column) for column in statement.body.columns)
     for action in statement.actions:

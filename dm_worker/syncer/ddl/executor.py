@@ -1,8 +1,8 @@
-"""Executes a statement at the target once, whatever happens in between.
+"""Executes a statement at the target exactly once, also across crashes.
 
-DDL can't be part of a transaction, so the intent is recorded first, with the target's tables as they are then, through
-the connection that the statement will run on. After a crash that connection is gone before anything else is done
-(:mod:`ddl_fence`), and what the tables are then tells what became of the statement (:mod:`outcome_proof`).
+DDL can't be part of a transaction, so the intent is recorded first, with the current structure of the target's tables,
+on the connection that will run the statement. After a crash, that connection is ended before anything else happens
+(:mod:`ddl_fence`), and the tables' structure then shows what happened to the statement (:mod:`outcome_proof`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ log = get_logger("syncer.ddl")
 
 @dataclass(frozen=True, slots=True)
 class DDLStep:
-    """One statement for the target: what it came from, its text, the names at the target it is about, and the route
-    that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
-    rows and their order matters; ``unknown``: it would matter, and is not known."""
+    """One statement for the target: its origin, its SQL, the target's names that it refers to, and the route between
+    them. ``source``: the upstream's table before it, where the target's has the same rows and their order matters;
+    ``unknown``: it would matter, and is unknown."""
 
     parsed: ddl.DDLStatement
     text: str
@@ -53,13 +53,13 @@ class DDLStep:
     unknown: bool = False
 
     def parts(self, record: DDLRecord) -> list[ddl.DDLStatement]:
-        """Of an ALTER TABLE, each as a statement of its own, in the order in which ``record`` numbers them."""
+        """The parts of an ALTER TABLE, each as its own statement, in the order in which ``record`` numbers them."""
         return ddl.split_alter(self.parsed) if record.in_text_order else serial_parts(self.parsed)
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedPart:
-    """A part of a statement as the target gets it: its number among the parts, and the session that it runs in."""
+    """A part of a statement for the target: its number among the parts, and the session in which it runs."""
 
     number: int
     session: QueryEvent
@@ -68,14 +68,14 @@ class RoutedPart:
 
 @dataclass(frozen=True, slots=True)
 class StatementContext:
-    """What a statement ran in upstream: its session and its time (unix seconds)."""
+    """The context in which a statement ran upstream: its session and its time (unix seconds)."""
 
     query: QueryEvent
     timestamp: int
 
 
 def contexts_text(contexts: Iterable[StatementContext]) -> str:
-    """All that matters of them when their statements run later."""
+    """The contexts as a string, for statements that run later."""
     return json.dumps([_context_data(one.query, one.timestamp) for one in contexts])
 
 
@@ -83,7 +83,7 @@ def _context_data(query: QueryEvent, timestamp: int) -> list[object]:
     return [query.sql_mode, query.charsets, query.time_zone, timestamp, *(getattr(query, name) for name in _OTHERS)]
 
 
-#: What else a context's text holds of a session, in this order. Texts of earlier versions end before some of it.
+#: Further parts of the session in a context's string, in this order. Strings of earlier versions have fewer.
 _OTHERS = (
     "explicit_defaults_for_timestamp",
     "utf8mb4_collation",
@@ -98,7 +98,7 @@ _OTHERS = (
 
 
 def contexts_of(text: str) -> list[StatementContext]:
-    """What :func:`contexts_text` made a text of."""
+    """Parses the string of :func:`contexts_text`."""
     found = []
     for sql_mode, charsets, time_zone, timestamp, *values in json.loads(text):
         others = {name: _tuples(value) for name, value in zip(_OTHERS, values, strict=False)}
@@ -108,18 +108,18 @@ def contexts_of(text: str) -> list[StatementContext]:
 
 
 def _tuples(value: Any) -> Any:
-    """Lists of JSON as what they were made of."""
+    """Turns JSON lists back into tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
-    """What the target shows of tables, for a message."""
+    """The target's output for tables, for a message."""
     found = zip(names, texts, strict=True)
     return ", ".join(text or f"no {qualified(*name) if name[1] else quote(name[0])}" for name, text in found)
 
 
 class DDLExecutor:
-    """Executes for one run. ``collations`` are written out in what the target gets; None: statements stay."""
+    """Executes for one run. ``collations`` are written out in the target's SQL; None: statements are unchanged."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class DDLExecutor:
 
     @property
     def folds_names(self) -> bool:
-        """Whether the target takes names that differ in case alone for one. Raises DMError."""
+        """Whether names that differ only in case are the same at the target. Raises DMError."""
         return retrying(self._session.target, should_stop=self._should_stop).folds_names
 
     def has_table(self, name: TableId) -> bool:
@@ -150,7 +150,7 @@ class DDLExecutor:
         return bool(retrying(lambda: self._session.shown([name]), should_stop=self._should_stop).texts[0])
 
     def execute(self, statement: BinlogStatement, part: RoutedPart, intent: BatchProgress) -> None:
-        """Executes a part of ``statement`` unless it was, and records that with ``intent``. Raises DMError."""
+        """Executes a part of ``statement`` unless it already ran, and records that with ``intent``. Raises DMError."""
         context = StatementContext(part.session, statement.event.timestamp)
         record = self.once(statement.position, part.number, part.step, context, intent)
         self._store.write(intent, ddl=record)
@@ -158,7 +158,7 @@ class DDLExecutor:
     def once(
         self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress
     ) -> DDLRecord:
-        """Executes the step unless it was: (``place``, ``index``) is its name. Returns the record to be written then.
+        """Executes the step unless it already ran: (``place``, ``index``) is its name. Returns the record to write.
 
         ``intent`` is the progress to write with the intent's record. Raises DMError.
         """
@@ -193,8 +193,8 @@ class DDLExecutor:
     def _whole(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: BatchProgress) -> bool:
         """Executes the statement; False when it has to be executed part by part.
 
-        Shards that merge run the same DDL once each: its effect may be there already. And TiDB does not take every
-        ALTER TABLE of several parts.
+        Each shard that merges runs the same DDL once: its effect may already be there. And TiDB rejects some ALTER
+        TABLE statements of several parts.
         """
         try:
             self._execute(record, step, step.parsed, context, intent)
@@ -208,8 +208,8 @@ class DDLExecutor:
         return True
 
     def _parts(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: BatchProgress) -> None:
-        """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
-        statement's tables are not as they were, whatever became of the next."""
+        """Executes the parts from that of the record on, each with its own intent: once one of them ran, the
+        statement's tables have changed, regardless of the result of the next."""
         first = record.part or 0
         for number, part in enumerate(step.parts(record)[first:], first):
             if number > first:
@@ -224,10 +224,10 @@ class DDLExecutor:
     def _execute(
         self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement, context: StatementContext, intent: BatchProgress
     ) -> None:
-        """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
+        """Executes the record's statement (the step's, or a part of it) unless it already ran. Raises DMError and
         StatementFailed.
 
-        Collations are written out here alone: what is recorded and compared does not depend on the task's setting.
+        Collations are written out only here: records and comparisons do not depend on the task's setting.
         """
         text = self._text(part, step)
         begun = record
@@ -239,10 +239,10 @@ class DDLExecutor:
                 log.info("a DDL was already executed", statement=text, place=str(record.place))
                 return
             if not is_given(record.index):
-                # What an operator gave is the operator's judgement.
+                # The operator is responsible for an ordered statement.
                 self._ensure_alike(part, step, context.query, now)
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
-            # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
+            # On the statement's own connection: it can't begin once the epoch has changed, nor later.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
             named = self._text(self._completed(begun, part, step, context, now), step)
             log.info("executing a DDL", statement=named, place=str(record.place))
@@ -264,11 +264,11 @@ class DDLExecutor:
         context: StatementContext,
         shown: ShownTables,
     ) -> ddl.DDLStatement:
-        """The statement with what it leaves open, where TiDB has other rules than the upstream: names of keys, and what
+        """The statement with explicit values where TiDB's rules differ from the upstream's: names of keys, and what
         TIMESTAMP means. ``shown``: its tables before it. The target's keys have the upstream's names, so they show
-        which ones are free. Raises DMError."""
+        which names are free. Raises DMError."""
         if is_given(record.index):
-            return part  # what an operator gave runs as it is
+            return part  # an operator's statement runs unchanged
         if self.target_flavor != "tidb":
             return self._with_check_names(part, step, shown) if self.target_flavor == "mariadb" else part
         timestamps = not self.upstream.explicit_timestamp_of(context.query) and ddl.leaves_timestamps_open(part)
@@ -290,7 +290,7 @@ class DDLExecutor:
         return ddl.with_key_names(part, ddl.key_names(part, table, step.parsed)) if ddl.leaves_names_out(part) else part
 
     def _with_check_names(self, part: ddl.DDLStatement, step: DDLStep, shown: ShownTables) -> ddl.DDLStatement:
-        """The statement of a MySQL with its names of CHECK constraints, where MariaDB finds others."""
+        """A MySQL statement with explicit names for CHECK constraints, where MariaDB would generate others."""
         if not ddl.has_checks(part) or (part.kind != "create table" and not shown.texts[0]):
             return part
         table = None
@@ -303,9 +303,9 @@ class DDLExecutor:
         return ddl.with_check_names(part, table)
 
     def _rename_foreign_keys(self, step: DDLStep) -> None:
-        """Gives a renamed table's foreign keys the names that they have upstream now. TiDB leaves them as they are.
+        """Renames a renamed table's foreign keys as the upstream did. TiDB leaves their names unchanged.
 
-        Each key by itself, and only those that are still to be renamed: after a crash, the next run does the others.
+        Each key separately, and only those with an old name: after a crash, the next run renames the rest.
         """
         if self.target_flavor != "tidb" or step.parsed.renamed is None:
             return
@@ -322,7 +322,7 @@ class DDLExecutor:
         retrying(attempt, should_stop=self._should_stop)
 
     def _shown(self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement) -> ShownTables:
-        """The statement's tables as they are now. The target may still execute one that was begun: then at its end."""
+        """The statement's current tables. Waits while the target still executes a statement that was begun."""
         if record.fingerprint:
             wait_until_finished(lambda: self._session.unfinished_jobs(step.targets), step.targets, self._should_stop)
         return self._session.shown(step.targets, ids=exchanges(part))
@@ -335,7 +335,7 @@ class DDLExecutor:
     def _is_due(
         self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: ShownTables
     ) -> bool:
-        """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
+        """Whether a statement that was begun has to run. Raises 36061 when the outcome is unknown."""
         verdict = self._verdict(record, part, step, context, now)
         if verdict is StatementOutcome.UNKNOWN:
             raise self._unknown(record, step, now)
@@ -346,7 +346,7 @@ class DDLExecutor:
     ) -> StatementOutcome:
         before = record.before
         if before is None:
-            # Of an earlier version's record only the fingerprint is known.
+            # A record of an earlier version has only the fingerprint.
             return StatementOutcome.DID_NOT_RUN if record.fingerprint == now.digest else StatementOutcome.RAN
 
         def leads_to(after: Sequence[str]) -> bool | None:
@@ -375,7 +375,7 @@ class DDLExecutor:
         )
 
     def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent, now: ShownTables) -> None:
-        """Raises 36068 for a statement that may do something else at the target than it did upstream."""
+        """Raises 36068 for a statement that may have another effect at the target than upstream."""
         needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
         copy = self._session.table(*step.targets[0]) if needs_copy else None
         sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0], step.unknown)
@@ -384,7 +384,7 @@ class DDLExecutor:
                 raise refused(part, doubt)
 
     def _refused(self, record: DDLRecord, step: DDLStep, failed: StatementFailed, intent: BatchProgress) -> DMError:
-        """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""
+        """Withdraws the intent: changes of its tables before the next retry are not its effect."""
         self._store.write(intent, ddl=replace(record, fingerprint=""))
         return self._failed(step, failed)
 

@@ -1,8 +1,8 @@
-"""Notices foreign keys that act upstream and can't at the target, at the start and behind each statement about keys.
+"""Finds foreign keys that act upstream and can't at the target: at the start, and after each statement about keys.
 
-The keys of both servers are compared as far as statements have told of them, and read in full before a problem is said
-(:mod:`known_keys`). What the upstream has may come from a statement that is still to be read, so a problem counts when
-the target has it still after all that the upstream had written when it was seen.
+The keys of both servers are compared as known from statements, and read in full before a problem is reported
+(:mod:`known_keys`). The upstream's keys may come from a statement that is not read yet, so a problem counts if the
+target still has it after everything that the upstream had written when the problem was found.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pkg.rules.foreign_keys import ForeignKeyProblem
 
 log = get_logger("syncer.keys")
 
-#: Compares the keys of both servers.
+#: Compares the foreign keys of both servers.
 Look = Callable[[], Sequence[ForeignKeyProblem]]
-#: Where the upstream's binlog ends; None when it writes none.
+#: The end of the upstream's binlog; None when it writes none.
 BinlogEnd = Callable[[], Location | None]
 
 
@@ -29,25 +29,25 @@ def _is_before(here: Location, there: Location) -> bool:
 
 
 class ForeignKeyWatch:
-    """For one run. In a backlog it looks once, where the position is reached that the upstream had at the last look."""
+    """For one run. In a backlog it checks once, at the position that the upstream had reached at the last check."""
 
     def __init__(self, look: Look, end: BinlogEnd) -> None:
         self._look = look
         self._end = end
         self._seen: list[ForeignKeyProblem] = []
         self._until: Location | None = None
-        #: There was a statement since the last look, which says nothing of it.
+        #: A statement ran since the last check, which does not cover it.
         self._stale = False
         self._warned: set[ForeignKeyProblem] = set()
 
     def look(self, applied: Location) -> None:
-        """Looks now; all before ``applied`` is applied. Raises 20070 for what is certain."""
+        """Checks now; all before ``applied`` is applied. Raises 20070 for a certain problem."""
         found = list(self._look())
         self._stale = False
         self._note(found, applied)
 
     def changed(self, applied: Location) -> None:
-        """A statement about keys was executed. Raises 20070 for what is certain."""
+        """A statement about keys was executed. Raises 20070 for a certain problem."""
         self._stale = True
         if self._until is None or not _is_before(applied, self._until):
             self.look(applied)
@@ -57,7 +57,7 @@ class ForeignKeyWatch:
         if self._until is None or _is_before(applied, self._until):
             return
         if self._stale:
-            # What was seen may have been put right since, and be there again.
+            # The problem may have been fixed since, and have come back.
             self.look(applied)
         elif self._seen:
             before = self._seen

@@ -1,4 +1,4 @@
-"""The statements that changed a ghost table, made for the real one; and whether they lead to the same table. Pure."""
+"""Rewrites the statements on a ghost table for the real one, and checks that they lead to the same table. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
 from pkg.schema_tracker import ServerDefaults
 
-#: Servers differ in whether they show the width of an integer.
+#: Not all servers show the width of an integer.
 _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 
 def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect, server: ServerDefaults) -> ddl.DDLStatement:
-    """The statement with the real table's name for the ghost's; ``renaming`` is the dialect of the event now.
+    """The statement with the real table's name for the ghost's; ``renaming`` is the current event's dialect.
 
-    Raises DMError for a text that DM remembered and that is not understood.
+    Raises DMError for a statement stored by DM that is not understood.
     """
     session = remembered.session
     dialect = renaming if session is None else _dialect(session, renaming, server)
@@ -39,10 +39,10 @@ def _dialect(session: GhostSession, renaming: Dialect, server: ServerDefaults) -
 
 
 def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | None, ghost: TableInfo | None) -> None:
-    """Whether ``after``, the real table behind the remembered statements, has the ghost table's columns.
+    """Checks that ``after``, the real table after the stored statements, has the ghost table's columns.
 
-    What is not known (None) can't be compared. Raises 36043 when they differ, as after a change in the ghost's CREATE
-    TABLE, and 36046 when nothing was remembered and nothing can be compared.
+    Unknown structures (None) can't be compared. Raises 36043 when they differ, as after a change in the ghost's CREATE
+    TABLE, and 36046 when no statement was stored and nothing can be compared.
     """
     if before is None or after is None or ghost is None:
         if replay.ddls:

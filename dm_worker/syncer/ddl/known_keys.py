@@ -1,8 +1,8 @@
-"""A server's tables with their foreign keys, read in full once and then brought forward by the names in statements.
+"""A server's tables with their foreign keys: read in full once, then updated by the names in statements.
 
-To read all foreign keys takes a server with 10,000 tables seconds. A statement can change the keys of the tables that
-it names, and of those whose keys lead to one of them, so these alone are read again. What is changed by hand, without a
-statement that the task sees, is found when all is read again: when that takes at most :data:`SHARE` of the time.
+Reading all foreign keys takes seconds on a server with 10,000 tables. A statement can change the keys of the tables
+that it names, and of those whose keys refer to one of them, so only these are read again. A manual change, without a
+statement that the task sees, is found at the next full reading, which takes at most :data:`SHARE` of the time.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from pkg.mysql.schema import ForeignKey
 #: Tables with their foreign keys, also those without any.
 TableKeys = Mapping[TableId, Sequence[ForeignKey]]
 
-#: Stands for the names in a statement that is not understood.
+#: Stands for all names in a statement that is not understood.
 ANY_TABLE: TableId = ("", "")
-#: The share of the time that reading in full may take.
+#: The largest share of the time for readings in full.
 SHARE = 0.01
-#: More tables than so many are not read one by one.
+#: More tables than this are not read one by one.
 _FEW = 50
 
 
 class KeyReader(Protocol):
-    """Asks a server. Methods raise DMError."""
+    """Queries a server. Methods raise DMError."""
 
     def folds_names(self) -> bool:
-        """Whether names that differ in case alone are one table."""
+        """Whether names that differ only in case are one table."""
 
     def everything(self, known: Collection[TableId]) -> TableKeys:
-        """All tables; ``known`` are those of the last time."""
+        """All tables; ``known`` are those of the previous reading."""
 
     def some(self, tables: Collection[TableId]) -> TableKeys:
-        """Those of the tables that are there."""
+        """The existing ones of the tables."""
 
 
 class KnownKeys:
-    """For one thread at a time."""
+    """Not thread-safe: one thread at a time."""
 
     def __init__(self, reader: KeyReader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
@@ -47,9 +47,9 @@ class KnownKeys:
         self._folds = False
         #: None before the first reading.
         self._known: dict[TableId, Sequence[ForeignKey]] | None = None
-        #: What statements named since the last reading.
+        #: The tables that statements named since the last reading.
         self._named: set[TableId] = set()
-        #: When all was read, and what that took (seconds).
+        #: When the last full reading took place, and its duration (seconds).
         self._read_at = self._took = 0.0
 
     def changed(self, named: Collection[TableId]) -> None:
@@ -99,10 +99,10 @@ class KnownKeys:
 def affected(
     known: TableKeys, named: Collection[TableId], spelled: Callable[[TableId], TableId] = lambda table: table
 ) -> set[TableId]:
-    """The tables whose foreign keys a statement may have changed that named ``named``. Pure.
+    """The tables whose foreign keys may have changed through a statement that named ``named``. Pure.
 
-    A renaming, of a table or of its columns, also changes the keys that lead to it. ``spelled``: the name that a key
-    has for a table, as ``known`` and ``named`` write it.
+    Renaming a table or its columns also changes the keys that refer to it. ``spelled``: a table's name in a key, in
+    the spelling of ``known`` and ``named``.
     """
     schemas = {schema for schema, table in named if not table}
     found = {table for table in named if table[1]}

@@ -1,9 +1,9 @@
-"""Operators' orders for statements of the binlog: which order a statement meets, and its effect. Pure.
+"""Operators' orders for statements of the binlog: which order applies to a statement, and its effect. Pure.
 
-An order is identified by its content: the same order given twice is one order. Statements that an order adds are
-numbered apart from the parts of the statement itself, and apart from those of every other order that this statement met
-before. So what was executed is known from what is still due, even if the order changes in between: parts of the
-statement itself run once, whichever orders come and go, and a new order runs all of its statements.
+An order is identified by its content: the same order given twice is one order. An order's statements have numbers
+apart from the parts of the binlog's statement, and apart from every other order that applied to this statement before.
+So the due statements show which of them ran, even if the order changes in between: parts of the binlog's statement
+run once, whichever orders come and go, and a new order runs all of its statements.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from pkg.ddl.failure import shorten
 from pkg.errors import Code, DMError, ErrorKind
 from pkg.ha.binlog_operator import BinlogOperator
 
-#: Numbers of parts that each order has for its statements; the binlog's own have those below.
+#: The range of numbers that each order has for its statements; the parts of the binlog's statement are below.
 STRIDE = 1 << 22
-#: Statements that one order may give in place of a DDL of merged shards, and the orders that are told apart.
+#: The most statements that one order may give in place of a DDL of merged shards, and the most distinct orders.
 _SETTLING_STRIDE, _SETTLING_ORDERS = 1 << 10, 1 << 20
 _INVALID = Code.VerifyHandleErrorArgs
 
 
 def is_given(index: int) -> bool:
-    """Whether the number of a record is that of a statement that an operator gave."""
+    """Whether a record's number is that of a statement from an operator."""
     return index >= STRIDE or index < GIVEN_SETTLING
 
 
 def settling_number(statements: Sequence[str]) -> int:
-    """The number of the first statement that an order gives in place of a DDL of merged shards; the next are smaller.
+    """The number of an order's first statement in place of a DDL of merged shards; the next numbers are smaller.
 
-    It follows from the order's content, as the decision is not stored: the same order runs once.
+    It is derived from the order's content, because the decision is not stored: the same order runs once.
     """
     digest = blake2b("\0".join(statements).encode(), digest_size=4).digest()
     return GIVEN_SETTLING - 1 - int.from_bytes(digest) % _SETTLING_ORDERS * _SETTLING_STRIDE
 
 
 def meeting(statement: BinlogStatement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
-    """The order for this statement; of several, the one whose position is nearest to its event.
+    """The order for this statement; of several, the one with the nearest position to its event.
 
-    Raises 42502 when that can't be read.
+    Raises 42502 when it can't be read.
     """
     found = [one for one in operators if statement.covers(one.at)]
     nearest = max(found, key=lambda one: one.at.sort_key(), default=None)
@@ -54,7 +54,7 @@ def meeting(statement: BinlogStatement, operators: Iterable[BinlogOperator]) -> 
 
 
 def readable(operator: BinlogOperator) -> BinlogOperator:
-    """The same one. Raises 42502 for a damaged one: what it asked for must not be guessed."""
+    """Returns the order. Raises 42502 for a damaged one: its meaning must not be guessed."""
     if operator.kind != "damaged":
         return operator
     raise errors.new(
@@ -66,18 +66,18 @@ def readable(operator: BinlogOperator) -> BinlogOperator:
 
 
 def in_order(operators: Iterable[BinlogOperator], since: Position | None = None) -> list[BinlogOperator]:
-    """Those at ``since`` or behind it, by position."""
+    """The orders at or after ``since``, by position."""
     found = [one for one in operators if since is None or since <= one.at]
     return sorted(found, key=lambda one: one.at.sort_key())
 
 
 def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[BinlogOperator]:
-    """Those that no statement behind ``checkpoint`` can meet."""
+    """The orders that no statement after ``checkpoint`` can match."""
     return [one for one in operators if one.at < checkpoint]
 
 
 def listing(operators: Sequence[BinlogOperator]) -> str:
-    """DM's JSON of orders, '' without any; what is wrong with a damaged one is its ``error``."""
+    """DM's JSON of orders, '' without any; a damaged order's problem is its ``error``."""
     if not operators:
         return ""
     return json.dumps([_shown(one) for one in operators], separators=(",", ":"))
@@ -92,7 +92,7 @@ def _shown(operator: BinlogOperator) -> dict[str, Any]:
 
 
 def parse_place(text: str) -> Position:
-    """A position as commands take it, also with DM's name of a relay file. Raises 11118."""
+    """Parses a position of a command, also with DM's name of a relay file. Raises 11118."""
     try:
         return parse_position(text).of_upstream()
     except DMError as exc:
@@ -103,9 +103,9 @@ def parse_place(text: str) -> Position:
 
 
 def checked(texts: Sequence[str]) -> list[ddl.DDLStatement]:
-    """Statements that take the place of one in the binlog.
+    """Parses statements that replace one in the binlog.
 
-    Raises 11118 for text that is not understood, 36023 for what is no DDL, and 36024 where a schema is left out.
+    Raises 11118 for SQL that is not understood, 36023 for SQL that is not DDL, and 36024 where a schema is missing.
     """
     if not texts:
         raise refused("no statements are given", "Give the statements to execute.")
@@ -139,15 +139,15 @@ def _refusal(text: str, found: ErrorKind) -> ErrorKind:
 
 
 def refused(what: str, workaround: str) -> DMError:
-    """11118: an order that can't be taken."""
+    """11118: an order that is not accepted."""
     return errors.new(_INVALID, what, workaround=workaround)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderDecision:
-    """The order under which a statement is executed; ``kind`` is '' for none.
+    """The order for the execution of a statement; ``kind`` is '' for none.
 
-    It is stored before anything of it runs. ``generation`` counts the changes of mind.
+    It is stored before anything of it runs. ``generation`` counts changes of the order.
     """
 
     generation: int = 0
@@ -160,7 +160,7 @@ class OrderDecision:
         return self.generation * STRIDE
 
     def under(self, operator: BinlogOperator | None) -> OrderDecision:
-        """What is decided now: the same as before, or the next generation."""
+        """The current decision: the same as before, or the next generation."""
         kind, statements = ("", ()) if operator is None else (operator.kind, operator.statements)
         if (kind, statements) == (self.kind, self.statements):
             return self

@@ -1,4 +1,4 @@
-"""What a statement becomes under the operators' orders: what the target executes, and what the tracker follows."""
+"""Applies the operators' orders to a statement: what the target executes, and what the tracker follows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = get_logger("syncer.ddl")
 
 #: The number of the record that holds a statement's decision, among those of its parts.
 DECISION = -1
-#: Bits of sql_mode that change how a text is read; what an operator types is read without them: PIPES_AS_CONCAT,
+#: Bits of sql_mode that change how SQL is parsed; an operator's SQL is parsed without them: PIPES_AS_CONCAT,
 #: ANSI_QUOTES, IGNORE_SPACE, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES, HIGH_NOT_PRECEDENCE.
 _READING_MODES = sum(1 << bit for bit in (1, 2, 3, 9, 12, 20, 29))
 
@@ -31,8 +31,8 @@ _READING_MODES = sum(1 << bit for bit in (1, 2, 3, 9, 12, 20, 29))
 class OrderedParts:
     """``target`` is executed in order, then the structures follow ``followed``.
 
-    ``lenient``: an operator passed over the statement, so that what can't be followed does not stop the task; rows
-    that have another structure then will.
+    ``lenient``: an operator skipped the statement, so a part that can't be followed does not stop the task; rows
+    with another structure then stop it.
     """
 
     target: tuple[OrderedPart, ...]
@@ -41,14 +41,14 @@ class OrderedParts:
 
 
 def typed(query: QueryEvent) -> QueryEvent:
-    """The session of the event for statements that an operator typed."""
+    """The session of the event for statements of an operator."""
     mode = None if query.sql_mode is None else query.sql_mode & ~_READING_MODES
-    # An operator has judged what the event tells of them.
+    # The operator has judged what the event says of them.
     return replace(query, sql_mode=mode, error_code=0, unknown_variable=None)
 
 
 class OrderedStatements:
-    """Decides what becomes of each statement of one run."""
+    """Decides what happens to each statement of one run."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class OrderedStatements:
         self._router = router
 
     def ordered(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> OrderedParts:
-        """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError."""
+        """Makes the decision durable with ``intent`` if there is an order. Raises DMError."""
         decision = self._decide(statement, query, intent)
         given = self._parts.given(decision.statements, decision.first_number)
         added = tuple(OrderedPart(part, typed(query)) for part in given)
@@ -76,7 +76,7 @@ class OrderedStatements:
         return OrderedParts((*added, *own), tuple(parts))
 
     def named(self, query: QueryEvent) -> frozenset[TableId]:
-        """As :meth:`StatementParts.named`."""
+        """See :meth:`StatementParts.named`."""
         return self._parts.named(query)
 
     def _decide(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> OrderDecision:
@@ -97,7 +97,7 @@ class OrderedStatements:
         return decision
 
     def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:
-        """Another order decides from now on: what was begun is recorded as run, or withdrawn."""
+        """Another order applies from now on: records what was begun as executed, or withdraws it."""
         for record in self._store.read_ddls(statement.position):
             if not record.done and record.fingerprint:
                 context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
@@ -105,7 +105,7 @@ class OrderedStatements:
                 self._store.write(intent, ddl=self._executor.withdrawn(record, step, context))
 
     def _understood(self, query: QueryEvent, *, instead: list[Part]) -> list[Part]:
-        """What the upstream did to its tables. Where the text does not tell, what replaces it is taken for it."""
+        """The effect on the upstream's tables. Where the SQL does not show it, the replacement's effect is used."""
         try:
             return self._parts.migrated(query)
         except DMError as exc:

@@ -1,4 +1,4 @@
-"""What became of a statement whose outcome was not recorded, decided by what the target shows of its tables. Pure."""
+"""Determines what happened to a statement without a recorded outcome, from the target's tables. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pkg.ddl.statement import (
 )
 
 _EXCHANGE = "exchange table partition"
-#: What runs with IF NOT EXISTS, or leaves the same behind however often it runs.
+#: Statements that run with IF NOT EXISTS, or have the same result however often they run.
 _HARMLESS = frozenset({"create database", "alter database", "create table", "truncate table"})
 
 
 class StatementOutcome(Enum):
-    """What is known of a statement. ``TRY``: another run does no harm, and the target itself answers."""
+    """The known outcome of a statement. ``TRY``: another run does no harm, and the target itself answers."""
 
     RAN = "ran"
     DID_NOT_RUN = "did not run"
@@ -33,15 +33,15 @@ class StatementOutcome(Enum):
     UNKNOWN = "unknown"
 
 
-#: Whether a statement brings its tables from where they were to these texts; None when that can't be told.
+#: Whether a statement changes its tables from ``before`` to these texts; None when unknown.
 LeadsTo = Callable[[tuple[str, ...]], bool | None]
 
 
 def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, leads_to: LeadsTo) -> StatementOutcome:
-    """What became of a statement about tables that were ``before`` and are ``now``.
+    """The outcome of a statement on tables that were ``before`` and are ``now``.
 
-    ``leads_to`` is asked only where that matters. Nothing of ours has changed the tables since: a statement is a
-    barrier.
+    ``leads_to`` is called only where it matters. No other statement of ours has changed the tables since: a statement
+    is a barrier.
     """
     if now.texts == before.texts:
         return _of_unchanged(statement, before, now, leads_to)
@@ -50,7 +50,7 @@ def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, le
     if statement.kind in _HARMLESS and not statement.or_replace:
         return StatementOutcome.TRY
     if statement.or_replace and not any(now.texts):
-        # Where it is two steps, the first one ran.
+        # Of a statement in two steps, the first one ran.
         return StatementOutcome.TRY
     if leads_to(now.texts):
         return StatementOutcome.RAN
@@ -60,8 +60,8 @@ def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, le
 def _of_unchanged(
     statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, leads_to: LeadsTo
 ) -> StatementOutcome:
-    """What shows no change did not run, or leaves the same behind when it runs once more: TRUNCATE, FORCE, a column as
-    it was. Not so where rows or columns change places."""
+    """Without a visible change, it did not run, or has the same result when it runs again: TRUNCATE, FORCE, an
+    unchanged column. Not if rows are exchanged or columns swapped."""
     if exchanges(statement):
         return _by_ids(before, now)
     if _renames_columns_among_others(statement) and leads_to(before.texts) is not False:
@@ -75,7 +75,7 @@ def exchanges(statement: ddl.DDLStatement) -> bool:
 
 
 def _by_ids(before: ShownTables, now: ShownTables) -> StatementOutcome:
-    """Whether the table's file is now a partition's, or still its own."""
+    """Whether the table's file is now a partition's, or still the table's."""
     if not all(before.ids) or len(before.ids) != 2 or before.ids[0] == before.ids[1]:
         return StatementOutcome.UNKNOWN
     if now.ids == before.ids:

@@ -1,4 +1,4 @@
-"""Whether a statement's tables are tables of their own at a target that ignores case in names."""
+"""Whether each table of a statement is a separate table at a target that ignores case in names."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class OwnNames:
         self._upstream_tables = upstream_tables
 
     def ensure(self, part: ddl.DDLStatement) -> None:
-        """Raises 36004 for a table that is also another one at the target, because that ignores case in names.
+        """Raises 36004 for a table that is the same as another one at the target, because it ignores case in names.
 
-        The other one may be known only to the upstream, whose tables may be newer than the statement. Then it counts if
-        the target has it: a new table's name would be free otherwise.
+        Only the upstream may know the other table, and its tables may be newer than the statement. Such a table counts
+        if the target has it: otherwise, a new table's name would be free.
         """
         if not self._executor.folds_names:
             return

@@ -1,4 +1,4 @@
-"""Which parts of a statement the target gets, and which only the schema tracker does."""
+"""Which parts of a statement the target executes, and which only the schema tracker follows."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from pkg.rules.online_tables import TableKind
 log = get_logger("syncer.ddl")
 
 _NOT_UNDERSTOOD, _NO_TEXT = Code.SyncerParseDDL, Code.BinlogEventDecode
-#: Numbers of what is replayed for one part: far from those of a statement's own parts, and below those of orders.
+#: Numbers of the statements replayed for one part: above those of a statement's own parts, and below those of orders.
 _REPLAYED_BITS = 14
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a statement. ``number`` is its name within the statement: the same whatever the rules leave out.
+    """A part of a statement. ``number`` is its name within the statement, the same whatever parts the rules leave out.
 
-    ``session`` is that of a statement that was remembered, None for the event's own; ``around`` the table's structure
-    before and after it, where the schema tracker can't tell.
+    ``session`` is that of a remembered statement, None for the event's own; ``around`` the table's structure before and
+    after the part, where the schema tracker does not know it.
     """
 
     number: int
@@ -45,20 +45,20 @@ class Part:
     around: tuple[TableInfo, TableInfo] | None = None
 
     def in_session(self, query: QueryEvent) -> QueryEvent:
-        """The event whose session the part runs in; ``query`` is the statement's."""
+        """The event in whose session the part runs; ``query`` is the statement's."""
         return query if self.session is None else self.session.onto(query)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedPart:
-    """A part for the target and the session that it runs in."""
+    """A part for the target and its session."""
 
     part: Part
     session: QueryEvent
 
 
 class StatementParts:
-    """Takes statements apart."""
+    """Splits statements into parts."""
 
     def __init__(
         self, rules: TaskRules, source: SchemaSource, online: OnlineDDL, temporary: TemporaryTables, flavor: str
@@ -74,11 +74,11 @@ class StatementParts:
         return self._source.tracker.server.folds_names
 
     def migrated(self, query: QueryEvent) -> list[Part]:
-        """The parts about tables that take part in the task; the structures follow all of them.
+        """The parts on tables that take part in the task; the structures follow all of them.
 
-        Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
+        Raises 36067 for a statement that is not understood, unless a filter skips it or it provably names no
         migrated table, 36015 when a filter says so, 36068 for a rename out of the allow-list or into it, and where it
-        is not known whether a temporary table is meant, and 20049 for rules of online DDL that match half a swap.
+        is unknown whether a temporary table is meant, and 20049 for rules of online DDL that match half a swap.
         """
         try:
             parsed = self._parsed(query)
@@ -100,7 +100,7 @@ class StatementParts:
         return [part for part in parts if self._is_migrated(part.parsed)]
 
     def named(self, query: QueryEvent) -> frozenset[TableId]:
-        """All that a statement names, in any role; ANY_TABLE where that is not known."""
+        """All names in a statement, in any role; ANY_TABLE where they are unknown."""
         try:
             return frozenset((ref.schema, ref.table) for ref in self._parsed(query).refs)
         except DMError:
@@ -118,9 +118,9 @@ class StatementParts:
         )
 
     def given(self, texts: Sequence[str], first: int) -> list[Part]:
-        """The parts of statements that an operator gave, numbered from ``first`` on. No event filter applies to them.
+        """The parts of an operator's statements, numbered from ``first`` on. No event filter applies to them.
 
-        Raises DMError as :meth:`migrated` does.
+        Raises DMError like :meth:`migrated`.
         """
         parts: list[Part] = []
         for text in texts:
@@ -129,7 +129,7 @@ class StatementParts:
         return [part for part in parts if self._is_migrated(part.parsed)]
 
     def left(self, query: QueryEvent) -> list[Part]:
-        """What a renaming does that :meth:`migrated` refuses: tables whose new name block-allow-list leaves out are
+        """The effect of a renaming that :meth:`migrated` refuses: tables whose new name block-allow-list excludes are
         dropped, for the task. Empty for other statements."""
         try:
             parts = ddl.split(self._parsed(query))
@@ -142,10 +142,10 @@ class StatementParts:
         return self._rules.allows(*old) and not self._rules.allows(*new)
 
     def for_target(self, parts: Sequence[Part]) -> list[Part]:
-        """What these parts of one statement come to at the target: statements about real tables, perhaps none.
+        """The target's form of these parts of one statement: statements on real tables, perhaps none.
 
-        For the renaming of a ghost table these are the statements that changed it. The event filters have their say
-        last. Raises 36015, and DMError for an online DDL that can't be followed, before anything has run.
+        For the renaming of a ghost table, these are the statements that changed it. The event filters apply last.
+        Raises 36015, and DMError for an online DDL that can't be followed, before anything has run.
         """
         found = self._online.resolve([part.parsed for part in parts])
         resolved = [one for part, step in zip(parts, found, strict=True) for one in self._on_real_tables(part, step)]
@@ -158,7 +158,7 @@ class StatementParts:
         return self._replayed(part, step) if isinstance(step, Replay) else [part]
 
     def _replayed(self, renaming: Part, replay: Replay) -> list[Part]:
-        """The statements that changed a ghost table, on the real one. Their numbers belong to the renaming alone."""
+        """The statements on a ghost table, rewritten for the real one. Their numbers belong to the renaming alone."""
         statements = [
             on_real_table(remembered, replay, renaming.parsed.dialect, self._source.tracker.server)
             for remembered in replay.ddls
@@ -172,12 +172,12 @@ class StatementParts:
         ]
 
     def _let_through(self, part: Part) -> Iterator[Part]:
-        """The part as it is, or those steps of its ALTER TABLE that are let through."""
+        """The part unchanged, or those steps of its ALTER TABLE that the filters accept."""
         if not self._rules.filters_events:
             yield part
             return
         before, after = part.around or self._source.around(part.parsed)
-        # Each step has a number of its own.
+        # Each step has its own number.
         steps = [
             replace(part, number=part.number + i, parsed=step) for i, step in enumerate(ddl.split_alter(part.parsed))
         ]
@@ -193,7 +193,7 @@ class StatementParts:
         return decision.action == "do"
 
     def _is_filtered(self, query: QueryEvent, text: str) -> bool:
-        """Whether a filter for all schemas passes over a statement that is not understood."""
+        """Whether a filter for all schemas skips a statement that is not understood."""
         decision, _, _ = self._rules.decide((), (), text)
         if decision.action == "error":
             raise decision.refusal(query.schema, "", text)
@@ -227,7 +227,7 @@ class StatementParts:
 
 
 def _known_text(exc: DMError, query: QueryEvent) -> str:
-    """What the rules may judge a statement by that is not understood (``exc``); '' for any other error."""
+    """The SQL by which the rules judge a statement that is not understood (``exc``); '' for any other error."""
     return query.sql if exc.kind is _NOT_UNDERSTOOD else query.outline if exc.kind is _NO_TEXT else ""
 
 

@@ -1,4 +1,4 @@
-"""What a part of a statement is at the target: its text under the target's names, and the tables it is about."""
+"""Routes a part of a statement: its SQL with the target's names, and the tables that it refers to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.mysql.names import TableId
 
-#: Whether no statement from a location up to now may be about a table of that name.
+#: Whether no statement from a location up to now may refer to a table of that name.
 Unaltered = Callable[[str, Location], bool]
 
 
@@ -48,23 +48,23 @@ class StepRouter:
         return self._rules.route(schema, table)
 
     def routed(self, statement: BinlogStatement, target: Iterable[OrderedPart]) -> list[RoutedPart]:
-        """The parts of a statement that is executed where it is met."""
+        """The parts of a statement that is executed at its own location."""
         return [RoutedPart(one.part.number, one.session, self._sourced(one.part, statement)) for one in target]
 
     def of_parsed(self, parsed: ddl.DDLStatement) -> DDLStep:
-        """A statement that may run later than where it is met, so that the upstream's table is not the target's."""
+        """A statement that may run after its own location: the upstream's table may then differ from the target's."""
         targets = tuple(dict.fromkeys(self.route(*name) for name in parsed.tables))
         text = ddl.rewrite(parsed, self.route, target_flavor=self._target_flavor)
         return DDLStep(parsed, text, targets, self.route)
 
     def settling(self, text: str, context: StatementContext) -> DDLStep:
-        """A text that was routed when it was recorded, or when the shard ran it."""
+        """SQL that was routed when it was recorded, or when the shard ran it."""
         parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._flavor)
         return DDLStep(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 
     def _sourced(self, part: Part, statement: BinlogStatement) -> DDLStep:
-        """A part's step, with the upstream's table before the part, where its rows' order matters and the target has
-        the same rows."""
+        """A part's step, with the upstream's table before the part if its rows' order matters and the target has the
+        same rows."""
         step = self.of_parsed(part.parsed)
         if self._merges or part.session is not None or not adds_ids(part.parsed):
             return step

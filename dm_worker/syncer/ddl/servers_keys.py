@@ -1,4 +1,4 @@
-"""The foreign keys of both servers, as far as statements tell of their changes, and what is wrong with them."""
+"""The foreign keys of both servers, as known from statements, and the problems with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting,
 
 
 class _UpstreamReader:
-    """Reads the tables that the task migrates. What an account sees of keys is in SHOW CREATE TABLE alone."""
+    """Reads the tables that the task migrates. An account may see keys only in SHOW CREATE TABLE."""
 
     def __init__(self, lookup: ServerLookup, rules: TaskRules) -> None:
         self._lookup = lookup
@@ -29,8 +29,8 @@ class _UpstreamReader:
 
     def everything(self, known: Collection[TableId]) -> TableKeys:
         listed = [(schema, name) for schema, names in self._lookup.ask(list_all_tables).items() for name in names]
-        # A dropped table leaves the list before its DROP is in the binlog, and its name is locked until then. Asking
-        # for it waits for that, and the binlog's end, which is asked for next, is behind the DROP.
+        # A dropped table leaves the list before its DROP is in the binlog, and its name is locked until then. A query
+        # for it waits for the lock, and the binlog's end, which is queried next, is after the DROP.
         gone = sorted(set(known).difference(listed))
         return {**self._shown(listed, listed=True), **self._shown(gone)}
 
@@ -59,7 +59,7 @@ class _TargetReader:
 
 
 class ServersKeys:
-    """Asks both servers, over connections of its own. Methods are for the main thread, but for :meth:`of_target`, and
+    """Queries both servers over its own connections. Methods are for the main thread, except :meth:`of_target`, and
     raise DMError."""
 
     def __init__(self, cfg: SubTaskConfig, rules: TaskRules, should_stop: Callable[[], bool]) -> None:
@@ -69,15 +69,15 @@ class ServersKeys:
         self._target = ServerLookup(cfg.to, "downstream", should_stop)
         self._upstream_keys = KnownKeys(_UpstreamReader(self._upstream, rules))
         self._target_keys = KnownKeys(_TargetReader(self._target))
-        #: Held while the target is asked.
+        #: Held while the target is queried.
         self._target_lock = threading.Lock()
         self._migrated = MigratedTables.of({})
         self._migrated_names: frozenset[TableId] = frozenset()
-        #: Whether the upstream's binlog has what its foreign keys do, as it was when they were last looked at.
+        #: Whether the upstream's binlog has the effects of its foreign keys, at the last check of them.
         self.logged_upstream = False
 
     def interrupt(self) -> None:
-        """Cancels what the planning thread asks; from another thread."""
+        """Cancels the planning thread's query; called from another thread."""
         self._target.interrupt()
 
     def close(self) -> None:
@@ -85,34 +85,34 @@ class ServersKeys:
         self._target.close()
 
     def end(self) -> Location | None:
-        """Where the upstream's binlog ends."""
+        """The end of the upstream's binlog."""
         return self._upstream.end_of_binlog(self._cfg.flavor)
 
     def changed(self, upstream: Collection[TableId], target: Collection[TableId]) -> None:
-        """A statement was handled that named these tables ``upstream``, and those that it executed these of the
-        ``target``; table '' for a whole schema, and for all where it is not understood."""
+        """Records the tables that a statement named ``upstream``, and those that the executed statements named at the
+        ``target``; table '' for a whole schema, and for all where the statement is not understood."""
         self._upstream_keys.changed(upstream)
         with self._target_lock:
             self._target_keys.changed(target)
 
     def of_target(self) -> list[ForeignKey]:
-        """All keys that the target has. From any thread."""
+        """All foreign keys of the target. From any thread."""
         with self._target_lock:
             return [key for keys in self._target_keys.read().values() for key in keys]
 
     def problems(self) -> list[ForeignKeyProblem]:
-        """What keeps the target from doing what the upstream's keys do; none where an operator answers for it."""
+        """Upstream key effects that the target can't have; none where an operator takes responsibility."""
         self.logged_upstream = self._upstream.ask(logs_actions)
         if self.logged_upstream or not {IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items):
             return []
         if not self._compared():
             return []
-        # What was done by hand may have put it right: what stops a task is what both servers have now.
+        # A manual change may have fixed it: only the keys that both servers have now may stop a task.
         self.changed([ANY_TABLE], [ANY_TABLE])
         return self._compared()
 
     def _compared(self) -> list[ForeignKeyProblem]:
-        """The problems as far as statements have told of changes."""
+        """The problems known from statements."""
         cfg = self._cfg
         tables = self._upstream_keys.read()
         upstream = [key for keys in tables.values() for key in keys]

@@ -1,4 +1,4 @@
-"""Runs a statement at the target in the session that it had upstream, and looks at the tables that it is about."""
+"""Runs a statement at the target in the session that it had upstream, and reads the structure of its tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _EARLIER = "the target has to end the connection of an earlier DDL"
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
 _READ_ONLY_VARIABLE = 1238
-#: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
+#: TiDB's number for all unsupported statements, and its message for several parts that it accepts one by one.
 _UNSUPPORTED_IN_TIDB = 8200
 _SEVERAL_PARTS = (
     "unsupported multi schema change",
@@ -62,7 +62,7 @@ _SEVERAL_PARTS = (
     "constraint unique key when altering",
     "change column constraint (unique key)",
 )
-#: What a server says of a part that needs another one to have run: the column of a key is not there.
+#: Error of a part that needs another part to run first: the column of a key is missing.
 _NO_KEY_COLUMN = 1072
 _OF_A_TABLE: frozenset[DDLKind] = frozenset({"create table", "alter table"})
 
@@ -70,8 +70,8 @@ _OF_A_TABLE: frozenset[DDLKind] = frozenset({"create table", "alter table"})
 class DDLSession:
     """The connection for statements. One per run, opened when needed.
 
-    With a ``fence`` every connection takes the right to execute DDL first, and a statement runs only on the connection
-    that its intent was written through. ``collations``: the task's choice for those that the target lacks.
+    With a ``fence``, every connection takes the right to execute DDL first, and a statement runs only on the connection
+    that wrote its intent. ``collations``: the task's replacement for those that the target lacks.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class DDLSession:
         self._running = False
         self._known: TargetSession | None = None
         self._progress = TargetProgress()
-        #: Asks for the jobs of the last statement, also when its connection has ended.
+        #: Queries the jobs of the last statement, also when its connection has ended.
         self._ask: AskJobs | None = None
 
     @property
     def progress(self) -> str:
-        """What the target executes for this session, and how far it is; '' for nothing. From any thread."""
+        """The statement that the target executes for this session, and its progress; '' for none. From any thread."""
         return self._progress.text
 
     def close(self) -> None:
@@ -107,9 +107,9 @@ class DDLSession:
             self._known = None
 
     def take_over(self, ensure_ours: Callable[[Conn], None]) -> None:
-        """Returns once no statement of an earlier run is running, nor can begin. Raises DMError.
+        """Returns once no statement of an earlier run is running or can begin. Raises DMError.
 
-        ``ensure_ours`` raises DMError when a later run has taken over, whose connection is not ours to end.
+        ``ensure_ours`` raises DMError when a later run has taken over: its connection must not be ended.
         """
         self._ensure_ours = ensure_ours
         self._on_connection(lambda conn: None, "GET_LOCK")
@@ -127,7 +127,7 @@ class DDLSession:
         return self._on_connection(run, "a DDL's intent")
 
     def run(self, sql: str) -> None:
-        """Runs a statement of our own: no upstream's session tells what it means. Raises DMError."""
+        """Runs a statement of our own, which does not depend on an upstream session. Raises DMError."""
 
         def run(conn: Conn) -> None:
             _plainly(conn)
@@ -146,12 +146,12 @@ class DDLSession:
             raise
 
     def abort(self) -> None:
-        """Ends a statement that runs, from another thread: it may take hours, or wait for a lock. None begins any more.
+        """Ends a running statement, from another thread: it may take hours, or wait for a lock. No other may begin.
 
-        The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try. A
-        server that goes on alone is left with it: the next run waits for its job, however far it is.
+        Asks the server to end it. After a mere disconnection it would wait there and run after the next retry. A server
+        that continues the DDL by itself is not asked: the next run waits for its job, at any progress.
         """
-        # First of all: a statement that is about to begin finds this out, or its connection is the one that is killed.
+        # First: a statement that is about to begin sees this, or its connection is the one that is killed.
         self._aborted = True
         running = self._conn
         if running is None or not self._running:
@@ -173,7 +173,7 @@ class DDLSession:
     def execute(self, sql: str, kind: DDLKind, event: QueryEvent, timestamp: int, upstream: UpstreamSession) -> None:
         """Runs a statement of this kind in the session of its event.
 
-        Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
+        Raises DMError when a retry may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
         when the target refuses the statement.
         """
         if self._fence is not None and self._conn is None:
@@ -198,10 +198,10 @@ class DDLSession:
             for statement in variables:
                 query(conn, statement)
             if kind in _OF_A_TABLE:
-                # A table that names no engine must be able to roll back, too.
+                # A table without an explicit engine must be able to roll back, too.
                 query(conn, "SET SESSION default_storage_engine = InnoDB")
             if "timestamp" in sql.lower() and target.flavor != "tidb":
-                # To TiDB, the text says it.
+                # TiDB takes it from the SQL.
                 self._timestamp_defaults(conn, upstream.explicit_timestamp_of(event))
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
@@ -221,7 +221,7 @@ class DDLSession:
             self._running = False
 
     def _with_collation(self, error: DMError) -> DMError:
-        """The error with a collation to take, where the target lacks the statement's."""
+        """The error with a collation to use, where the target lacks the statement's."""
         name = unknown_in(error.raw_cause)
         like = nearest(name, self._known_collations) if name else ""
         if not like:
@@ -233,13 +233,13 @@ class DDLSession:
         )
 
     def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
-        """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""
+        """Sets the meaning of TIMESTAMP without NULL or DEFAULT. Only if needed: some servers lack the setting."""
         rows = query(conn, "SHOW SESSION VARIABLES LIKE 'explicit_defaults_for_timestamp'")
         if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
             query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
 
     def shown(self, names: Iterable[tuple[str, str]], *, ids: bool = False) -> ShownTables:
-        """The tables (or schemas) as the target has them now, with the numbers of their files if ``ids``.
+        """The current tables (or schemas) at the target, with the numbers of their files if ``ids``.
 
         Raises DMError.
         """
@@ -265,7 +265,7 @@ class DDLSession:
         return self._conn
 
     def target(self) -> TargetSession:
-        """What the target's sessions can be told. Raises DMError."""
+        """The capabilities of the target's sessions. Raises DMError."""
         return self._on_connection(self._target, "SHOW SESSION VARIABLES …")
 
     def _target(self, conn: Conn) -> TargetSession:
@@ -279,7 +279,7 @@ class DDLSession:
         return self._known
 
     def unfinished_jobs(self, names: Iterable[TableId]) -> list[TargetJob]:
-        """What the target still executes of statements whose connections have ended. Raises DMError."""
+        """The target's unfinished jobs of statements whose connections have ended. Raises DMError."""
         names = list(names)
 
         def look(conn: Conn) -> list[TargetJob]:
@@ -290,12 +290,12 @@ class DDLSession:
         return found
 
     def _ask_jobs(self, names: Iterable[TableId]) -> list[TargetJob]:
-        """Asks over a connection of its own: the statement has the session's."""
+        """Queries over a separate connection: the statement uses the session's."""
         with closing(connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)) as conn:
             return unfinished_jobs(conn, names)
 
     def has_rows(self, schema: str, table: str, condition: str) -> bool:
-        """Whether the target's table has rows like that; False when there is no such table. Raises DMError."""
+        """Whether the target's table has such rows; False when there is no such table. Raises DMError."""
         sql = f"SELECT 1 FROM {qualified(schema, table)} WHERE {condition} LIMIT 1"
 
         def look(conn: Conn) -> bool:
@@ -315,7 +315,7 @@ class DDLSession:
 
 
 def _settable(conn: Conn, variable: str) -> bool:
-    """Whether a session can set it: TiDB shows some that are constants there."""
+    """Whether a session can set the variable: TiDB shows some that are constants there."""
     try:
         query(conn, f"SET SESSION {variable} = @@SESSION.{variable}")
     except pymysql.Error as exc:
@@ -326,7 +326,7 @@ def _settable(conn: Conn, variable: str) -> bool:
 
 
 def _constraint_kind(conn: Conn, schema: str, table: str, name: str) -> str:
-    """What kind of constraint a table has under that name; '' for none."""
+    """The kind of a table's constraint with that name; '' for none."""
     sql = (
         "SELECT CONSTRAINT_TYPE FROM information_schema.TABLE_CONSTRAINTS"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CONSTRAINT_NAME = %s"
@@ -336,7 +336,7 @@ def _constraint_kind(conn: Conn, schema: str, table: str, name: str) -> str:
 
 
 def _plainly(conn: Conn) -> None:
-    """Undoes what the session of a statement before changed of how texts are read and shown."""
+    """Resets what an earlier statement's session changed for the parsing and output of SQL."""
     query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0, character_set_connection = utf8mb4")
 
 
@@ -350,7 +350,7 @@ class StatementFailed(Exception):
 
     @property
     def may_pass_in_parts(self) -> bool:
-        """Whether an ALTER TABLE of several parts, none of which ran, may run part by part."""
+        """Whether an ALTER TABLE of several parts, none of which ran, can run part by part."""
         if self.number == _UNSUPPORTED_IN_TIDB:
             return any(text in self.error.raw_cause.lower() for text in _SEVERAL_PARTS)
         return self.number == _NO_KEY_COLUMN or self.number in IGNORABLE_ERRORS["alter table"]

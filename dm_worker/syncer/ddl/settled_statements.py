@@ -43,8 +43,8 @@ class SettledStatements:
         self._orders = orders
 
     def execute(self, settle: SettleDDL, intent: BatchProgress) -> tuple[DDLRecord | None, StatementEffect]:
-        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
-        None for one that an operator leaves out, and what it may have changed.
+        """Executes the DDL that all tables of the group have run, unless it already ran. Returns the record of its last
+        statement, or None for one that an operator leaves out, and what it may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
@@ -52,7 +52,7 @@ class SettledStatements:
         if order is not None and order.kind == "skip":
             log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
             return None, by_others(settle.target)
-        # The decision is what is obeyed once: another one on the same statements is another order.
+        # The decision is followed once: another one for the same statements is another order.
         place = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
         steps: list[DDLStep] = []
@@ -74,7 +74,7 @@ class SettledStatements:
         if order is not None and order.kind == "replace":
             steps = [self._router.of_parsed(part.parsed) for part in self._parts.given(order.statements, 0)]
             texts = {ddl.uniform(step.text, step.parsed.dialect) for step in steps}
-            # What an order gave at the shard's own statement is what the shards ran, and settled as such.
+            # An order for the shard's own statement counts as the shards' statement, and is settled as such.
             if not texts.issuperset(settle.statements):
                 log.info("an operator replaces a DDL of merged shards", statements="; ".join(order.statements))
                 context = replace(contexts[0], query=typed(contexts[0].query))

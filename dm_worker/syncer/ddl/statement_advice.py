@@ -1,4 +1,4 @@
-"""The errors of statements, with their place in the binlog and the advice that gets past them. Pure."""
+"""The errors of statements, with their location in the binlog and advice for the operator. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pkg.mysql.names import qualified
 
 
 def explained(exc: DMError, statement: BinlogStatement) -> DMError:
-    """The error with its place, and with the commands that get past it."""
-    # As in DM: where the event itself begins, and not its transaction.
+    """The error with its location, and with the commands that skip or replace the statement."""
+    # As in DM: the start of the event itself, not of its transaction.
     begin = replace(statement.start, position=statement.at)
     found = exc.at(location_range(begin, statement.after))
     if exc.retryable:
@@ -25,8 +25,8 @@ def explained(exc: DMError, statement: BinlogStatement) -> DMError:
 
 
 def unsettled(exc: DMError, settle: SettleDDL) -> DMError:
-    """The error with its place, and with the way past a DDL that all shards have run."""
-    # The statement of the shard that ran it first; its key is where that ends, or its GTID.
+    """The error with its location, and the operator action for a DDL that all shards have run."""
+    # The statement of the shard that ran it first; its key is its end position, or its GTID.
     end = f"position: {settle.key}, gtid-set: " if settle.key.startswith("(") else f"gtid-set: {settle.key}"
     where = f"startLocation: {Location(settle.at)}, endLocation: [{end}]"
     exc = exc.at(f"{where}, as the first shard of {qualified(*settle.target)} ran it")

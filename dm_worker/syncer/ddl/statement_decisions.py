@@ -1,7 +1,7 @@
-"""What of a statement the target gets at once, and what shards that merge are told of it: one class per shard mode.
+"""Which parts of a statement the target gets at once, and what is reported to shard groups: a class per shard mode.
 
-The target gets everything at once where no tables merge. With merged shards it gets most statements after the DDL lock
-has decided, through :meth:`DDLBarrier.settle`.
+Without merged tables, the target gets everything at once. With merged shards, it gets most statements after the DDL
+lock has decided, through :meth:`DDLBarrier.settle`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pkg.rules.online_tables import TableKind
 
 
 class ShardReports:
-    """What shards are told of one statement. Here: nothing."""
+    """The reports on one statement to shard groups. Here: none."""
 
     def followed(self, part: Part) -> None:
-        """The structures have followed a part, which was not void."""
+        """The structures have followed a part that was not void."""
 
     def ended(self) -> None:
-        """All parts are followed."""
+        """All parts were followed."""
 
 
 class StatementDecisions(ABC):
@@ -45,7 +45,7 @@ class StatementDecisions(ABC):
 
     @abstractmethod
     def adapted(self, ordered: OrderedParts) -> OrderedParts:
-        """``ordered`` as it can be followed. Raises 11118 for an operator's statement that would have no effect."""
+        """``ordered`` in a form that can be followed. Raises 11118 for an operator's statement without effect."""
 
     @abstractmethod
     def due(self, routed: Sequence[RoutedPart]) -> Sequence[RoutedPart]:
@@ -53,11 +53,11 @@ class StatementDecisions(ABC):
 
     @abstractmethod
     def reports(self, statement: BinlogStatement, ordered: OrderedParts) -> ShardReports:
-        """For what follows the execution of the parts that are due."""
+        """The reports for the time after the due parts were executed."""
 
 
 class AtOnce(StatementDecisions):
-    """No tables merge: each part is executed where it is met."""
+    """No tables merge: each part is executed at its own location."""
 
     def adapted(self, ordered: OrderedParts) -> OrderedParts:
         return ordered
@@ -70,7 +70,7 @@ class AtOnce(StatementDecisions):
 
 
 class ByShardGroups(StatementDecisions):
-    """Pessimistic mode: the shard groups are told what their tables have run, and say when the target gets it."""
+    """Pessimistic mode: reports to the shard groups what their tables have run, and asks when the target gets it."""
 
     def __init__(self, sharding: Pessimistic, router: StepRouter, online: OnlineDDL) -> None:
         self._sharding = sharding
@@ -86,13 +86,13 @@ class ByShardGroups(StatementDecisions):
         return [part for part in routed if runs_at_once(part.step.parsed, self._router.route)]
 
     def reports(self, statement: BinlogStatement, ordered: OrderedParts) -> ShardReports:
-        # A transaction that was broken off behind its statement begins anew.
+        # A transaction that was interrupted after its statement begins again.
         if self._sharding.has_met(statement):
             return ShardReports()
         return _GroupReports(self._sharding, self._router, self._online, statement, ordered)
 
     def _ensure_heeded(self, ordered: OrderedParts) -> None:
-        """Raises 11118 for what an operator gave that would silently do nothing."""
+        """Raises 11118 for an operator's statement that would silently do nothing."""
         followed = [part.parsed for part in ordered.followed]
         for part in (ordered_part.part for ordered_part in ordered.target if ordered_part.part.number >= STRIDE):
             if comes_to_nothing(part.parsed, followed, self._router.route):
@@ -104,8 +104,8 @@ class ByShardGroups(StatementDecisions):
 
 
 class _GroupReports(ShardReports):
-    """One statement, for the shard groups. A statement that an operator typed is a DDL by itself, as if the table had
-    run it alone."""
+    """One statement, for the shard groups. An operator's statement counts as a separate DDL, as if the table had run it
+    alone."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class _GroupReports(ShardReports):
             self._sharding.restructured(self._statement, table)
 
     def _report(self, part: Part, given: list[OrderedPart]) -> None:
-        """What the target is to get for a part, which an operator may have decided.
+        """Reports the target's statements for a part, which an operator may have decided.
 
-        Raises 11118 for a part that an operator gave about a table that is no shard.
+        Raises 11118 for an operator's part on a table that is no shard.
         """
         self._ensure_shard(part)
         by_operator = [[ordered_part] for ordered_part in given if ordered_part.part.number >= STRIDE]
@@ -149,7 +149,7 @@ class _GroupReports(ShardReports):
     def _ensure_shard(self, part: Part) -> None:
         table = part.parsed.tables[0]
         if part.number >= STRIDE and goes_on(part.parsed) and not self._sharding.knows(table):
-            # It would join as a shard that never runs any DDL, and keep all others waiting.
+            # It would join as a shard that never runs any DDL, and block all others.
             target = qualified(*self._router.route(*table))
             raise refused(
                 f"{qualified(*table)} is not one of the upstream tables that merge into {target}: "
@@ -158,16 +158,16 @@ class _GroupReports(ShardReports):
             )
 
     def _additional(self) -> Iterable[Part]:
-        """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
-        the statement itself does not change."""
+        """One part for each table that an operator or the swap of a ghost table has changed at the target, but the
+        statement itself does not change."""
         real = (part.parsed for part in self._ordered.followed if self._online.is_real(part.parsed))
         known = {parsed.tables[:1] for parsed in real if _changes_only(parsed)}
         found = {ordered_part.part.parsed.tables[:1]: ordered_part.part for ordered_part in _changes(self._ordered)}
         return [part for tables, part in found.items() if tables not in known]
 
     def _swapped_in(self) -> set[TableId]:
-        """Real tables that are a ghost table from here on, and of whose change the target gets nothing: an operator
-        or a filter has left it out."""
+        """Real tables that this statement replaces by a ghost table, and whose change the target does not get: an
+        operator or a filter has left it out."""
         given = {ordered_part.part.parsed.tables[0] for ordered_part in _changes(self._ordered)}
         renamings = (part.parsed for part in self._ordered.followed if not self._online.is_real(part.parsed))
         found = {parsed.renamed[1] for parsed in renamings if parsed.renamed is not None}
@@ -175,7 +175,7 @@ class _GroupReports(ShardReports):
 
 
 def _taken_apart(ordered: OrderedParts) -> OrderedParts:
-    """The structures follow what an operator gave for a statement that shard groups can't follow as it is."""
+    """The structures follow an operator's replacement of a statement that shard groups can't follow as it is."""
     mixed = any(mixes_in_renaming(part.parsed) for part in ordered.followed)
     if not (ordered.lenient and ordered.target and mixed):
         return ordered
@@ -183,24 +183,24 @@ def _taken_apart(ordered: OrderedParts) -> OrderedParts:
 
 
 def _given_for(part: Part, ordered: OrderedParts) -> list[OrderedPart]:
-    """What the target is to get for a part that is followed."""
+    """The target's statements for a part that is followed."""
     if not _changes_only(part.parsed):
         return []
     found = _on_table_of(part, ordered)
-    # What an operator gave is followed where it is taken for the statement: each for itself.
+    # An operator's statements that replace the binlog's are followed: each for itself.
     return [ordered_part for ordered_part in found if ordered_part.part is part] if part.number >= STRIDE else found
 
 
 def _changes_only(statement: ddl.DDLStatement) -> bool:
-    """Whether all tables of a group have to run it; False for one that renames too: an operator may pass over it."""
+    """Whether all tables of a group have to run it; False for one that also renames: an operator may skip it."""
     return not mixes_in_renaming(statement) and changes_group(statement)
 
 
 def _changes(ordered: OrderedParts) -> list[OrderedPart]:
-    """What the target is to get that all tables of a group have to run."""
+    """The target's statements that all tables of a group have to run."""
     return [ordered_part for ordered_part in ordered.target if changes_group(ordered_part.part.parsed)]
 
 
 def _on_table_of(part: Part, ordered: OrderedParts) -> list[OrderedPart]:
-    """The pieces that change the table that the part does."""
+    """The pieces that change the same table as the part."""
     return [one for one in _changes(ordered) if one.part.parsed.tables[:1] == part.parsed.tables[:1]]

@@ -1,4 +1,4 @@
-"""First step of a statement: its text and the session that it ran in, in terms that hold at the target too."""
+"""First step of a statement: its SQL and its session, in terms that also hold at the target."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class StatementReader:
         query = in_plain_words(logged, self._upstream)
         if query.time_zone != _SYSTEM:
             return query
-        # The zone of the host, which is another one at the target: all that keeps the session has the offset.
+        # The zone of the host, which differs at the target: all stored sessions have the offset.
         return replace(query, time_zone=self._system_zone(statement.event.timestamp))

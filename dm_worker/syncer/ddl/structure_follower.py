@@ -1,4 +1,4 @@
-"""Last step of a statement: what is known of the upstream's tables follows it, and merged shards are told."""
+"""Last step of a statement: the known structures of the upstream's tables follow it, and shard groups get reports."""
 
 from __future__ import annotations
 

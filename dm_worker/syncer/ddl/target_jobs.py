@@ -1,7 +1,7 @@
-"""The jobs by which a target goes on with a DDL after its connection has ended, or after its own restart.
+"""The jobs with which a target continues a DDL after its connection has ended, or after its own restart.
 
-TiDB puts a DDL into a queue of its cluster, and the connection only waits for it. So what a table is now says nothing
-of a statement that was begun, until its job is over.
+TiDB puts a DDL into a queue of its cluster, and the connection only waits for it. So a table's structure does not show
+the result of a statement until its job has ended.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pkg.process.log import get_logger
 
 log = get_logger("ddl")
 
-#: Seconds to wait for a job, which may fill an index of a large table.
+#: Seconds to wait for a job, which may build an index of a large table.
 JOB_TIMEOUT = 24 * 3600.0
 _INTERVAL = 0.5
 _LOG_INTERVAL = 10.0
 _NO_SUCH_TABLE = frozenset({1109, 1146})
-#: By these states TiDB finds the jobs without its history.
+#: TiDB finds jobs in these states without its history.
 _UNFINISHED = "'none', 'queueing', 'running', 'done', 'pausing', 'paused', 'cancelling', 'rollingback'"
 _JOBS = (
     "SELECT JOB_ID, DB_NAME, TABLE_NAME, JOB_TYPE, STATE, ROW_COUNT, QUERY FROM information_schema.DDL_JOBS"
@@ -38,7 +38,7 @@ _JOBS = (
 
 @dataclass(frozen=True, slots=True)
 class TargetJob:
-    """A DDL that the target has not finished. ``rows``: those that it has written so far."""
+    """A DDL that the target has not finished. ``rows``: the number that it has written so far."""
 
     number: int
     state: str
@@ -55,10 +55,10 @@ class TargetJob:
 
 
 def about(rows: Iterable[Sequence[Any]], targets: Iterable[TableId]) -> list[TargetJob]:
-    """Those jobs of TiDB's list that may change the tables or schemas ``targets``.
+    """The jobs in TiDB's list that may change the tables or schemas ``targets``.
 
-    A job of several tables names them all, one that renames names the new name, one of a schema names no table; the
-    steps of one job have lines of their own.
+    A job of several tables names them all, a renaming names the new name, a job of a schema names no table; the steps
+    of one job have separate lines.
     """
     wanted = {(schema.lower(), table.lower()) for schema, table in targets}
     schemas = {schema for schema, _ in wanted}
@@ -96,8 +96,8 @@ def wait_until_finished(
     should_stop: Callable[[], bool],
     timeout: float = JOB_TIMEOUT,
 ) -> None:
-    """Returns when ``jobs`` gives none any more. Raises DMError: retryable when a stop is requested, not retryable when
-    they do not end."""
+    """Returns when ``jobs`` returns none any more. Raises DMError: retryable when a stop is requested, not retryable
+    when they do not end."""
     begun = logged = time.monotonic()
     told = False
     while found := jobs():

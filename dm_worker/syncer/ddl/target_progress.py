@@ -1,4 +1,4 @@
-"""How far the target is with the statement that it executes: what query-status shows, without asking a server then."""
+"""The target's progress with the statement that it executes: query-status shows it without a query of its own."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pkg.process.log import get_logger
 
 log = get_logger("ddl")
 
-#: Seconds between two questions; the first one comes as late: most statements have ended by then.
+#: Seconds between two queries, and before the first one: most statements have ended by then.
 INTERVAL = 2.0
 _TEXT_LIMIT = 300
 
-#: Asks the target for its unfinished jobs about a statement's tables.
+#: Queries the target's unfinished jobs on a statement's tables.
 AskJobs = Callable[[], Sequence[TargetJob]]
 
 
 @dataclass(slots=True)
 class _Running:
-    """A statement that the target executes for us. ``job``: what it tells of it."""
+    """A statement that the target executes for us. ``job``: the progress that the target shows."""
 
     statement: str
     began: float = field(default_factory=time.monotonic)
@@ -39,7 +39,7 @@ class _Running:
         return f"{shown}: {self.job}" if self.job else shown
 
     def follow(self, ask: AskJobs) -> None:
-        """Asks until the statement has ended. Its own connection shows what is wrong with the target."""
+        """Queries until the statement has ended. Only logs errors: the statement's own connection reports them."""
         while not self.over.wait(INTERVAL):
             try:
                 found = ask()
@@ -50,7 +50,7 @@ class _Running:
 
 
 class TargetProgress:
-    """Of one DDL session. ``text`` is for any thread, the rest for the session's."""
+    """The progress of one DDL session. ``text`` is for any thread, the rest for the session's."""
 
     def __init__(self) -> None:
         self._running: _Running | None = None
@@ -58,17 +58,17 @@ class TargetProgress:
 
     @property
     def text(self) -> str:
-        """The statement that runs, since when, and the target's job; '' when none does."""
+        """The running statement, its start time, and the target's job; '' for none."""
         running = self._running
         return self._awaited if running is None else running.text
 
     def waits_for(self, jobs: Sequence[TargetJob]) -> None:
-        """A statement whose connection has ended is waited for, as long as there are ``jobs``."""
+        """Shows that a statement whose connection has ended is waited for, as long as there are ``jobs``."""
         self._awaited = jobs[0].text if jobs else ""
 
     @contextmanager
     def during(self, statement: str, ask: AskJobs | None) -> Iterator[None]:
-        """While the block executes ``statement``. ``ask`` (from another thread); None for a target without jobs."""
+        """Shows ``statement`` while the block runs. ``ask`` runs in another thread; None: a target without jobs."""
         self._running = running = _Running(statement)
         if ask is not None:
             threading.Thread(target=running.follow, args=(ask,), name="ddl-progress", daemon=True).start()

@@ -1,9 +1,9 @@
-"""Which statements of a session are about its temporary tables, and not about real ones of the same name. Pure.
+"""Which statements of a session refer to its temporary tables rather than to real ones of the same name. Pure.
 
-Sessions with ``binlog_format`` STATEMENT or MIXED log statements on temporary tables. As a replica does, the names are
-remembered per session, from CREATE TEMPORARY TABLE to the DROP that servers log at a session's end. An event that uses
-a temporary table has a flag; events of the same call of a procedure may have it too. So both have to agree, the flag
-and the name. MariaDB's RENAME TABLE has no flag, and takes a temporary table first; MySQL's takes real ones alone.
+Sessions with ``binlog_format`` STATEMENT or MIXED log statements on temporary tables. As in a replica, the names are
+stored per session, from CREATE TEMPORARY TABLE to the DROP that servers log at a session's end. An event that uses
+a temporary table has a flag; events of the same procedure call may have it too. So both have to agree, the flag
+and the name. MariaDB's RENAME TABLE has no flag, and prefers a temporary table; MySQL's renames only real ones.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pkg.binlog.events import QueryEvent
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 
-#: They work on the session's temporary table if it has one of that name. CREATE and DROP TABLE make and drop real
-#: ones: what is dropped of temporary ones is logged as DROP TEMPORARY TABLE.
+#: They work on the session's temporary table if it has one of that name. CREATE and DROP TABLE create and drop real
+#: ones: a drop of temporary ones is logged as DROP TEMPORARY TABLE.
 _ON_EITHER = ("truncate table", "alter table", "create index", "drop index")
 
 
 class TemporaryTables:
-    """The temporary tables of an upstream's sessions. ``known``: as they are durable, with the file of each."""
+    """The temporary tables of an upstream's sessions. ``known``: the durable ones, with the file of each."""
 
     def __init__(self, flavor: str, known: dict[TemporaryTable, str] | None = None) -> None:
         self._flavor = flavor
@@ -28,19 +28,19 @@ class TemporaryTables:
         self._changes: dict[TemporaryTable, str | None] = {}
 
     def take_changes(self) -> TemporaryChanges:
-        """What is not durable yet."""
+        """The changes that are not durable yet."""
         changes, self._changes = self._changes, {}
         return changes
 
     def follow(self, statement: ddl.DDLStatement, query: QueryEvent) -> None:
-        """A CREATE or DROP of temporary tables."""
+        """Follows a CREATE or DROP of temporary tables."""
         for schema, table in statement.tables:
             self._put(_named(query, schema, table), query.file if statement.temporary == "made" else None)
 
     def takes(self, statement: ddl.DDLStatement, query: QueryEvent) -> bool:
-        """Whether the statement (one pair of a RENAME TABLE) is about a temporary table, which then has its new name.
+        """Whether the statement (one pair of a RENAME TABLE) acts on a temporary table, which then has its new name.
 
-        Raises 36068 where that is not known, and for a table that is made like a temporary one.
+        Raises 36068 where that is unknown, and for a table created LIKE a temporary one.
         """
         if not self._known or not statement.refs:
             return False
@@ -85,7 +85,7 @@ def _named(query: QueryEvent, schema: str, table: str) -> TemporaryTable:
 
 
 def _undecided(statement: ddl.DDLStatement, name: TemporaryTable, file: str) -> DMError:
-    """A server that restarted has lost its temporary tables without a word, and gives numbers of sessions again."""
+    """A restarted server has silently lost its temporary tables, and reuses the ids of sessions."""
     table = qualified(name.schema, name.table)
     return errors.new(
         Code.SyncerUnsupportedStmt,

@@ -1,7 +1,7 @@
-"""What a statement leads to, asked of the target itself: it is tried on empty tables of the same structures.
+"""The result of a statement, from the target itself: it is tried on empty tables of the same structures.
 
-Servers print structures in words of their own, which also name what no parser of ours follows: partitions, comments,
-constraints. So the server that printed them says what they become.
+Servers show structures in their own SQL, with parts that our parser does not follow: partitions, comments,
+constraints. So the server that shows them also shows the result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 
-#: In the place of a table's own name in names that the server makes of it.
+#: Placeholder for a table's own name in names that the server derives from it.
 _OWN = "\0"
 
 
 class Trial:
-    """Tries statements of one subtask, on tables in the meta schema that nothing else has."""
+    """Tries statements of one subtask, on its own tables in the meta schema."""
 
     def __init__(self, cfg: SubTaskConfig, session: DDLSession, target_flavor: str) -> None:
         identity = "\0".join((cfg.name, cfg.source_id))
@@ -41,10 +41,10 @@ class Trial:
         after: Sequence[str],
         execute: Callable[[str], None],
     ) -> bool | None:
-        """Whether a statement about the tables ``targets`` brings them from ``before`` to ``after``, as SHOW CREATE
-        shows them; None when the target does not tell.
+        """Whether a statement on the tables ``targets`` changes them from ``before`` to ``after``, as SHOW CREATE
+        shows them; None when the target does not show it.
 
-        ``execute`` runs a text as the statement's own is. Raises DMError when another try may help.
+        ``execute`` runs SQL in the statement's session. Raises DMError when a retry may help.
         """
         if not all(table for _, table in targets) or len({_folded(name) for name in targets}) < len(targets):
             return None
@@ -69,7 +69,7 @@ class Trial:
             if error.retryable:
                 raise error from exc
             if isinstance(exc, StatementFailed) and exc.may_pass_in_parts:
-                # So is the statement itself: it leads nowhere.
+                # So is the statement itself: it has no result.
                 return False
             log.warning("the target does not show what a DDL leads to", statement=statement.sql, error=error.message)
             return None
@@ -82,15 +82,15 @@ class Trial:
             self._session.run(f"DROP TABLE IF EXISTS {qualified(*trial)}")
 
     def _moved(self, text: str, schema: str, names: Mapping[TableId, TableId]) -> str:
-        """What SHOW CREATE shows of a table in ``schema``, with its names changed and all qualified."""
+        """The SHOW CREATE of a table in ``schema``, with its names changed and all qualified."""
         return ddl.rewrite(self._parsed(schema, text), _route(names))
 
     def _parsed(self, schema: str, text: str) -> ddl.DDLStatement:
         return ddl.parse(text, default_schema=schema, flavor=self._flavor)
 
     def _plain(self, text: str, name: TableId, names: Mapping[TableId, TableId]) -> str:
-        """What SHOW CREATE shows of a table under other names, whatever the server made of its name, or of its name
-        before the statement: TiDB does not rename constraints with their table."""
+        """The SHOW CREATE of a table under other names, with a placeholder for its name in derived names, also for its
+        name before the statement: TiDB does not rename constraints with their table."""
         return _own_names(self._moved(text, name[0], names), dict.fromkeys(names, ("", _OWN))) if text else ""
 
 
@@ -99,15 +99,15 @@ def _folded(name: TableId) -> TableId:
 
 
 def _route(names: Mapping[TableId, TableId]) -> ddl.TableRewrite:
-    """A server that folds names' case shows its own spelling."""
+    """Routes the names; a server that ignores case shows its own spelling."""
     folded = {_folded(old): new for old, new in names.items()}
     return lambda schema, table: folded.get(_folded((schema, table)), (schema, table))
 
 
 def _on(trials: Mapping[TableId, TableId], text: str, original: ddl.DDLStatement) -> str:
-    """The text of a statement that works on the trial tables, with the constraints' names that belong to them.
+    """The SQL of a statement on the trial tables, with their constraint names.
 
-    Raises 36067 for one that would work on others.
+    Raises 36067 for a statement that would act on other tables.
     """
     moved = _own_names(text, trials)
     if not {*ddl.parse_dialect(moved, original.dialect, "").tables} <= {*trials.values()}:
@@ -116,7 +116,7 @@ def _on(trials: Mapping[TableId, TableId], text: str, original: ddl.DDLStatement
 
 
 def _own_names(text: str, names: Mapping[TableId, TableId]) -> str:
-    """The text with the constraints' names that the server makes of a table's name made of its new one."""
+    """The SQL with the constraint names that the server derives from a table's name, derived from its new name."""
     for (_, old), (_, new) in names.items():
         made = re.compile(rf"(?<![\w$]){re.escape(old)}(?=_(?:ibfk|chk)_\d+(?![\w$]))", re.IGNORECASE)
         text = made.sub(lambda _, new=new: new, text)  # type: ignore[misc]

@@ -1,7 +1,7 @@
-"""The collations that the upstream takes by default, written out in statements for the target. Pure.
+"""Writes the upstream's default collations explicitly into statements for the target. Pure.
 
 That is ``collation_compatible: strict``: a target whose defaults differ (TiDB's utf8mb4_bin, MySQL 8's
-utf8mb4_0900_ai_ci for the utf8mb4 of an older server) gets the upstream's collations nevertheless.
+utf8mb4_0900_ai_ci for the utf8mb4 of an older server) still gets the upstream's collations.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pkg.schema_tracker import ServerDefaults
 
 
 class UpstreamCollations:
-    """Those of one upstream."""
+    """The default collations of one upstream."""
 
     def __init__(self, server: ServerDefaults) -> None:
         self._server = server
 
     def written_out(self, text: str, dialect: ddl.Dialect, query: QueryEvent) -> str:
-        """A statement whose names all have their schema, with the collations that it got in the session of ``query``.
+        """A statement with qualified names, with the collations that it had in the session of ``query``.
 
-        Raises 11054 for a session's collation of which nothing is known, 36067 for an unknown charset.
+        Raises 11054 for an unknown collation of the session, 36067 for an unknown charset.
         """
         session = defaults_of(query, self._server.collations)
         parsed = ddl.parse_dialect(text, dialect, "")

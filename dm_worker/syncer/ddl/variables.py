@@ -1,6 +1,6 @@
-"""What the session of a statement becomes at the target: variables to set, and reasons to refuse. Pure.
+"""Translates a statement's session for the target: variables to set, and reasons to refuse. Pure.
 
-``docs/ddl-sessions.md`` lists every variable, flag and mode with what is done about it.
+``docs/ddl-sessions.md`` lists the treatment of every variable, flag and mode.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ NO_CHECKS: Final = 1 << 15  # MariaDB: check_constraint_checks is off
 EXPLICIT_TIMESTAMP: Final = 1 << 24  # MariaDB: explicit_defaults_for_timestamp is on
 NO_FOREIGN_KEY_CHECKS: Final = 1 << 26
 IF_EXISTS: Final = 1 << 28  # MariaDB: sql_if_exists is on
-#: Those of MariaDB alone.
+#: Flags of MariaDB only.
 _MARIADB_MODES: Final = {4: "IGNORE_BAD_TABLE_OPTIONS", 32: "EMPTY_STRING_IS_NULL"}
 EMPTY_STRING_IS_NULL: Final = 1 << 32
 _TIME_ROUND_FRACTIONAL: Final = 1 << 34
 _TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
-#: Bits that no DDL means anything else by: POSTGRESQL, MSSQL, DB2, NO_KEY_OPTIONS, NO_TABLE_OPTIONS, NO_FIELD_OPTIONS,
-#: MYSQL323, MYSQL40, ANSI and TRADITIONAL (which set others beside themselves), NO_AUTO_CREATE_USER; and MariaDB's
-#: SIMULTANEOUS_ASSIGNMENT, which is about UPDATE.
+#: Bits that no DDL depends on: POSTGRESQL, MSSQL, DB2, NO_KEY_OPTIONS, NO_TABLE_OPTIONS, NO_FIELD_OPTIONS,
+#: MYSQL323, MYSQL40, ANSI and TRADITIONAL (which also set others), NO_AUTO_CREATE_USER; and MariaDB's
+#: SIMULTANEOUS_ASSIGNMENT, which affects UPDATE.
 _NO_BEARING: Final = sum(1 << bit for bit in (8, 10, 11, 13, 14, 15, 16, 17, 18, 27, 28))
 _SIMULTANEOUS_ASSIGNMENT: Final = 1 << 33
-#: From these on, MariaDB's events tell explicit_defaults_for_timestamp, which sessions may choose; 10.10 and later do.
+#: From these patches of MariaDB 10.x on, events contain explicit_defaults_for_timestamp, which sessions may set; so do
+#: those of 10.10 and later.
 _TELL_EXPLICIT_TIMESTAMP: Final = {5: 17, 6: 9, 7: 5, 8: 4, 9: 2}
-#: Names of the collations that default_collation_for_utf8mb4 may be.
+#: The collations that default_collation_for_utf8mb4 may have.
 _UTF8MB4_COLLATIONS: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
 _OF_A_SCHEMA: Final[frozenset[DDLKind]] = frozenset({"create database", "alter database"})
 #: Variables that not every target has.
@@ -47,7 +48,7 @@ OPTIONAL: Final = (
 @dataclass(frozen=True, slots=True)
 class UpstreamSession:
     """The server whose statements run. ``explicit_timestamp`` is its explicit_defaults_for_timestamp, for events that
-    do not tell their session's. ``engine`` is what tables get whose statements name none."""
+    do not contain their session's. ``engine`` is that of tables whose statements name none."""
 
     flavor: str
     version: tuple[int, int, int] = (0, 0, 0)
@@ -63,7 +64,7 @@ class UpstreamSession:
 @dataclass(frozen=True, slots=True)
 class TargetSession:
     """``flavor`` is mysql, mariadb or tidb. ``variables``: those of :data:`OPTIONAL` that it has; ``collations``: the
-    names of those that it has, by id. ``folds_names``: names that differ in case alone are one table's."""
+    names of its collations, by id. ``folds_names``: names that differ only in case are the same table."""
 
     flavor: str
     version: tuple[int, int, int]
@@ -73,17 +74,17 @@ class TargetSession:
 
     @property
     def chooses_fractions(self) -> bool:
-        """Whether a session can say what becomes of fractions of seconds that do not fit."""
+        """Whether a session can choose between rounding and truncation of excess fractional seconds."""
         return self.version >= {"mariadb": (10, 4, 0), "mysql": (8, 0, 0)}.get(self.flavor, (99, 0, 0))
 
     @property
     def goes_on_alone(self) -> bool:
-        """Whether the server goes on with a DDL whose connection has ended, also after its own restart."""
+        """Whether the server continues a DDL whose connection has ended, also after its own restart."""
         return self.flavor == "tidb"
 
     @property
     def alters_like_mysql(self) -> bool:
-        """Whether it does all parts of an ALTER TABLE at once, and puts rows into partitions as MySQL does."""
+        """Whether it executes all parts of an ALTER TABLE at once, and puts rows into partitions as MySQL does."""
         return self.flavor != "tidb"
 
     @property
@@ -92,12 +93,12 @@ class TargetSession:
 
 
 def truncates_fractions(bits: int, flavor: str) -> bool:
-    """Whether fractions of seconds that do not fit are cut off, and not rounded, in a session of that family."""
+    """Whether a session of that family truncates excess fractional seconds rather than rounding them."""
     return not bits & _TIME_ROUND_FRACTIONAL if flavor == "mariadb" else bool(bits & _TIME_TRUNCATE_FRACTIONAL)
 
 
 def unknown_modes(bits: int, flavor: str) -> int:
-    """Those bits of which nothing is known."""
+    """The unknown bits."""
     own = _TIME_TRUNCATE_FRACTIONAL
     if flavor == "mariadb":
         own = sum(1 << bit for bit in _MARIADB_MODES) | _SIMULTANEOUS_ASSIGNMENT | _TIME_ROUND_FRACTIONAL
@@ -105,7 +106,7 @@ def unknown_modes(bits: int, flavor: str) -> int:
 
 
 def target_modes(bits: int, upstream: UpstreamSession, target: TargetSession) -> str:
-    """sql_mode at the target, as far as it can be as it was upstream."""
+    """sql_mode at the target, as close to the upstream's as possible."""
     found = [name for bit, name in MODES.items() if bits >> bit & 1]
     if upstream.flavor == target.flavor == "mariadb":
         known = target.knows_empty_as_null
@@ -117,12 +118,12 @@ def target_modes(bits: int, upstream: UpstreamSession, target: TargetSession) ->
 
 
 def carries_fractions(bits: int, upstream: UpstreamSession, target: TargetSession) -> bool:
-    """Whether the target treats fractions of seconds as the session did."""
+    """Whether the target treats fractional seconds as the session did."""
     return target.chooses_fractions or truncates_fractions(bits, upstream.flavor) == (target.flavor == "mariadb")
 
 
 def in_plain_words(query: QueryEvent, upstream: UpstreamSession) -> QueryEvent:
-    """The event with what its flags say of explicit_defaults_for_timestamp, if this server's flags tell it."""
+    """The event with the explicit_defaults_for_timestamp of its flags, if this server's flags contain it."""
     if query.explicit_defaults_for_timestamp is not None or query.flags is None or upstream.flavor != "mariadb":
         return query
     major, minor, patch = upstream.version
@@ -132,7 +133,7 @@ def in_plain_words(query: QueryEvent, upstream: UpstreamSession) -> QueryEvent:
 
 
 def defaults_of(query: QueryEvent, collations: Mapping[int, str] = MappingProxyType({})) -> SessionDefaults:
-    """What the session of an event decides; ``collations`` are the upstream's by id."""
+    """The settings from the session of an event; ``collations`` are the upstream's by id."""
     return SessionDefaults(
         explicit_timestamp=query.explicit_defaults_for_timestamp,
         utf8mb4_collation=_UTF8MB4_COLLATIONS.get(query.utf8mb4_collation or 0, ""),
@@ -153,15 +154,15 @@ def settings(
     target: TargetSession,
     foreign_keys: bool,
 ) -> Iterator[str]:
-    """The statements that give the target's session what the event's had, whatever statement it ran before.
+    """The statements that give the target's session the event's settings, whatever statement it ran before.
 
-    ``foreign_keys``: the task has the target check foreign keys.
+    ``foreign_keys``: the task makes the target check foreign keys.
     """
     flags = event.flags or 0
     yield f"SET SESSION sql_mode = '{target_modes(event.sql_mode or 0, upstream, target)}'"
     yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
     yield f"SET TIMESTAMP = {timestamp}.{event.microseconds:06}"
-    # Checks only refuse: what ran with them runs without.
+    # Checks only refuse: a statement that ran with them runs without.
     yield f"SET SESSION foreign_key_checks = {int(foreign_keys and not flags & NO_FOREIGN_KEY_CHECKS)}"
     increment, offset = event.auto_increment or (1, 1)
     wanted = {
@@ -176,8 +177,8 @@ def settings(
 
 
 def _collations(kind: DDLKind, charsets: tuple[int, int, int], target: TargetSession) -> Iterator[str]:
-    """Of literals in expressions, and of new schemas. Or else the charset: only statements about schemas need that the
-    target knows it."""
+    """The collations of literals in expressions and of new schemas; or the charset: only statements on schemas need
+    that the target knows the collation."""
     _, connection, server = charsets
     if connection in target.collations:
         yield f"SET SESSION collation_connection = {target.collations[connection]}"

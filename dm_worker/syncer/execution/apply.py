@@ -1,7 +1,7 @@
 """Executor side: writes the rows of one bucket and its marker in one transaction, exactly once.
 
-Runs inside Spark's Python workers: plain functions, connections kept per process, no driver state. A bucket takes two
-round trips: the marker and the statements, sent one behind the other; then COMMIT, when every answer is as it must be.
+Runs inside Spark's Python workers: plain functions, connections cached per process, no driver state. A bucket takes two
+round trips: first the marker and all statements; then COMMIT, if every answer is as expected.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from pkg.mysql.names import qualified
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
 from pkg.mysql.retry import retrying
 
-#: A restarting server is away for a minute or so: about two minutes of attempts.
+#: A restarting server is unavailable for about a minute: retry for about two minutes.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0
 
 
 @dataclass(slots=True)
 class BucketResult:
-    """What one bucket's transaction did. ``skipped``: an earlier attempt had already applied it.
+    """The result of one bucket's transaction. ``skipped``: an earlier attempt had already applied it.
 
-    ``failures``: how many tries the target refused for now (a deadlock, a lock wait, a lost connection), ``cause`` the
-    last one's error, ``waited`` the seconds from the first of them on. ``commit``: seconds of the COMMIT. ``report``:
-    what the task measured.
+    ``failures``: number of attempts that failed for a transient reason (a deadlock, a lock wait, a lost connection),
+    ``cause`` the last one's error, ``waited`` the seconds since the first of them. ``commit``: seconds of the COMMIT.
+    ``report``: the task's measurements.
     """
 
     bucket: int
@@ -75,15 +75,15 @@ _POOL = WriterPool()
 
 
 class _NotExact(Exception):
-    """Rows did not load as they are, or something was refused: plain statements show why."""
+    """Rows did not load exactly, or the target refused something: plain statements show why."""
 
 
 class _OldLimit(Exception):
-    """A statement is too long for a connection that may be older than the server's limit."""
+    """A statement exceeds a limit that the connection may have read before the server's limit changed."""
 
 
 class _NotClaimed(Exception):
-    """The marker did not let the batch in."""
+    """The marker did not accept the batch."""
 
 
 def apply_bucket(
@@ -94,7 +94,7 @@ def apply_bucket(
     plans: Mapping[int, TablePlan],
     should_stop: Callable[[], bool] | None = None,
 ) -> BucketResult:
-    """Writes the bucket's rows unless an earlier attempt did; tries again what is worth it. Raises DMError."""
+    """Writes the bucket's rows unless an earlier attempt did; retries transient errors. Raises DMError."""
 
     def attempt() -> BucketResult:
         ahead = AHEAD if _POOL.may_send_ahead(spec.address) else 1
@@ -125,7 +125,7 @@ def apply_bucket(
     result = retrying(attempt, should_stop=should_stop, attempts=ATTEMPTS, base=BASE, cap=CAP, on_retry=note)
     if not failed:
         return result
-    # A task has no log of its own.
+    # A task has no log.
     waited = time.monotonic() - failed[0][1]
     return replace(result, failures=len(failed), cause=str(failed[-1][0]), waited=waited)
 
@@ -156,13 +156,13 @@ class _BucketWriter:
 
     @property
     def _most(self) -> int:
-        """Bytes that the server takes as a statement."""
+        """The server's limit for a statement, in bytes."""
         return self._writer.most_bytes - 1
 
     def run(self, content: BucketContent, *, fast: bool) -> BucketResult:
-        """The whole transaction, with loads, bulk executions and multisets if ``fast``.
+        """Runs the whole transaction, with loads, bulk executions and multisets if ``fast``.
 
-        Raises DMError, and ``_NotExact`` when it must be done without them.
+        Raises DMError, and ``_NotExact`` when it must run without them.
         """
         value_checks.ensure_kept(content, self._plans)
         self._statements = 0
@@ -175,7 +175,7 @@ class _BucketWriter:
         try:
             others = self._write(chain([self._marker.statement()], steps))
         except _NotClaimed:
-            # What was sent behind the marker may have changed how foreign keys are checked.
+            # A statement after the marker may have changed whether foreign keys are checked.
             related = any(plan.family for plan in self._plans.values())
             self._marker.ensure_applied(*[row_statements.switch(MARKER, on=self._spec.form.checks)] * related)
             return BucketResult(self._bucket, content.changes, skipped=True)
@@ -184,7 +184,7 @@ class _BucketWriter:
         assert fast or not others
         began = time.perf_counter()
         try:
-            # When the answer to this is lost, the next attempt finds the marker either way.
+            # If the answer to this is lost, the marker shows the next attempt what happened.
             self._conn.commit()
         except (pymysql.Error, OSError) as exc:
             if fast and self._writer.checks_late and refused_rows.is_duplicate(exc):
@@ -192,7 +192,7 @@ class _BucketWriter:
             raise classify(exc, scope="downstream", statement="COMMIT") from exc
         return BucketResult(self._bucket, content.changes, self._statements, commit=time.perf_counter() - began)
 
-    # -- what is written --------------------------------------------------------------------------------------------
+    # -- content ----------------------------------------------------------------------------------------------------
 
     def _steps(
         self,
@@ -278,7 +278,7 @@ class _BucketWriter:
         self._statements += 1
 
     def _merge(self, step: KeylessRows) -> None:
-        """Rows without a key as a multiset."""
+        """Writes rows without a key as a multiset."""
         plan = step.plan
         try:
             self._statements += keyless_writer.write(self._conn, step, self._spec.form, self._most)
@@ -297,7 +297,7 @@ class _BucketWriter:
         _POOL.refuse_loads(self._spec.address, target)
         return _NotExact(target)
 
-    # -- what went wrong --------------------------------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------------------------------
 
     def _mismatch(self, sql: RowStatement) -> DMError:
         plan = self._plans[sql.plan]
@@ -312,14 +312,14 @@ class _BucketWriter:
         )
 
     def _refusal(self, content: BucketContent, sql: RowStatement, exc: Exception, *, fast: bool) -> Exception:
-        """What to raise for a refused statement."""
+        """The exception to raise for a refused statement."""
         if sql.plan == MARKER:
             return classify(exc, scope="downstream", table=self._spec.markers)
         plan = self._plans[sql.plan]
         if is_retryable(exc):
             return classify(exc, scope="downstream", table=qualified(*plan.target))
         if fast:
-            # Without loads and bulk executions, the number of statements identifies those before this one.
+            # Without loads and bulk executions, the number of statements identifies the preceding ones.
             return _NotExact()
         if not refused_rows.is_of_a_row(exc):
             return refused_rows.statement_refusal(exc, plan)
@@ -329,9 +329,9 @@ class _BucketWriter:
             except Refused as other:
                 sql, exc, plan = other.statement, other.cause, self._plans[other.statement.plan]
                 if is_retryable(exc):
-                    # Another writer was in the way of the replay, which says nothing about the rows.
+                    # Another writer blocked the replay, which does not involve the rows.
                     return classify(exc, scope="downstream", table=qualified(*plan.target))
-                # Otherwise the rows changed meanwhile: now it is another one.
+                # Otherwise the rows have changed: now another one is refused.
             except (pymysql.Error, OSError) as lost:
                 return classify(lost, scope="downstream", table=qualified(*plan.target))
         return refused_rows.refusal(exc, plan, row_statements.row_name(plan, sql), sql.position, self._plans.values())
@@ -339,8 +339,8 @@ class _BucketWriter:
     def _hunt(
         self, content: BucketContent, failed: RowStatement, group: RowGroup, exc: Exception
     ) -> tuple[RowStatement, Exception]:
-        """The statement of the one row at fault, and the server's error for it. The transaction is rolled back and
-        replayed up to the failed statement; nothing of it is committed."""
+        """The statement of the one refused row, and the server's error for it. Rolls the transaction back and replays
+        it up to the failed statement; commits nothing."""
         form, plan = self._spec.form, self._plans[failed.plan]
         self._conn.rollback()
         before = islice(self._steps(content, frozenset(), {}, frozenset()), self._statements)
@@ -380,6 +380,6 @@ def _computes(content: BucketContent, plans: Mapping[int, TablePlan]) -> bool:
 
 
 def without_once(content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketContent:
-    """The content without the rows of ``only_once`` tables. They are all among the rows in order."""
+    """The content without the rows of ``only_once`` tables, which are all among the ordered rows."""
     ordered = {target: [row for row in rows if not plans[row[2]].only_once] for target, rows in content.ordered.items()}
     return replace(content, ordered={target: rows for target, rows in ordered.items() if rows})

@@ -1,4 +1,4 @@
-"""What the tasks of a batch do with the rows of a bucket: plain data that travels with the job."""
+"""The action of a batch's tasks on the rows of a bucket: plain data, sent with the job."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 
 
 class BucketAction(ABC):
-    """Consumes the rows of a batch, bucket by bucket. Must be picklable, and hold nothing of the driver."""
+    """Consumes the rows of a batch, bucket by bucket. Must be picklable, without references to the driver."""
 
     @property
     @abstractmethod
     def safe(self) -> bool:
-        """Whether the rows are for safe mode: the target may have some of them."""
+        """Whether the rows are for safe mode: some may already be in the target."""
 
     @abstractmethod
     def rule_of(self, plan: TablePlan) -> WriteRule:
-        """What the compacted states of a plan's rows become."""
+        """How the compacted states of a plan's rows are written."""
 
     @abstractmethod
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
@@ -33,7 +33,7 @@ class BucketAction(ABC):
 
 @dataclass(frozen=True, slots=True)
 class WriteBucket(BucketAction):
-    """Writes the rows and the bucket's marker in one transaction of the target."""
+    """Writes the rows and the bucket's marker in one transaction at the target."""
 
     target: TargetSpec
     token: WriteToken

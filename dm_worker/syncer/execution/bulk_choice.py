@@ -1,4 +1,4 @@
-"""Executor side: which rows of a bucket go by LOAD DATA, by bulk executions, or as a multiset."""
+"""Executor side: which rows of a bucket are written by LOAD DATA, by bulk executions, or as a multiset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pkg.mysql.names import qualified
 
 
 class BulkChoice:
-    """Chooses by what the pool knows of the target. ``alone``: one statement at a time is sent on this connection."""
+    """Chooses by what the pool knows of the target. ``alone``: this connection sends one statement at a time."""
 
     def __init__(
         self, pool: WriterPool, writer: TargetWriter, spec: TargetSpec, plans: Mapping[int, TablePlan], *, alone: bool
@@ -38,13 +38,13 @@ class BulkChoice:
             if count < load_data.LEAST_ROWS or not row_statements.loadable(plan, kind, form):
                 continue
             if kind == UPSERT_ROWS and self._executes_in_bulk(plan):
-                # Updates in place cost less than a load's replacements.
+                # Updates in place are cheaper than a load's replacements.
                 continue
             if not self._pool.may_load(address, plan.target):
                 continue
             if plan.numbered and not self._writer.loads_side_by_side:
                 continue
-            # An upsert is loaded as a replacement. Where a trigger would see the difference, it stays an upsert.
+            # A load replaces instead of upserting. If a trigger would see the difference, the upsert stays.
             if kind == INSERT_ROWS or row_statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))
         return frozenset(found)
@@ -55,13 +55,13 @@ class BulkChoice:
             return frozenset()
         runs = row_statements.in_order(self._plans, content.ordered)
         plans = [plan for rows in runs if (plan := plan_for(self._plans, rows)) is not None]
-        # A trigger would see an update as another row's end.
+        # A trigger would see an update as the deletion of another row.
         return frozenset(plan.number for plan in plans if not self._has_triggers(plan))
 
     def bulk_statements(
         self, content: BucketContent, loadable: frozenset[tuple[int, int]]
     ) -> dict[tuple[int, int], PreparedStatement]:
-        """The statements of the plans and kinds whose rows go by bulk executions."""
+        """The statements of the plans and kinds whose rows are written by bulk executions."""
         found: dict[tuple[int, int], PreparedStatement] = {}
         for (number, kind), count in _counts(content).items():
             plan = self._plans[number]
@@ -75,11 +75,11 @@ class BulkChoice:
             except (pymysql.Error, OSError) as exc:
                 if is_retryable(exc):
                     raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
-                # The INSERT will show what is wrong.
+                # The INSERT will show the error.
         return found
 
     def _executes_in_bulk(self, plan: TablePlan) -> bool:
-        # What a lost connection had on its way may be what a proxy did not know.
+        # A connection may be lost because a proxy does not support a statement on it.
         return self._writer.bulk and not self._alone and bool(plan.bulk)
 
     def _has_triggers(self, plan: TablePlan) -> bool:

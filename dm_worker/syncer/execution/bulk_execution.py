@@ -1,7 +1,7 @@
-"""Rows of one statement as a bulk execution of MariaDB, where that stores what the statement would. Pure.
+"""Rows of one statement as a bulk execution of MariaDB, where the result is the same as the statement's. Pure.
 
-Against an INSERT with many rows the server spends a quarter less on each. Errors stay errors; the writer then does the
-transaction again without, so that the row at fault can be found.
+The server spends a quarter less per row than on an INSERT of many rows. Errors stay errors; the writer then repeats
+the transaction without bulk executions to find the refused row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_ROWS = 100
 def in_bulk(
     plan: TablePlan, sql: RowStatement, group: RowGroup, statement: PreparedStatement, most: int
 ) -> RowStatement:
-    """The statement of a group with its bulk execution, when that has at most ``most`` bytes; otherwise as it is."""
+    """The statement of a group with its bulk execution, if that has at most ``most`` bytes; otherwise unchanged."""
     found = _NATIVE.bulk_rows(group.body, 0, len(plan.bulk)) if _NATIVE is not None else None
     if found is None:
         return sql

@@ -1,7 +1,7 @@
 """Compaction: of all changes to one key within a batch, only the last image needs to be written. Pure.
 
-A key's changes leave it in one of five states. What existed before the batch matters: a row that was there is updated
-or deleted, one that was not is inserted, and a duplicate key is then an error instead of a silent overwrite.
+A key's changes leave it in one of five states. What existed before the batch matters: an existing row is updated
+or deleted, a new one is inserted, and a duplicate key is then an error instead of a silent overwrite.
 
 ================  ==========================================================
 ``INSERTED``      not there before, there now
@@ -25,7 +25,7 @@ INSERT, UPDATE, DELETE = 0, 1, 2
 
 #: The first three equal the operations, so that a key's first change is its own state.
 INSERTED, UPDATED, DELETED, REPLACED, GONE = 0, 1, 2, 3, 4
-#: A change that no upstream can have made to a row in that state.
+#: A change that is impossible for a row in that state.
 IMPOSSIBLE = -1
 
 #: Added to a state when the key's changes came from several upstream tables.
@@ -40,7 +40,7 @@ ONE_SOURCE: SourceNumbers = MappingProxyType({})
 #: (state, plan number, values): the values are the SQL tuple of the last image, empty when there is none.
 KeyState = tuple[int, int, bytes]
 KeyStates = dict[bytes, KeyState]
-#: (op, key, values, old key), as the row decoder gives them.
+#: (op, key, values, old key), as the row decoder returns them.
 KeyChange = tuple[int, bytes, bytes, bytes]
 
 # Indexed by state * 3 + operation.
@@ -51,10 +51,10 @@ _STRICT = (
     *(IMPOSSIBLE, REPLACED, DELETED),
     *(INSERTED, IMPOSSIBLE, IMPOSSIBLE),
 )
-# In safe mode the range may be applied already, in part or twice: only "there at the end, or not" counts.
+# In safe mode the range may be applied already, in part or twice: only whether the row exists at the end counts.
 _SAFE = (UPDATED, UPDATED, DELETED) * 5
 
-# A later state as the changes that lead to it, to be compacted with an earlier state of the same key.
+# A later state as the changes that lead to it, to compact with an earlier state of the same key.
 _REPLAY: tuple[tuple[int, ...], ...] = ((INSERT,), (UPDATE,), (DELETE,), (DELETE, INSERT), (INSERT, DELETE))
 
 
@@ -73,8 +73,8 @@ class ImpossibleChange(Exception):
         self.other_plan = other_plan
 
     def to_error(self, target: tuple[str, str], source: tuple[str, str], other: tuple[str, str]) -> errors.DMError:
-        """The error an operator sees: which table and key, and what probably happened. ``other``: the upstream table of
-        the earlier change."""
+        """The error for operators: table, key and the probable cause. ``other``: the upstream table of the earlier
+        change."""
         name, upstream, earlier = (qualified(*table) for table in (target, source, other))
         key = self.key.decode("utf-8", "backslashreplace")
         if self.op == INSERT:
@@ -110,8 +110,8 @@ def compact_changes(
     safe: bool = False,
     sources: SourceNumbers = ONE_SOURCE,
 ) -> int:
-    """Compacts decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`, also
-    for a change to a row that another upstream table has put there."""
+    """Compacts decoded row changes into ``states``; returns their number. Raises :class:`ImpossibleChange`, also for a
+    change to a row that another upstream table has inserted."""
     table = _SAFE if safe else _STRICT
     count = 0
     for op, key, values, old_key in changes:
@@ -136,7 +136,7 @@ def _step(
     sources: SourceNumbers,
     mixed: int = 0,
 ) -> None:
-    """``mixed``: whether it may be a change by another upstream table than that of ``plan``."""
+    """``mixed``: whether another upstream table than that of ``plan`` may have made the change."""
     entry = states.get(key)
     if entry is None:
         states[key] = (op, plan, values)

@@ -1,8 +1,8 @@
 """Executor side: rows that the target refuses for a generated column's expression, although the upstream took them.
 
-The upstream's session may have let ``a - b`` be negative, or ``d + INTERVAL 1 DAY`` be NULL for a zero date. The strict
-session stays for all rows but the refused one. That one is written in a session that lets the expression pass, and
-counts only when the table then holds each of its values as it is: so plain columns get no looser.
+The upstream's session may have allowed a negative ``a - b``, or NULL for ``d + INTERVAL 1 DAY`` of a zero date. All
+other rows keep the strict session. The refused row is written in a session that accepts the expression, and
+counts only if the table then holds its exact values: so plain columns are checked as strictly as before.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class RowByRow:
     send: Callable[[RowStatement], None]
 
     def write(self, sql: RowStatement, plan: TablePlan) -> None:
-        """Runs a statement. When it is refused for one of its rows, nothing of it is there; then its parts are run.
+        """Runs a statement. If the target refuses it for one of its rows, it had no effect; then runs its parts.
 
-        Raises :class:`Refused` for the single row at fault, or for the statement where that shows more, and the
-        driver's exceptions.
+        Raises :class:`Refused` for the single refused row, or for the statement where that shows more, and driver
+        exceptions.
         """
         try:
             self.send(sql)
@@ -54,18 +54,18 @@ class RowByRow:
             raise refused
 
     def _lets_pass(self, sql: RowStatement, plan: TablePlan, number: int) -> bool:
-        """Whether the one row of a statement, refused with this error, is written by another sql_mode."""
+        """Whether another sql_mode writes the one row of a statement that was refused with this error."""
         if not plan.computed or number not in generated.REFUSALS:
             return False
         if number == generated.OUT_OF_RANGE and self._sent(sql, generated.with_unsigned(self.mode)):
             return True
         if sql.group is None or not plan.key or not plan.alike:
-            # Where a column's type is another one than the upstream's, comparing would convert as writing did.
+            # If a column's type differs from the upstream's, comparing would convert the value as writing did.
             return False
-        # The other way round, differences beyond the signed numbers would be refused.
+        # In the other order of modes, differences beyond the signed range would be refused.
         if not any(self._sent(sql, mode) for mode in _relaxed(self.mode)):
             return False
-        # A DELETE writes no value. TiDB refuses some, because it computes the columns of the indexes again.
+        # A DELETE writes no value. TiDB refuses some, because it recomputes the columns of the indexes.
         return sql.group.kind == DELETE_KEYS or self._holds(plan, sql.group)
 
     def _sent(self, sql: RowStatement, mode: str) -> bool:

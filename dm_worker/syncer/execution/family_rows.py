@@ -1,8 +1,8 @@
 """How rows of tables that foreign keys connect are written: with checks or without, and what comes before. Pure.
 
-With checks the target's keys act as the upstream's did. So a parent is never deleted and inserted again, and a row that
-an upstream session wrote without checks is written without them. In safe mode the rows may be others already: each is
-first made what it was, without checks, and then changed as the upstream changed it.
+With checks, the target's keys act as the upstream's did. So a parent is never deleted and inserted again, and a row
+that an upstream session wrote without checks is written without them. In safe mode, the rows may have changed already:
+each is first restored without checks, and then changed as the upstream changed it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNCHECKED = 8
 
 @dataclass(frozen=True, slots=True)
 class OrderedRun:
-    """Rows to be written in their order, with foreign keys checked or not. ``safe``: in safe mode."""
+    """Rows to write in their order, with foreign keys checked or not. ``safe``: in safe mode."""
 
     rows: Sequence[OrderedRow]
     checks: bool
@@ -31,9 +31,9 @@ class OrderedRun:
 def ordered_runs(
     plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], *, safe: bool, checks: bool
 ) -> Iterator[OrderedRun]:
-    """What to do for rows that keep their order among each other: those of one table, or of one family.
+    """The runs for rows whose order matters: those of one table, or of one family.
 
-    ``checks``: what holds for rows of no family.
+    ``checks``: the setting for rows of no family.
     """
     if not plans[rows[0][2]].family:
         yield OrderedRun(rows, checks, safe)
@@ -57,7 +57,7 @@ def _safely(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow]) -> Itera
         op, plan = row[1] & ~UNCHECKED, plans[row[2]]
         plain = _with_op(row, op)
         if row[1] & UNCHECKED or not _acts(plan, plain):
-            # The row that it refers to may be gone again.
+            # The row that it refers to may have been deleted since.
             yield False, True, plain
         elif not plan.key:
             yield True, True, plain
@@ -66,7 +66,7 @@ def _safely(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow]) -> Itera
 
 
 def _acts(plan: TablePlan, row: OrderedRow) -> bool:
-    """Whether the change may make a foreign key act."""
+    """Whether the change may cause an action of a foreign key."""
     before, after = row[4:]
     if not plan.acts or before is None:
         return False
@@ -74,20 +74,20 @@ def _acts(plan: TablePlan, row: OrderedRow) -> bool:
 
 
 def _repeated(plan: TablePlan, row: OrderedRow) -> Iterator[_Single]:
-    """A change that acts, on a row that may have seen it already."""
+    """A change that causes an action, on a row that may have it already."""
     before, after = row[4:]
     assert before is not None
     if after is None:
         yield False, True, _with_images(row, INSERT, None, before)
         yield True, False, row
         return
-    # What others refer to changes by itself: a parent of this row may be gone again, and is asked for only by changes
-    # of what refers to it.
+    # A row that others refer to changes only by itself: a parent of this row may have been deleted since, and is
+    # required only by changes of the referring columns.
     moved = list(before)
     for i in (*plan.key, *plan.referenced):
         moved[i] = after[i]
     if any(before[i] != after[i] for i in plan.key) or (plan.rewrite_existing and not plan.extra_columns):
-        # What is in the way is removed by a replacement, which is removed in turn.
+        # A replacement removes conflicting rows; that replacement is removed next.
         yield False, True, _with_images(row, INSERT, None, moved)
         yield False, True, _with_images(row, DELETE, moved, None)
     yield False, True, _with_images(row, INSERT, None, before)

@@ -1,11 +1,11 @@
-"""Many row changes of a table without a key in few scans of it. Pure.
+"""Many row changes of a table without a key in a few scans of it. Pure.
 
-Rows without a key are equal or not; which of several equal ones changes does not matter. So a table is a multiset of
-row images, and a run of changes gives each image another count. One scan counts the images that the changes begin
-with, the changes are applied to the counts, one scan deletes the images that became fewer, and INSERT writes the copies
-of them that stay, and those that are new.
+Rows without a key are equal or not; it does not matter which of several equal ones changes. So a table is a multiset of
+row images, and a run of changes sets another count for each image. One scan counts the images that the changes start
+from, the changes are applied to the counts, one scan deletes the images whose count decreased, and INSERT writes the
+remaining copies of them, and the new ones.
 
-A digest of its values identifies an image. The target makes it of its rows and of literals in the same way.
+A digest of its values identifies an image. The target computes it the same way for its rows and for literals.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dm_worker.syncer.rows.row_matching import around
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.names import qualified, quote
 
-#: Fewer changes of rows that are there are cheaper one by one: each takes half a scan, which does without digests.
+#: Fewer changes of existing rows are cheaper one by one: each takes half a scan, without digests.
 LEAST_CHANGES = 16
-#: Digests of literals asked for by one statement, and images looked for in one scan.
+#: The number of digests of literals per statement, and of images per scan.
 DIGESTS_PER_STATEMENT = 1000
 IMAGES_PER_SCAN = 50_000
 DIGEST_BYTES = 32
-#: What a digest takes in a statement: x'…' and a comma.
+#: The length of a digest in a statement: x'…' and a comma.
 _DIGEST_TEXT = 2 * DIGEST_BYTES + 4
-#: Values by which an index may be searched take at most this part of a statement, and so many bytes.
+#: Values for an index lookup may take this part of a statement, and this many bytes, at most.
 _LOOKUP_PART, _LOOKUP_BYTES = 4, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class KeylessRows:
-    """Rows of one target table, without a key and in their order, that may be written as a multiset."""
+    """Ordered rows of one target table without a key that may be written as a multiset."""
 
     plan: TablePlan
     rows: Sequence[OrderedRow]
@@ -40,7 +40,7 @@ class KeylessRows:
 
 @dataclass(slots=True)
 class DistinctImages:
-    """The images of some rows by numbers. ``looked_for`` are those of rows that must be there before a change."""
+    """The numbered images of some rows. ``looked_for`` are those of rows that must exist before a change."""
 
     literals: list[bytes]
     values: list[Sequence[bytes]]
@@ -51,14 +51,14 @@ class DistinctImages:
 
 @dataclass(slots=True)
 class ImageChanges:
-    """What is to be written: images that lose rows, and images with the number of copies to insert."""
+    """The changes to write: images that lose rows, and images with the number of copies to insert."""
 
     fewer: list[int]
     inserts: list[tuple[int, int]]
 
 
 class MissingRow(Exception):
-    """The change with the number ``change`` finds no row that is like the image before it."""
+    """The change with the number ``change`` finds no row equal to its before image."""
 
     def __init__(self, change: int) -> None:
         super().__init__(change)
@@ -66,7 +66,7 @@ class MissingRow(Exception):
 
 
 def plan_for(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> TablePlan | None:
-    """The plan by which the rows can be written as a multiset, None when they must be written one by one."""
+    """The plan for writing the rows as a multiset, None when they must be written one by one."""
     numbers = {row[2] for row in rows}
     plan = plans[rows[0][2]]
     if plan.key or not plan.digests or plan.family or any(not _alike(plan, plans[number]) for number in numbers):
@@ -76,7 +76,7 @@ def plan_for(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> Tabl
 
 
 def _alike(one: TablePlan, other: TablePlan) -> bool:
-    """Whether rows of both plans have equal literals when they are equal."""
+    """Whether equal rows of both plans have equal literals."""
     return (
         one.target_number == other.target_number
         and (one.columns, one.derived, one.write) == (other.columns, other.derived, other.write)
@@ -111,9 +111,9 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> DistinctImages:
 
 
 def merge_equal(images: DistinctImages, digests: Sequence[bytes]) -> dict[int, bytes]:
-    """Makes images one that are equal in the target's columns; ``digests`` belong to ``images.looked_for``.
+    """Merges images that are equal in the target's columns; ``digests`` belong to ``images.looked_for``.
 
-    Returns the digests of the images that are left.
+    Returns the digests of the remaining images.
     """
     first: dict[bytes, int] = {}
     same = {number: first.setdefault(digest, number) for number, digest in zip(images.looked_for, digests, strict=True)}
@@ -128,9 +128,9 @@ def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
 
 
 def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> ImageChanges:
-    """Applies the changes to the rows that are there: ``counts`` of the images that were looked for.
+    """Applies the changes to the existing rows: ``counts`` of the images that were looked for.
 
-    Raises :class:`MissingRow` for the first change of a row that is not there.
+    Raises :class:`MissingRow` for the first change of a missing row.
     """
     now = dict(counts)
     for change, (before, after) in enumerate(images.changes):
@@ -144,7 +144,7 @@ def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> ImageChan
     for number, count in now.items():
         there = counts.get(number, 0)
         if count < there:
-            # Which of equal rows a DELETE takes can't be said: all of them, and the others come again.
+            # A DELETE can't select one of several equal rows: it deletes all, and the others are inserted again.
             outcome.fewer.append(number)
             there = 0
         if count > there:
@@ -156,9 +156,9 @@ def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> ImageChan
 
 
 def digest_queries(plan: TablePlan, images: DistinctImages, most: int) -> Iterator[bytes]:
-    """SELECTs of one value each, of about ``most`` bytes: the digests of the images looked for, one behind the other.
+    """SELECTs of one value each, of about ``most`` bytes: the concatenated digests of the images looked for.
 
-    The value is NULL when an image is longer than the server makes values.
+    The value is NULL when an image exceeds the server's limit for values.
     """
     parts: list[bytes] = []
     size = 0
@@ -175,7 +175,7 @@ def digest_queries(plan: TablePlan, images: DistinctImages, most: int) -> Iterat
 
 
 def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
-    """The images in as many parts as take scans, with statements of about ``most`` bytes."""
+    """Splits the images into as many parts as scans are needed, with statements of about ``most`` bytes."""
     step = max(1, min(IMAGES_PER_SCAN, most // 2 // _DIGEST_TEXT))
     for first in range(0, len(numbers), step):
         yield numbers[first : first + step]
@@ -184,10 +184,10 @@ def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
 def count_query(
     plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
 ) -> bytes:
-    """The SELECT of digest and number of rows of these images that are there. It locks the rows."""
+    """The SELECT of the digest and row count of these images in the table. It locks the rows."""
     digest = _digest_of_row(plan)
     where = _where(plan, images, digests, numbers, most)
-    # By its place: a column of the table may have any name.
+    # By its position: a column of the table may have any name.
     return b"SELECT %b, COUNT(*) FROM %b%b GROUP BY 1 FOR UPDATE" % (digest, _table(plan), where)
 
 
@@ -212,7 +212,7 @@ def _digest_of_row(plan: TablePlan) -> bytes:
 
 
 def _digest(values: Iterable[bytes]) -> bytes:
-    """Of all values, separated by their quotes; NULL has none. A value too long for the server makes it NULL."""
+    """The digest of all values, separated by their quotes; NULL has none. NULL for a value over the server's limit."""
     quoted = b",',',".join(b"QUOTE(%b)" % value for value in values)
     return b"UNHEX(SHA2(CONCAT(%b),256))" % quoted
 
@@ -227,8 +227,8 @@ def _where(
 
 
 def _lookup(plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int], room: int) -> bytes:
-    """A condition that is true for these images at least, and that an index on the column serves; none for values
-    that take more ``room``."""
+    """A condition that is true at least for these images, and that an index on the column can use; empty for values
+    longer than ``room``."""
     values = {images.values[number][at] for number in numbers}
     name = quote(plan.write_names[at]).encode()
     null = b"NULL" in values

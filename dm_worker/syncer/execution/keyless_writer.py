@@ -16,12 +16,12 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.connection import is_retryable
 from pkg.mysql.driver import reading_for
 
-#: A scan of a large table may take long (seconds).
+#: Timeout in seconds: a scan of a large table may take long.
 SCAN_SECONDS = 3600.0
 
 
 class NeedsSingleRows(Exception):
-    """Digests can't identify the rows here, or the server refused a statement about them: they must go one by one."""
+    """Digests can't identify the rows here, or the server refused a statement with them: write rows one by one."""
 
 
 class RowRefused(Exception):
@@ -34,7 +34,7 @@ class RowRefused(Exception):
 
 
 class NoSuchRow(Exception):
-    """The change that ``statement`` would make alone finds no row."""
+    """The change that ``statement`` makes for a single row finds no row."""
 
     def __init__(self, statement: RowStatement) -> None:
         super().__init__(statement)
@@ -42,10 +42,10 @@ class NoSuchRow(Exception):
 
 
 def write(conn: Connection[Any], step: KeylessRows, form: StatementForm, most: int) -> int:
-    """Writes the rows; returns the number of statements that changed something. Nothing may be on its way on ``conn``.
+    """Writes the rows; returns the number of statements that changed something. ``conn`` must have no pending answers.
 
-    ``most``: the bytes that the server takes as a statement. Raises :class:`NoSuchRow`, :class:`RowRefused`,
-    :class:`NeedsSingleRows`, and the driver's exceptions for what may pass by itself.
+    ``most``: the server's limit for a statement, in bytes. Raises :class:`NoSuchRow`, :class:`RowRefused`,
+    :class:`NeedsSingleRows`, and the driver's exceptions for transient errors.
     """
     try:
         with reading_for(conn, SCAN_SECONDS):
@@ -110,7 +110,7 @@ class _KeylessWriter:
                     raise NeedsSingleRows from exc
 
     def _find_refused(self, sql: RowStatement) -> None:
-        """Raises :class:`RowRefused` for the row at fault. Nothing of the statement is there."""
+        """Raises :class:`RowRefused` for the refused row. The statement had no effect."""
         for row in sql.group.rows() if sql.group is not None else ():
             for single in row_statements.of_kind(self._plan, INSERT_ROWS, [row], self._form):
                 try:
@@ -123,7 +123,7 @@ class _KeylessWriter:
     def _explained(
         self, step: KeylessRows, images: DistinctImages, counts: Mapping[int, int], change: int
     ) -> Exception:
-        """What to raise for a change whose row is not there: the exact comparison must say the same."""
+        """The exception for a change whose row is missing: the exact comparison must find the same."""
         (single,) = row_statements.for_ordered(
             {row[2]: self._plan for row in step.rows}, [step.rows[change]], self._form
         )

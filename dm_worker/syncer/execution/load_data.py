@@ -1,9 +1,9 @@
 """Rows by LOAD DATA LOCAL: the server reads them with a third less work than an INSERT.
 
-The rows are sent as the SQL tuples that they are (``(1,'a'),(2,NULL)``); the statement's FIELDS and LINES describe
-them. LOCAL makes errors warnings and skips rows whose keys exist, so a load counts only when the server's answer
-proves that every row came in as it is (:func:`exact`). Otherwise the transaction is rolled back and done again with
-INSERT, which says what is wrong.
+The rows are sent as SQL tuples (``(1,'a'),(2,NULL)``); the statement's FIELDS and LINES describe them. LOCAL turns
+errors into warnings and skips rows whose keys exist, so a load counts only when the server's answer
+proves that every row was stored exactly (:func:`exact`). Otherwise the transaction is rolled back and repeated with
+INSERT, which reports the error.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pkg.mysql.driver import ServerAnswer, answer_of
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.pipeline import send
 
-#: Fewer rows are not worth the second round trip that a load takes.
+#: Fewer rows are not worth the extra round trip of a load.
 LEAST_ROWS = 1000
-#: How much of the rows goes into one packet.
+#: Bytes of rows in one packet.
 _CHUNK = 1024 * 1024
 _SHAPE = (
     b" CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\\'' ESCAPED BY '\\\\'"
@@ -33,7 +33,7 @@ _COUNTS = re.compile(r"Records: (\d+)  Deleted: (\d+)  Skipped: (\d+)  Warnings:
 
 
 def statement(plan: TablePlan, *, replace: bool) -> bytes:
-    """The LOAD statement of a plan's rows; ``replace``: they take the place of rows with their keys."""
+    """The LOAD statement of a plan's rows; ``replace``: they replace rows with the same keys."""
     columns = ",".join(quote(name) for name in plan.write_names)
     verb = "REPLACE " if replace else ""
     head = f"LOAD DATA LOCAL INFILE 'rows' {verb}INTO TABLE {qualified(*plan.target)}".encode()
@@ -44,7 +44,7 @@ def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> ServerA
     """Runs a LOAD statement whose rows are ``bodies``, SQL tuples joined by commas. Raises the driver's exceptions.
 
     The connection must have been opened with ``local_data``. It never opens a file: it sends these rows, and only
-    here, no matter which name the server asks for.
+    here, whatever name the server asks for.
     """
     driver.number_next(conn, send(conn, text))
     request = driver.read_packet(conn)
@@ -60,7 +60,7 @@ def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> ServerA
 
 
 def exact(answer: ServerAnswer, count: int) -> bool:
-    """Whether the answer proves that ``count`` rows came in, none of them altered or left out."""
+    """Whether the answer proves that ``count`` rows were stored, none of them altered or left out."""
     found = _COUNTS.search(answer.info)
     if found is None or answer.warnings:
         return False

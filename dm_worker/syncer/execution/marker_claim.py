@@ -1,4 +1,4 @@
-"""A bucket's marker: the claim that lets its transaction in once, and what it means when the claim fails."""
+"""A bucket's marker: its claim accepts the bucket's transaction once; a failed claim shows why not."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class MarkerClaim:
         self._bucket = bucket
 
     def statement(self) -> RowStatement:
-        """Claims the bucket for the batch; matches no row when its rows are in already, or when fenced, or where the
-        batch's intent is not: this state of the target is an older one."""
+        """Claims the bucket for the batch. Matches no row when the bucket's rows are already applied, when fenced, or
+        where the batch's intent is missing: the target is in an older state."""
         token = self._token
         intent = (token.source_id, token.epoch, token.number)
         with self._conn.cursor() as cursor:
@@ -58,8 +58,8 @@ class MarkerClaim:
         return bool(found)
 
     def ensure_applied(self, *reset: RowStatement) -> None:
-        """The claim matched no marker: returns when the bucket's rows are in already. Otherwise this writer may not
-        write any more: raises DMError. Rolls back, and runs ``reset`` for who uses the connection next."""
+        """The claim matched no marker: returns if the bucket's rows are already applied. Otherwise this writer may not
+        write any more: raises DMError. Rolls back, and runs ``reset`` for the next user of the connection."""
         token, markers = self._token, self._spec.markers
         try:
             rows = query(
@@ -80,7 +80,7 @@ class MarkerClaim:
         if marker is None or marker.epoch < token.epoch or (verdict is MarkerVerdict.APPLY and not intent):
             raise fell_back(markers if marker is None else self._spec.batches, token.source_id)
         if verdict is MarkerVerdict.APPLY:
-            # Another attempt of this very bucket rolled back between the two statements.
+            # Another attempt at this bucket rolled back between the two statements.
             raise errors.new(
                 Code.DBExecuteFailed, f"the marker of bucket {self._bucket} changed meanwhile", retryable=True
             )

@@ -1,4 +1,4 @@
-"""From the blocks of one bucket to groups of SQL rows: what each statement will write. Pure."""
+"""Merges the blocks of one bucket into groups of SQL rows, one statement each. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.row_block import OrderedRow
 from pkg.binlog.row_decoder import KERNEL
 
-#: Kinds of groups, in the order in which they run.
+#: Kinds of groups, in the order of execution.
 DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
-#: What a state becomes: flags to be combined, one per kind.
+#: How a state is written: flags to combine, one per kind.
 AS_DELETE, AS_UPSERT, AS_INSERT = 1 << DELETE_KEYS, 1 << UPSERT_ROWS, 1 << INSERT_ROWS
 
 
 class WriteRule(NamedTuple):
-    """How the states of one plan become groups.
+    """How the states of one plan are written as groups.
 
-    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are put
-    in parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row beyond the limit goes alone.
+    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are in
+    parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row over the limit has its own group.
     ``source`` is the number of the plan's upstream table.
     """
 
@@ -36,7 +36,7 @@ class WriteRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The rows of one statement: SQL tuples or keys joined by commas, without the statement's head and tail.
+    """The rows of one statement: SQL tuples or keys joined by commas, without the statement's start and end.
 
     ``cuts`` holds where each row ends in ``body``, as unsigned 32-bit little-endian numbers; the next row begins one
     byte later.
@@ -59,8 +59,8 @@ class RowGroup:
 
 @dataclass(slots=True)
 class BucketContent:
-    """What one bucket is to write: groups in the order to run them, then the rows that keep their order, per target
-    table. ``changes`` is the number of row changes that they stand for. A row's sequence is unique within the bucket
+    """The rows that one bucket writes: groups in the order of execution, then the ordered rows, per target table.
+    ``changes`` is the number of row changes that they represent. A row's sequence is unique within the bucket
     and follows the binlog across tables."""
 
     groups: list[RowGroup] = field(default_factory=list)
@@ -69,7 +69,7 @@ class BucketContent:
 
     @property
     def rows(self) -> int:
-        """How many rows are left to write."""
+        """The number of rows to write."""
         return sum(group.count for group in self.groups) + sum(map(len, self.ordered.values()))
 
 
@@ -83,8 +83,8 @@ def merge_blocks(
     """Merges the blocks (slice order, bytes) of one bucket in slice order.
 
     Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
-    that rows give up are free when other rows need them. ``kernel``: the compiled row kernel, None for Python.
-    Raises ``ImpossibleChange``, and ``ValueError`` for bytes that are no block.
+    that rows release are free when other rows need them. ``kernel``: the compiled row kernel, None for Python.
+    Raises ``ImpossibleChange``, and ``ValueError`` for bytes that are not a block.
     """
     if kernel is not None:
         return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
@@ -119,7 +119,7 @@ def _combine_natively(
 
 
 def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
-    """The rows of one slice with sequences that go on over slices."""
+    """The rows of one slice, with sequences that continue across slices."""
     for row in rows:
         yield (order << 64 | row[0], *row[1:])
 
@@ -146,13 +146,13 @@ def groups_of(states: compaction.KeyStates, rules: Mapping[int, WriteRule]) -> l
 
 
 def _place(key: bytes) -> tuple[bool, int, bytes]:
-    """About the order that the server keeps rows in, which it writes with a fifth less work: numbers by their size."""
+    """Sorts roughly in the server's storage order, which saves it a fifth of the work: numbers by their size."""
     number = b"0" <= key[:1] <= b"9"
     return not number, len(key) if number else 0, key
 
 
 def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[RowGroup]:
-    """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a row beyond that goes alone."""
+    """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a larger row has its own group."""
     group: list[bytes] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""From the events of a slice to one block per bucket: decoding, compaction, placement. Pure."""
+"""Turns the events of a slice into one block per bucket: decodes, compacts, distributes. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from pkg.mysql.schema import Column
 
 
 class KeysMoved(Exception):
-    """Updates change keys of compacted ``targets`` (numbers of target tables) that have columns of their own.
+    """Updates change keys of compacted ``targets`` (numbers of target tables) that have additional columns.
 
-    Deleted and inserted, such rows would lose what these hold: they must be updated one by one, in order.
+    A delete and insert would lose their values: such rows must be updated one by one, in order.
     """
 
     def __init__(self, targets: frozenset[int]) -> None:
@@ -54,11 +54,11 @@ def partition_slice(
     counts: dict[int, Changes] | None = None,
     kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
-    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
-    ``KeysMoved`` for rows that must keep their order.
+    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError with table and position, and
+    ``KeysMoved`` for rows whose order matters.
 
-    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``counts`` gets the row changes by plan,
-    of the plans that have any.
+    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``counts`` receives the row changes by
+    plan, of the plans that have any.
     ``kernel``: the row kernel, None for the Python code.
     """
     pairs, moved = pairs if pairs is not None else ConflictPairs(), set[int]()
@@ -83,20 +83,20 @@ def partition_slice(
         counts.update(_compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe))
     kept = frozenset(used[number].target_number for number in moved if used[number].extra_columns)
     if kept and not safe:
-        # In safe mode it is not known whether a row was moved already.
+        # In safe mode it is unknown whether a row was moved already.
         raise KeysMoved(kept)
     counts.update(_ordered(part, used, decoders, buckets, placed, pairs))
     changes = sum(map(sum, counts.values()))
     blocks = []
     for bucket in sorted(placed):
-        # The changes of a slice are counted once, no matter which buckets its rows belong to.
+        # The changes of a slice are counted once, regardless of the buckets of its rows.
         blocks.append((bucket, b"".join((row_block.HEADER.pack(changes), *placed[bucket]))))
         changes = 0
     return blocks
 
 
 def decoder_of(plan: TablePlan, kernel: ModuleType | None = KERNEL) -> RowDecoder:
-    """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
+    """The decoder of a plan's rows, cached by the process. Raises DMError when structure and table map differ."""
     needed = plan.filter.columns_read(plan.columns)
     return _decoder(plan.table_map, plan.columns, plan.key, plan.write, plan.derived, needed, kernel)
 
@@ -116,12 +116,12 @@ def _decoder(
 
 
 def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
-    """The slice without the events whose kind of row change is left out. Raises 36015 for one that stops the task."""
+    """The slice without the events whose row changes are ignored. Raises 36015 for one that stops the task."""
     place = _EventPlace(part, plans)
     kept: list[tuple[bytes, int, int]] = []
     with place.locating_errors():
         for data, place.plan, place.position in part.events():
-            # Events of other types are left for the decoder to refuse.
+            # The decoder refuses events of other types.
             op, plan = c.ROWS_EVENTS.get(data[4], -1), plans[place.plan]
             refusal = plan.filter.refusal(op, plan.source) if op >= 0 else None
             if refusal is not None:
@@ -133,7 +133,7 @@ def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
 
 
 def row_hash(plan: TablePlan, key: bytes) -> int:
-    """Where a row belongs: ``row hash % buckets`` is its bucket, on every machine and after every start."""
+    """Decides a row's bucket, ``row hash % buckets``: the same on every machine and after every start."""
     return _hash_of(plan)(key)
 
 
@@ -143,7 +143,7 @@ def _hash_of(plan: TablePlan) -> KeyHash:
 
 
 class _ChangeReader:
-    """Gives the changes of rows events to be compacted, and counts them. ``moved``: one of them changed its key."""
+    """Reads the changes of rows events for compaction, and counts them. ``moved``: one of them changed its key."""
 
     def __init__(self, changes: Callable[[bytes], list[KeyChange]]) -> None:
         self._changes = changes
@@ -160,7 +160,7 @@ class _ChangeReader:
             self._counts[op] += count
 
     def read(self, data: bytes) -> list[KeyChange]:
-        """The changes of an event. May be more than its rows."""
+        """The changes of an event, which may be more than its rows."""
         found = self._changes(data)
         self._count(op for op, *_ in found)
         self.moved = self.moved or any(op == UPDATE and old != key for op, key, _, old in found)
@@ -168,8 +168,8 @@ class _ChangeReader:
 
 
 class _ConflictReader(_ChangeReader):
-    """Gives the changes of a table with conflict keys, and their pairs. An update that changes a value of such a key
-    comes as a delete and an insert, so that the value is free before another row takes it."""
+    """Reads the changes of a table with conflict keys, and their pairs. An update that changes a value of such a key
+    becomes a delete and an insert, so that the value is free before another row takes it."""
 
     def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: ConflictPairs) -> None:
         super().__init__(decoder.changes)
@@ -203,7 +203,7 @@ class _ConflictReader(_ChangeReader):
 
 
 class _EventPlace:
-    """Where in the binlog the work is, for error messages."""
+    """The current position in the binlog, for error messages."""
 
     def __init__(self, part: Slice, plans: Mapping[int, TablePlan]) -> None:
         self._file = part.file
@@ -213,7 +213,7 @@ class _EventPlace:
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:
-        """Errors come out as DMError with the place in their message."""
+        """Converts errors to DMError with the position in their message."""
         try:
             yield
         except ImpossibleChange as exc:
@@ -279,8 +279,8 @@ def _compacted_natively(
     *,
     safe: bool,
 ) -> dict[int, Changes]:
-    """The same as :func:`_compacted` by the compiled kernel; returns the row changes by plan. ``moved`` gets the plans
-    of updates that change a key."""
+    """The same as :func:`_compacted` by the compiled kernel; returns the row changes by plan. ``moved`` receives the
+    plans of updates that change a key."""
     specs = {
         number: (
             *(decoders[number].readers, decoders[number].prepare),
@@ -318,10 +318,10 @@ def _ordered(
     placed: BucketSections,
     pairs: ConflictPairs,
 ) -> dict[int, Changes]:
-    """Places the rows of tables that keep their order; returns the row changes by plan.
+    """Distributes the rows of tables whose order matters; returns the row changes by plan.
 
-    A row's sequence is ``event number << 32 | row number in the event``: rows of several tables in one bucket can be
-    brought into binlog order again.
+    A row's sequence is ``event number << 32 | row number in the event``, to restore the binlog order of rows of several
+    tables in one bucket.
     """
     wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
     if not wanted:

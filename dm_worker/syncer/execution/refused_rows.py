@@ -12,7 +12,7 @@ from pkg.mysql import generated
 from pkg.mysql.connection import TOO_LARGE_ROW, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
 
-#: What an operator does about a row that the target refuses, by the server's error number.
+#: The operator action for a row that the target refuses, by the server's error number.
 REPAIRS = {
     1048: "Allow NULL in the target's column as in the upstream's, then resume the task.",
     1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
@@ -53,10 +53,10 @@ _ENUM_WORKAROUND = (
     "task is past this position. Otherwise add the member to the target's column."
 )
 _DUPLICATE, _TRUNCATED = 1062, 1265
-#: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long, or
-#: too much in its transaction.
+#: The target refuses the statement itself, regardless of its rows: no privilege, no table, no column, bad syntax, too
+#: long, or too much in its transaction.
 _WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356, *TOO_MUCH_AT_ONCE})
-#: A row's name in a message is cut to so many bytes.
+#: A row's key in a message is cut to this many bytes.
 _NAME = 300
 
 
@@ -71,10 +71,10 @@ def is_duplicate(exc: BaseException) -> bool:
 
 
 def first_bad(count: int, refused: Callable[[int, int], bool]) -> int:
-    """The first of ``count`` rows that is refused when rows are written in order.
+    """The first of ``count`` rows that is refused when the rows are written in order.
 
-    ``refused(first, last)`` writes the rows [first, last) behind those written already. It returns whether that
-    failed; then none of them is written. All rows together are known to fail. Asks about log2(``count``) times and
+    ``refused(first, last)`` writes the rows [first, last) after those written already. It returns whether that
+    failed; then none of them is written. All rows together are known to fail. Calls it about log2(``count``) times and
     writes at most ``count`` rows twice.
     """
     good, bad = 0, count
@@ -89,7 +89,7 @@ def first_bad(count: int, refused: Callable[[int, int], bool]) -> int:
 
 def refusal(exc: BaseException, plan: TablePlan, row: bytes, position: int, others: Iterable[TablePlan]) -> DMError:
     """The error of a row that the target refuses. ``row``: its key as literals; ``position``: the offset in the binlog
-    behind its event, 0 when only the batch is known. ``others``: the plans of the batch."""
+    after its event, 0 when only the batch is known. ``others``: the plans of the batch."""
     number = error_number(exc)
     where = f" whose event ends at binlog offset {position}" if position else ""
     name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
@@ -105,7 +105,7 @@ def refusal(exc: BaseException, plan: TablePlan, row: bytes, position: int, othe
 
 
 def statement_refusal(exc: BaseException, plan: TablePlan) -> DMError:
-    """The error of a statement that the target refuses whichever rows it has."""
+    """The error of a statement that the target refuses regardless of its rows."""
     return errors.new(
         Code.DBExecuteFailed,
         f"the downstream refused a statement on {qualified(*plan.target)} with rows of {qualified(*plan.source)}: "
@@ -135,7 +135,7 @@ def _plain_repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> 
 
 
 def too_long(plan: TablePlan, row: bytes, size: int, most: int) -> DMError:
-    """The error of a row whose statement of ``size`` bytes is beyond the ``most`` that the target takes."""
+    """The error of a row whose statement of ``size`` bytes exceeds the target's limit ``most``."""
     name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
     return errors.new(
         Code.DBExecuteFailed,

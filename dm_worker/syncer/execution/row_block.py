@@ -1,8 +1,7 @@
 """Blocks: all rows of one bucket from one slice as bytes, so that a shuffle moves no rows. Pure.
 
-A block is a header, the number of row changes that it stands for, and sections. A section is one target table's
-compacted states, or its rows that keep their order. There may be several sections of one table. Numbers are
-little-endian.
+A block is a header, the number of row changes that it represents, and sections. A section is one target table's
+compacted states, or its ordered rows. There may be several sections of one table. Numbers are little-endian.
 
 ``marshal`` packs lists of bytes several times faster than pickle; driver and executors run the same Python.
 """
@@ -17,7 +16,7 @@ from types import ModuleType
 from dm_worker.syncer.execution.compaction import GONE, MIXED
 from pkg.binlog.row_decoder import KERNEL
 
-#: Row changes that the block stands for.
+#: The number of row changes that the block represents.
 HEADER = struct.Struct("<I")
 #: Target number, kind, number of records.
 SECTION = struct.Struct("<IBI")
@@ -28,7 +27,7 @@ ROW = struct.Struct("<QIBII")
 #: Kinds of sections.
 STATES, ROWS = 0, 1
 
-#: (sequence, operation, plan number, position in the binlog, before image, after image): a row that keeps its order.
+#: (sequence, operation, plan number, position in the binlog, before image, after image): an ordered row.
 #: ``family_rows.UNCHECKED`` may be added to the operation.
 OrderedRow = tuple[int, int, int, int, list[bytes] | None, list[bytes] | None]
 #: (key, state, plan number, values).
@@ -43,19 +42,19 @@ def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes
 def row_record(row: OrderedRow, row_hash: int) -> bytes:
     """One row for a section of kind ``ROWS``."""
     sequence, op, plan, position, before, after = row
-    # Later versions write how often an object is referred to: the bytes would not depend on the row alone.
+    # Later versions write reference counts of objects: the bytes would not depend on the row alone.
     body = marshal.dumps((position, before, after), 2)
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
 def section(target: int, kind: int, records: Iterable[bytes]) -> bytes:
-    """The records of one target table behind their head."""
+    """The records of one target table, after their header."""
     whole = list(records)
     return SECTION.pack(target, kind, len(whole)) + b"".join(whole)
 
 
 def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[OrderedRow]]]:
-    """(target number, states, rows) of every section, of which one is empty. Raises ``ValueError`` for torn bytes."""
+    """(target number, states, rows) of every section; one of the two is empty. Raises ``ValueError`` for torn bytes."""
     at, end = HEADER.size, len(data)
     try:
         while at < end:
@@ -76,7 +75,7 @@ def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[Ordered
 
 
 def changes_of(data: bytes) -> int:
-    """The number of row changes that the block stands for."""
+    """The number of row changes that the block represents."""
     if len(data) < HEADER.size:
         raise ValueError("torn block: no header")
     count: int = HEADER.unpack_from(data)[0]
@@ -98,7 +97,7 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
 
 
 def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
-    """``count`` rows from ``at`` on, and where they end."""
+    """``count`` rows from offset ``at`` on, and their end."""
     rows: list[OrderedRow] = []
     for _ in range(count):
         sequence, plan, op, _hash, length = ROW.unpack_from(data, at)
@@ -111,9 +110,9 @@ def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
 def reassign(
     data: bytes, home: int, moved: Mapping[int, int], buckets: int, kernel: ModuleType | None = KERNEL
 ) -> list[tuple[int, bytes]]:
-    """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
+    """The block of bucket ``home`` as (bucket, block), with its records in the buckets that ``moved`` gives.
 
-    ``moved`` maps row hashes to those that place their rows instead; other rows stay. ``kernel``: the compiled row
+    ``moved`` maps row hashes to hashes that decide the bucket instead; other rows stay. ``kernel``: the compiled row
     kernel, None for the Python code. Raises ``ValueError`` for torn bytes.
     """
     if kernel is not None:
@@ -132,7 +131,7 @@ def reassign(
                 found.setdefault(bucket, []).append(section(target, kind, kept))
     except struct.error as exc:
         raise ValueError(f"torn block: {exc}") from exc
-    # The changes are counted once, wherever their rows are now.
+    # The changes are counted once, regardless of the new buckets of their rows.
     heads = [data[: HEADER.size], *[HEADER.pack(0)] * len(found)]
     return [
         (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)

@@ -30,21 +30,21 @@ from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.wire import Command
 
-#: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
+#: Beyond a thousand rows a statement is hardly faster, and longer IN lists make MariaDB build a temporary table.
 ROWS_PER_STATEMENT = 1000
 MAX_IN_LIST = 999
-#: The name of the new row where VALUES() is deprecated.
+#: The alias of the new row where VALUES() is deprecated.
 _ALIAS = "`dm_new`"
 _ONE = b" LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
 class RowStatement:
-    """One statement. ``expect`` is the number of rows that it must match, None when any will do.
+    """One statement. ``expect`` is the number of rows that it must match, None for any number.
 
-    ``plan`` and ``position`` say which table and which place in the binlog it belongs to, for errors. ``group``
-    holds the rows of a statement that may have several; ``row`` is the key of the one row otherwise, or all of its
-    values, as literals joined by commas. ``bulk`` does the same as the text with less work of the server.
+    ``plan`` and ``position`` are its table and its location in the binlog, for errors. ``group`` holds the rows of a
+    statement that may have several; otherwise ``row`` is the key of the one row, or all of its values, as literals
+    joined by commas. ``bulk`` has the same effect as the SQL with less work for the server.
     """
 
     text: bytes
@@ -57,15 +57,15 @@ class RowStatement:
 
     @property
     def sent(self) -> bytes | Command:
-        """What the server gets."""
+        """The bytes or command for the server."""
         return self.text if self.bulk is None else self.bulk
 
 
 @dataclass(frozen=True, slots=True)
 class StatementForm:
-    """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
+    """The form of statements: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
 
-    ``alias``: the server wants the new row of ON DUPLICATE KEY UPDATE by an alias (MySQL from 8.0.20 on).
+    ``alias``: the server requires an alias for the new row of ON DUPLICATE KEY UPDATE (MySQL from 8.0.20 on).
     ``checks``: the writers' sessions check foreign keys.
     """
 
@@ -81,13 +81,13 @@ class StatementForm:
 
 
 def wants_alias(server: ServerInfo) -> bool:
-    """Whether VALUES() in ON DUPLICATE KEY UPDATE is deprecated there. MariaDB and TiDB know nothing else."""
+    """Whether VALUES() in ON DUPLICATE KEY UPDATE is deprecated there. MariaDB and TiDB have no alternative."""
     return server.flavor == "mysql" and server.version >= (8, 0, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStatement:
-    """Groups of one plan and kind, ``count`` rows, to be written by one LOAD DATA statement."""
+    """Groups of one plan and kind, ``count`` rows, for one LOAD DATA statement."""
 
     text: bytes
     plan: int
@@ -109,13 +109,13 @@ def for_content(
     may_merge: MayMerge,
     most: int,
 ) -> Iterator[RowStatement | LoadStatement | KeylessRows]:
-    """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one.
+    """All statements of a bucket, in the order of execution; ``most``: the server's limit for a statement, in bytes.
 
-    They begin and end with the session's own foreign_key_checks where they change it in between.
+    They begin and end with the session's own foreign_key_checks if they change it in between.
     """
     related = next((plans[rows[0][2]] for rows in content.ordered.values() if plans[rows[0][2]].family), None)
     if related is not None:
-        # An earlier attempt on this connection may have ended in between.
+        # An earlier attempt on this connection may have stopped in between.
         yield switch(related.number, on=form.checks)
     for (number, kind), run in groupby(content.groups, lambda group: (group.plan, group.kind)):
         groups = tuple(run)
@@ -144,21 +144,21 @@ def for_content(
 
 
 def switch(plan: int, *, on: bool) -> RowStatement:
-    """Has the session check foreign keys, or not, for rows of the plan with this number."""
+    """Turns the session's foreign key checks on or off, for rows of the plan with this number."""
     return RowStatement(b"SET SESSION foreign_key_checks = %d" % on, plan)
 
 
 def loadable(plan: TablePlan, kind: int, form: StatementForm) -> bool:
-    """Whether the plan allows rows of this kind to be loaded.
+    """Whether the plan allows to load rows of this kind.
 
-    LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
+    LOAD DATA REPLACE would remove rows with the same value in another unique key, which must be an error instead.
     """
     overwrites = kind == UPSERT_ROWS and plan.rewrite_existing and not form.safe
     return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
 
 
 def mergeable(form: StatementForm) -> bool:
-    """Whether the form of the statements lets rows without a key be written as a multiset.
+    """Whether the form of the statements allows to write rows without a key as a multiset.
 
     In safe mode a missing row is not an error, and its change must not create it.
     """
@@ -166,16 +166,16 @@ def mergeable(form: StatementForm) -> bool:
 
 
 def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
-    """What the compacted states of a plan's rows become, and how many fit in one statement.
+    """How the compacted states of a plan's rows are written, and how many fit in one statement.
 
-    All rows that go are deleted before any comes: within the transaction, keys and values of unique keys that rows
-    swap, and keys that the collation calls equal, are thus free when they are needed.
+    All old rows are deleted before new ones are written: within the transaction, keys and values of unique keys that
+    rows swap, and keys that are equal by the collation, are thus free when they are needed.
     """
     renew = AS_DELETE | AS_INSERT
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
-        # With conflict keys, an update that changes a value of a further unique key comes as a replacement.
+        # With conflict keys, an update that changes a value of another unique key becomes a replacement.
         collides = plan.rewrite_existing and not plan.conflict_keys
         updated = renew if collides or not plan.upserts else AS_UPSERT
         replaced = renew if plan.rewrite_existing or plan.extra_columns or not plan.upserts else AS_UPSERT
@@ -187,7 +187,7 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
 
 
 def _room(plan: TablePlan, kind: int, form: StatementForm) -> int:
-    """Bytes for the rows of a statement."""
+    """The bytes available for the rows of a statement."""
     return form.limit - sum(map(len, _frame(plan, kind, form)))
 
 
@@ -204,7 +204,7 @@ def template(plan: TablePlan, kind: int, form: StatementForm) -> bytes:
 
 
 def part(group: RowGroup, first: int, last: int) -> RowGroup:
-    """The rows ``first`` to ``last`` (not included) of a group, as a group."""
+    """Rows ``first`` to ``last`` (exclusive) of a group, as a group."""
     ends = memoryview(group.cuts).cast("I")
     start = ends[first - 1] + 1 if first else 0
     cuts = array("I", (end - start for end in ends[first:last]))
@@ -212,7 +212,7 @@ def part(group: RowGroup, first: int, last: int) -> RowGroup:
 
 
 def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) -> Iterator[RowStatement]:
-    """The statement, or several with its rows, each of at most ``most`` bytes as far as rows can be parted."""
+    """The statement, or several with its rows, each of at most ``most`` bytes as far as rows can be split."""
     group = sql.group
     if len(sql.text) <= most or group is None or group.count == 1:
         yield sql
@@ -224,7 +224,7 @@ def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) 
 
 def replaces(plan: TablePlan, kind: int, form: StatementForm) -> bool:
     """Whether rows of this kind are written by REPLACE."""
-    # What stands in the way in safe mode may be from beyond this range, and comes again later.
+    # In safe mode, a conflicting row may come from after this range, and is written again later.
     return kind == UPSERT_ROWS and form.safe and not plan.extra_columns
 
 
@@ -242,7 +242,7 @@ def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
 
 
 def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, bytes]:
-    """What stands before and after the rows."""
+    """The SQL before and after the rows."""
     if kind == DELETE_KEYS:
         keys = ",".join(quote(name) for name in plan.key_names)
         keys = f"({keys})" if len(plan.key_names) > 1 else keys
@@ -270,8 +270,8 @@ def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: StatementFo
 def in_order(
     plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
 ) -> Iterator[Sequence[OrderedRow]]:
-    """The rows that keep their order, put together where they keep it among each other: those of one target table,
-    or of the tables of one family."""
+    """The ordered rows, grouped by the set within which their order matters: one target table, or the tables of one
+    family."""
     runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
     for target, rows in ordered.items():
         family = plans[rows[0][2]].family
@@ -284,7 +284,7 @@ def in_order(
 def for_ordered(
     plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: StatementForm
 ) -> Iterator[RowStatement]:
-    """The statements for rows in their order; inserts into one table that follow each other are joined."""
+    """The statements for ordered rows; consecutive inserts into one table are joined."""
     waiting: list[Sequence[bytes]] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:
@@ -322,7 +322,7 @@ def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: Stat
 
 
 def _make_room(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
-    """Removes the row itself and those whose periods stand in its way, as REPLACE does for keys without periods."""
+    """Removes the row itself and those with overlapping periods, as REPLACE does for keys without periods."""
     yield _delete_one(plan, image, 0, form)
     for key in plan.period_keys:
         parts = [quote(name).encode() + b"=" + image[i] for name, i in key.equal]
@@ -343,7 +343,7 @@ def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
 
 
 def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> bytes:
-    """The row by its key, else by all of its values."""
+    """The condition for the row by its key, else by all of its values."""
     if plan.key:
         parts = [quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
     else:
@@ -358,8 +358,8 @@ def count_like(plan: TablePlan, values: Sequence[bytes]) -> bytes:
 
 
 def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
-    """The SELECT of the number of rows with the key of an SQL tuple that hold all of its values; None when it can't be
-    taken apart."""
+    """The SELECT of the number of rows with the key of an SQL tuple that hold all of its values; None when the tuple
+    can't be split."""
     values = split_tuple(row)
     if len(values) != len(plan.write):
         return None

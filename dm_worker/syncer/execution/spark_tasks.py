@@ -2,9 +2,9 @@
 
 A small batch is one task without a shuffle; a large one has two stages, with one packed block per slice and bucket
 in between. When tables of a large batch have conflict keys, a job before it decodes the slices and collects the
-conflicts, so that the driver can assign each conflict set to one bucket; the blocks are kept meanwhile.
+conflicts, so that the driver can assign each conflict set to one bucket; the blocks are cached meanwhile.
 
-What goes wrong comes back as a value: an exception would arrive as a Java stack trace.
+Errors are returned as values: an exception would arrive as a Java stack trace.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
 
-#: Buckets that are written at the same time by one task.
+#: The number of buckets that one task writes at the same time.
 WRITERS = 4
 
-#: Why no bucket may write.
+#: The error for which no bucket may write.
 BatchFailure = DMError | KeysMoved
 BucketOutcome = BucketResult | SliceReport | ConflictReport | BatchFailure
 #: (slice order, block)
 OrderedBlock = tuple[int, Spilled]
 #: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. The conflicts of a
-#: slice's rows stand like a block under the bucket ``CONFLICTS``, the report on a slice under ``REPORT``.
+#: slice's rows are stored like a block under the bucket ``CONFLICTS``, the report on a slice under ``REPORT``.
 PlacedBlock = tuple[int, OrderedBlock | SliceReport | BatchFailure]
 CONFLICTS, REPORT = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """One batch for the tasks. Holds all that they need, and nothing of the driver.
+    """One batch for the tasks. Contains all that they need, without references to the driver.
 
     ``action`` consumes the rows of each bucket.
     """
@@ -72,7 +72,7 @@ class BatchJob:
 
     @property
     def may_conflict(self) -> bool:
-        """Whether rows of different keys may belong into one bucket."""
+        """Whether rows of different keys may have to be in one bucket."""
         return any(plan.may_conflict for plan in self.plans.values())
 
     def in_order(self, targets: frozenset[int]) -> BatchJob:
@@ -85,10 +85,10 @@ class BatchJob:
 
 
 def writing_tasks(buckets: int, slots: int, parallel: int) -> int:
-    """How many tasks write ``buckets``: as many as compute at a time, and more while each would get more buckets than
-    it writes side by side. ``slots`` tasks can run at once, ``parallel`` of them compute.
+    """The number of tasks that write ``buckets``: as many as compute at a time, and more while each would get more
+    buckets than it writes in parallel. ``slots`` tasks can run at once, ``parallel`` of them compute.
 
-    A further task would cost its share of Spark and, at first, a new process, and be no faster.
+    A further task would cost overhead in Spark and, at first, a new process, and gain no speed.
     """
     return max(1, min(buckets, slots, max(parallel, -(-buckets // WRITERS))))
 
@@ -96,10 +96,10 @@ def writing_tasks(buckets: int, slots: int, parallel: int) -> int:
 def run(
     context: SparkContext, slices: Sequence[Slice], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
 ) -> list[BucketOutcome]:
-    """Runs the job on a batch; returns what each bucket did, or the errors that kept it from doing so.
+    """Runs the job on a batch; returns the results of the buckets, or the errors that prevented them.
 
-    Tables with updates that change keys (``KeysMoved``) keep the order of their rows: the batch begins again, when no
-    bucket has written yet. The batch alone decides that, so a batch done again after a crash falls into the same
+    Tables with updates that change keys (``KeysMoved``) keep the order of their rows: the batch starts again, before
+    any bucket has written. Only the batch decides that, so a batch repeated after a crash is distributed to the same
     buckets.
     Raises DMError when ``store`` can't take the slices.
     """
@@ -115,7 +115,7 @@ def run(
 def _run(
     context: SparkContext, sent: list[SliceReference], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
 ) -> list[BucketOutcome]:
-    # runJob is collect without having the JVM read through its largest class for each job (3 ms of CPU).
+    # runJob is collect without the JVM reading its largest class for each job (3 ms of CPU).
     if small:
         return list(context.runJob(context.parallelize([sent], 1), partial(_small, job), [0]))
     blocks = context.parallelize(sent, len(sent)).mapPartitions(partial(_partition, job, store))
@@ -138,7 +138,7 @@ def _run(
 
 
 def _conflict_sets(packed: Iterable[bytes]) -> tuple[dict[int, int], ConflictReport]:
-    """Where rows in conflict belong, and what finding it took."""
+    """The buckets for rows in conflict, and the cost of finding them."""
     began = time.perf_counter()
     moved = find_conflict_sets(packed)
     return moved, ConflictReport(time.perf_counter() - began, len(set(moved.values())), len(moved))
@@ -149,7 +149,7 @@ def _by_bucket(bucket: int) -> int:
 
 
 def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFailure]:
-    """The conflicts of the rows of a partition's slices, or the first error of each."""
+    """The conflicts of the rows of a partition's slices, or the first error of each slice."""
     for bucket, content in blocks:
         if isinstance(content, SliceReport):
             continue
@@ -184,7 +184,7 @@ def _reassigned(
 
 
 def _small(job: BatchJob, groups: Iterable[list[SliceReference]]) -> Iterator[BucketOutcome]:
-    """All of a batch in one task."""
+    """Runs a whole batch in one task."""
     here = SpillStore()
     found = [placed for sent in groups for placed in _partition(job, here, sent)]
     moved, report = _conflict_sets(
@@ -221,7 +221,7 @@ def _partition(job: BatchJob, store: SpillStore, sent: Iterable[SliceReference])
             if job.may_conflict:
                 yield CONFLICTS, (part.order, pairs.packed())
         except (DMError, KeysMoved) as exc:
-            # No bucket may write a batch that is not whole.
+            # No bucket may write an incomplete batch.
             yield from ((bucket, exc) for bucket in range(job.buckets))
 
 
@@ -246,7 +246,7 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
 
 
 def _consume_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
-    """Several buckets of one task at the same time: most of a writer's time is waiting for the server."""
+    """Runs several buckets of one task at the same time: most of a writer's time is waiting for the server."""
     rules = {number: job.action.rule_of(plan) for number, plan in job.plans.items()}
     with ThreadPoolExecutor(WRITERS) as pool:
         yield from pool.map(lambda entry: _consume(job, rules, *entry), buckets.items())
@@ -271,7 +271,7 @@ def _consume(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed:
 
 
 def results_of(outcomes: Iterable[BucketOutcome], seconds: float) -> tuple[list[BucketResult], BatchReport]:
-    """What the buckets of a job without errors did, and the report on the job, which took ``seconds``."""
+    """The results of the buckets of a job without errors, and the report on the job, which took ``seconds``."""
     found = list(outcomes)
     results = [one for one in found if isinstance(one, BucketResult)]
     report = batch_report(
@@ -284,15 +284,15 @@ def results_of(outcomes: Iterable[BucketOutcome], seconds: float) -> tuple[list[
 
 
 def first_error(outcomes: Iterable[BucketOutcome]) -> DMError | None:
-    """The error to show: one that an operator must look at goes before those that only need another try."""
+    """The error to show: one that needs an operator takes precedence over one that only needs a retry."""
     found = [outcome for outcome in outcomes if isinstance(outcome, DMError)]
     return min(found, key=lambda exc: exc.retryable, default=None)
 
 
 def died(exc: BaseException) -> DMError:
-    """A job whose tasks did not come to an end: Python workers were killed, executors were lost, or it was cancelled.
+    """A job whose tasks did not end: Python workers were killed, executors were lost, or it was cancelled.
 
-    The markers show what they wrote, so the job may simply be run again.
+    The markers show what they wrote, so the job can run again.
     """
     reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
     return errors.new(

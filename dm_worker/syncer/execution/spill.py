@@ -1,7 +1,7 @@
-"""How a batch's bytes reach the tasks: through files where driver and tasks share a machine, otherwise within Spark.
+"""How a batch's bytes reach the tasks: in files if driver and tasks share a machine, otherwise through Spark.
 
-Through Spark the bytes are copied half a dozen times, and the JVM's heap holds some of the copies. A file is written
-and read once, mostly without ever reaching the disk: it is removed with its batch. Spark then moves only references.
+Spark copies the bytes half a dozen times, and the JVM's heap holds some of the copies. A file is written and read once,
+mostly without reaching the disk: it is removed with its batch. Spark then sends only references.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Spilled = bytes | FileRange
 
 @dataclass(frozen=True, slots=True)
 class SpillStore:
-    """Keeps the bytes of one batch: in a folder that driver and tasks see, or, without one, in memory."""
+    """Stores the bytes of one batch: in a folder that driver and tasks share, or, without one, in memory."""
 
     folder: str = ""
 
@@ -63,13 +63,13 @@ class SliceReference:
     file: str
 
     def slice(self) -> Slice:
-        """The slice, in the task. Raises ``OSError`` when its file is gone: the batch is over, then."""
+        """The slice, in the task. Raises ``OSError`` when its file is gone: then the batch has ended."""
         return Slice(self.order, fetch(self.data), fetch(self.index), self.file)
 
 
 @contextmanager
 def spill_store_in(folder: Path | None) -> Iterator[SpillStore]:
-    """A store for one batch within ``folder``, which the tasks see; None when they see none. Raises DMError."""
+    """A store for one batch within ``folder``, which the tasks share; None for no folder. Raises DMError."""
     if folder is None:
         yield SpillStore()
         return
@@ -88,7 +88,7 @@ def spill_slices(slices: Sequence[Slice], store: SpillStore) -> list[SliceRefere
 
 
 def fetch(content: Spilled) -> bytes:
-    """The spilled bytes. Raises ``OSError`` when their file is gone or cut."""
+    """The spilled bytes. Raises ``OSError`` when their file is missing or truncated."""
     if isinstance(content, bytes):
         return content
     with open(content.path, "rb", buffering=0) as source:

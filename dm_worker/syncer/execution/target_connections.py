@@ -1,4 +1,4 @@
-"""The connections that write to the target, kept by each process, and what their servers can do."""
+"""The connections that write to the target, cached by each process, and the capabilities of their servers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 
-#: What all data needs to arrive as it is; the task's own session settings come on top.
+#: Settings with which all data is stored exactly; the task's own session settings come after them.
 SESSION = {
     "time_zone": "+00:00",
     "sql_mode": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION",
     "foreign_key_checks": "0",
 }
-#: Idle connections are checked before use when they rested this long (seconds).
+#: Idle connections are checked before use after this many seconds.
 REST = 10.0
-#: For so long (seconds) an address gets one statement at a time after it lost a connection that had several on their
-#: way: some proxies can't take that.
+#: After a connection with several pending statements was lost, its address gets one statement at a time for this many
+#: seconds: some proxies don't support more.
 ALONE = 60.0
-#: For so long (seconds) a process trusts what it knows of a table's triggers.
+#: Seconds for which a process caches what it knows of a table's triggers.
 TRUST = 60.0
-#: For so long (seconds) no rows are loaded into a table that did not take them exactly.
+#: Seconds for which no rows are loaded into a table that did not store them exactly.
 UNLOADABLE = 600.0
-#: Prepared statements that a connection keeps. Servers allow 16382 by default, over all connections.
+#: Prepared statements cached per connection. Servers allow 16382 by default, over all connections.
 MOST_PREPARED = 64
-#: Whether an optimistic transaction of TiDB looks for duplicate keys at its statements, and not at its COMMIT.
+#: Whether an optimistic transaction of TiDB checks duplicate keys in its statements instead of at its COMMIT.
 CHECKS_IN_PLACE = "tidb_constraint_check_in_place"
 _VARIABLES = (
     "log_bin",
@@ -64,10 +64,10 @@ TargetAddress = tuple[DBConfig, tuple[tuple[str, str], ...]]
 
 @dataclass(slots=True)
 class TargetWriter:
-    """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
-    keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
-    ``bulk``: the server executes in bulk. ``checks_late``: duplicate keys are an error of the COMMIT. ``reused``:
-    opened for an earlier transaction, so the settings may be others now.
+    """A connection. ``most_bytes``: the server's limit for a statement. ``loads``: LOAD DATA LOCAL is possible and
+    transactional. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not block each other.
+    ``bulk``: the server supports bulk execution. ``checks_late``: duplicate keys are an error of the COMMIT.
+    ``reused``: opened for an earlier transaction, so the settings may have changed since.
     """
 
     conn: Connection[Any]
@@ -81,7 +81,7 @@ class TargetWriter:
 
     @contextmanager
     def checking_in_place(self) -> Iterator[None]:
-        """Within it, a statement that makes a duplicate key fails itself. Raises the driver's exceptions."""
+        """Within it, a statement that causes a duplicate key fails itself. Raises the driver's exceptions."""
         if not self.checks_late:
             yield
             return
@@ -90,7 +90,7 @@ class TargetWriter:
         query(self.conn, f"SET SESSION {CHECKS_IN_PLACE} = OFF")
 
     def prepare(self, text: bytes, columns: int) -> PreparedStatement:
-        """A statement of bulk executions, kept with the connection. Nothing may be on its way.
+        """A statement for bulk executions, cached with the connection. No answers may be pending.
 
         Raises the driver's exceptions.
         """
@@ -104,7 +104,7 @@ class TargetWriter:
 
 
 class WriterPool:
-    """The idle writers of this process, by target, and what it learned about targets and tables."""
+    """The idle writers of this process, by target, and the known facts about targets and tables."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +120,7 @@ class WriterPool:
         try:
             yield writer
         except BaseException:
-            # In an unknown state, or lost: the server rolls back what was open.
+            # In an unknown state, or lost: the server rolls back the open transaction.
             writer.conn.close() if writer.conn.open else None
             raise
         writer.reused = True
@@ -139,21 +139,21 @@ class WriterPool:
                 return writer
 
     def forget(self, address: TargetAddress) -> None:
-        """Closes the idle writers: the next ones see the server's settings of now."""
+        """Closes the idle writers: the next ones read the server's current settings."""
         with self._lock:
             idle = self._idle.pop(address, [])
         for writer, _ in idle:
             writer.conn.close() if writer.conn.open else None
 
     def lost_ahead(self, address: TargetAddress) -> None:
-        """A connection was lost while several statements were on their way."""
+        """Records that a connection was lost while several statements were pending."""
         self._alone[address] = time.monotonic() + ALONE
 
     def may_send_ahead(self, address: TargetAddress) -> bool:
         return time.monotonic() >= self._alone.get(address, 0.0)
 
     def refuse_loads(self, address: TargetAddress, table: tuple[str, str]) -> None:
-        """Rows of this table did not load exactly: for a while they are inserted."""
+        """Records that rows of this table did not load exactly: for a time they are inserted."""
         self._unloadable[address, table] = time.monotonic() + UNLOADABLE
 
     def may_load(self, address: TargetAddress, table: tuple[str, str]) -> bool:
@@ -162,7 +162,7 @@ class WriterPool:
     def has_triggers(self, address: TargetAddress, conn: Connection[Any], table: tuple[str, str]) -> bool:
         """Whether the table has triggers, or may have some: a user without the TRIGGER privilege sees none.
 
-        Raises pymysql.Error. Nothing may be on its way on ``conn``.
+        Raises pymysql.Error. ``conn`` must have no pending answers.
         """
         known, until = self._triggers.get((address, table), (True, 0.0))
         if time.monotonic() < until:
@@ -196,26 +196,26 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> TargetWriter:
         rows = query(conn, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
         found = {str(name).lower(): str(value) for name, value in rows}
         if found.get("log_bin") != "ON" or found.get("binlog_format", "").upper() != "STATEMENT":
-            # Without gap locks, writers of neighbouring keys don't deadlock.
+            # Without gap locks, writers of adjacent keys don't deadlock.
             query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         conn.commit()
     except (pymysql.Error, OSError) as exc:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
     most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
-    # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
+    # In the other modes InnoDB locks the table for a load, whether or not the rows contain their numbers.
     side_by_side = found.get("innodb_autoinc_lock_mode") == "2"
     return TargetWriter(conn, most_bytes, loads(found), side_by_side, takes_bulk(found), checks_late(found))
 
 
 def checks_late(variables: Mapping[str, str]) -> bool:
-    """Whether a session with these variables finds duplicate keys at its COMMIT alone."""
+    """Whether a session with these variables checks duplicate keys only at its COMMIT."""
     return variables.get("tidb_txn_mode") == "optimistic" and variables.get(CHECKS_IN_PLACE) == "OFF"
 
 
 def loads(variables: Mapping[str, str]) -> bool:
-    """Whether a server with these variables takes LOAD DATA LOCAL as a part of the transaction, exactly.
+    """Whether a server with these variables executes LOAD DATA LOCAL as part of the transaction, exactly.
 
-    A Galera node may commit a load in pieces, and TiDB did; a binlog of statements would hold it as a file.
+    A Galera node may commit a load in pieces, as TiDB did; a statement-based binlog would contain the load as a file.
     """
     return (
         variables.get("local_infile") == "ON"

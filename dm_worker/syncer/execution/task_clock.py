@@ -1,4 +1,4 @@
-"""The stop-watch of a task: seconds by stage, and when they were, for the driver to see how the tasks overlap."""
+"""The stop-watch of a task: seconds by stage, and their start and end, to show the driver how tasks overlap."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class TaskClock:
         self._stages: dict[str, float] = {}
 
     def passed(self, stage: str) -> None:
-        """The time since the last call was ``stage``."""
+        """Counts the time since the last call as ``stage``."""
         now = time.perf_counter()
         self._stages[stage] = self._stages.get(stage, 0.0) + now - self._last
         self._last = now
 
     def times(self) -> TaskTimes:
-        """All so far."""
+        """All times so far."""
         return TaskTimes(self._began, self._began + self._last - self._first, self._stages)

@@ -1,7 +1,7 @@
-"""Values that the target would change without an error stop the batch before anything of it is written. Pure.
+"""Stops the batch, before anything of it is written, for values that the target would silently change. Pure.
 
-Only tables with such columns have checks. The rows of a bucket are looked through before any statement writes them,
-whatever its form.
+Only tables with such columns have checks. The rows of a bucket are checked before any statement writes them, in any
+form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pkg.rules import value_loss
 from pkg.rules.kept_values import kept_rows
 from pkg.rules.value_loss import ColumnLoss
 
-#: A row's key or value in a message is cut to so many bytes.
+#: A row's key or value in a message is cut to this many bytes.
 _SHOWN = 200
 
 
@@ -39,8 +39,8 @@ def ensure_kept(content: BucketContent, plans: Mapping[int, TablePlan]) -> None:
 def _rows(
     content: BucketContent, plans: Mapping[int, TablePlan]
 ) -> Iterator[tuple[TablePlan, Sequence[int], Sequence[bytes]]]:
-    """Plan, numbers of literals, and the literals, of each row that is written, and of each key that is looked for;
-    without rows that show at once that their values stay."""
+    """Plan, numbers of literals, and the literals, of each row to write and each key to find; without rows whose
+    values are known to stay unchanged."""
     for group in content.groups:
         plan = plans[group.plan]
         if plan.checks:

@@ -1,4 +1,4 @@
-"""What the tasks of a batch report, and what it adds up to. Pure, picklable data."""
+"""The reports of a batch's tasks, and their totals. Pure, picklable data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Changes = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """When a piece of a task's work was done (unix seconds), and the seconds of each stage in it."""
+    """When a part of a task's work was done (unix seconds), and the seconds of each stage in it."""
 
     began: float
     ended: float
@@ -24,7 +24,7 @@ class TaskTimes:
 
 @dataclass(frozen=True, slots=True)
 class SliceReport:
-    """What decoding one slice gave: row changes by plan; bytes of events, and of the blocks made of them."""
+    """The result of decoding one slice: row changes by plan; bytes of events, and of the blocks made of them."""
 
     times: TaskTimes
     changes: Mapping[int, Changes]
@@ -34,7 +34,7 @@ class SliceReport:
 
 @dataclass(frozen=True, slots=True)
 class ConflictReport:
-    """What looking for conflict sets gave: how many, of how many rows, in how many seconds."""
+    """The result of the search for conflict sets: how many, of how many rows, in how many seconds."""
 
     seconds: float
     sets: int
@@ -43,7 +43,7 @@ class ConflictReport:
 
 @dataclass(frozen=True, slots=True)
 class BucketReport:
-    """What writing one bucket took. ``packed``: bytes of its blocks; ``rows``: what is left after compaction;
+    """The cost of writing one bucket. ``packed``: bytes of its blocks; ``rows``: the number left after compaction;
     ``commit``: seconds of the COMMIT in ``times``' writing."""
 
     times: TaskTimes
@@ -54,7 +54,7 @@ class BucketReport:
 
 @dataclass(frozen=True, slots=True)
 class BucketFigures:
-    """One written bucket as the figures take it: its report, its statements, and the seconds that refusals cost."""
+    """One written bucket for the figures: its report, its statements, and the seconds that refusals cost."""
 
     bucket: int
     report: BucketReport
@@ -79,7 +79,7 @@ class BatchReport:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The busy seconds by stage: side by side, tasks are in several stages, so each has its share of all work."""
+        """The busy seconds by stage: parallel tasks are in several stages, so each has its share of all work."""
         work = sum(self.stages.values())
         return {stage: self.busy * seconds / work for stage, seconds in self.stages.items()} if work else {}
 
@@ -94,7 +94,7 @@ def batch_report(
     conflicts: Sequence[ConflictReport],
     buckets: Sequence[BucketFigures],
 ) -> BatchReport:
-    """What the reports of a batch's tasks add up to."""
+    """The totals of the reports of a batch's tasks."""
     report = BatchReport(seconds, 0.0, dict.fromkeys(TASK_STAGES, 0.0), {}, list(conflicts), list(buckets))
     times = [one.report.times for one in buckets]
     for part in slices:

@@ -1,43 +1,43 @@
-"""How old the oldest change is that is not applied. Pure."""
+"""The age of the oldest change that is not applied. Pure."""
 
 from __future__ import annotations
 
-#: Instead of a lag, where nothing says how far behind the task is.
+#: Instead of a lag that is unknown.
 UNKNOWN = -1
-#: So many seconds after the last look at which all was applied, the task counts as up to date.
+#: For this many seconds after a check found all applied, the task counts as up to date.
 FRESH = 5.0
 
 
 class LagWatch:
-    """Looked at once a second, over all runs of a task. Times are unix seconds of the upstream's clock."""
+    """Checked once a second, over all runs of a task. Times are unix seconds of the upstream's clock."""
 
     def __init__(self) -> None:
-        #: All that was committed before this time is applied; None while that is not known.
+        #: All that was committed before this time is applied; None while unknown.
         self._applied_until: float | None = None
-        #: Whether all was applied at the last look.
+        #: Whether all was applied at the last check.
         self._at_end = False
 
     def look(self, now: float, *, oldest: int, newest: int, at_end: bool | None, held: bool) -> None:
-        """``oldest``: commit time of the oldest change in hand, 0 for none. ``newest``: time of the newest event that
-        was read, 0 for none. ``at_end``: whether the checkpoint is at the end that the binlog had at ``now``; None
-        when the upstream did not say. ``held``: rows of merged shards are held back."""
+        """``oldest``: commit time of the oldest change not yet applied, 0 for none. ``newest``: time of the newest
+        event that was read, 0 for none. ``at_end``: whether the checkpoint is at the binlog's end at ``now``; None
+        when the upstream did not answer. ``held``: rows of merged shards are held back."""
         if oldest:
             self._applied_until, self._at_end = oldest, False
         elif at_end and not held:
             self._applied_until, self._at_end = now, True
         else:
             if newest and (self._applied_until is None or not held):
-                # What was read is applied; what follows it is of later.
+                # What was read is applied; what follows it is later.
                 self._applied_until = max(self._applied_until or 0, newest)
             self._at_end = self._at_end and at_end is None and not held
 
     def run_changed(self) -> None:
-        """A run begins or has ended: what the upstream writes in between is not known. A known lag goes on."""
+        """A run begins or has ended: what the upstream writes in between is unknown. A known lag continues."""
         if self._at_end:
             self._applied_until, self._at_end = None, False
 
     def seconds(self, now: float, oldest: int) -> int:
-        """The lag, at most; :data:`UNKNOWN` where nothing is known. ``oldest`` as in :meth:`look`, of now."""
+        """The lag, at most; :data:`UNKNOWN` if unknown. ``oldest`` as in :meth:`look`, current."""
         since = oldest or self._applied_until
         if since is None:
             return UNKNOWN

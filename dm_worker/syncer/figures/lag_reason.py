@@ -12,22 +12,22 @@ WAITING, CHECKPOINT, JOB, STATEMENT, DRIVER = "waiting", "checkpoint", "job", "d
 #: Stages of the planning thread.
 SOURCE, READING, PLANNING, HANDING, REOPENING = "source", "reading", "planning", "handing over", "reopening"
 
-#: Reasons, as the metric names them. ``engine``: decoding, moving and compacting rows takes longer than writing them.
+#: Reasons, as in the metric. ``engine``: decoding, moving and compacting rows takes longer than writing them.
 SOURCE_IDLE, READ, PLAN, TARGET, ENGINE = "source_idle", "reading", "planning", "target_slow", "engine"
 DDL, LOCK, RETRY, STOPPED = "ddl", "lock", "retry", "stopped"
 REASONS = (SOURCE_IDLE, READ, PLAN, TARGET, ENGINE, DDL, LOCK, RETRY, STOPPED)
 
 
-#: After so many seconds in one stage, the state of the target counts too: what a Spark task waits for is not reported
-#: before it ends.
+#: After this many seconds in one stage, the state of the target counts too: a Spark task reports what it waited for
+#: only when it ends.
 LONG_WAIT = 2.0
 
-#: Below so many seconds, a lag is not what an operator looks for when a DDL of merged shards waits.
+#: A lag below this many seconds does not matter to an operator when a DDL of merged shards waits.
 SMALL_LAG = 5
 
 
 class TargetState(Enum):
-    """What the target did when it was asked. BUSY: it has executed one of the account's statements for long."""
+    """The target's activity when it was queried. BUSY: it has executed one of the account's statements for long."""
 
     NOT_ASKED = auto()
     ANSWERS = auto()
@@ -38,9 +38,9 @@ class TargetState(Enum):
 @dataclass(frozen=True, slots=True)
 class LagFacts:
     """What a run is doing. ``main`` and ``reader`` are the stages of its threads, '' for no run, ``main_for`` and
-    ``reader_for`` the seconds since they entered them. ``retrying``: the last try at a batch failed; ``locked``: a DDL
-    of merged shards waits for other shards; ``lag``: seconds since the commit of the oldest transaction that was read
-    and is not applied; ``unread``: for a while nothing has arrived, though the upstream's binlog goes further.
+    ``reader_for`` the seconds since they entered them. ``retrying``: the last attempt at a batch failed; ``locked``: a
+    DDL of merged shards waits for other shards; ``lag``: seconds since the commit of the oldest transaction that was
+    read and is not applied; ``unread``: for a time no event has arrived, although the upstream's binlog has more.
     ``shares`` are the seconds by stage of the last jobs; ``job``: their wall-clock seconds."""
 
     main: str = ""
@@ -57,13 +57,13 @@ class LagFacts:
 
     @property
     def may_wait_for_target(self) -> bool:
-        """Whether the run has been where it may wait for the target for so long that the target is to be asked."""
+        """Whether the run has possibly waited for the target for so long that the target should be queried."""
         working = self.main in (JOB, CHECKPOINT, STATEMENT, DRIVER) and self.main_for >= LONG_WAIT
         return working or (self.reader == PLANNING and self.reader_for >= LONG_WAIT)
 
 
 def lag_reason(facts: LagFacts) -> str:
-    """The reason for the lag, or for there being none."""
+    """The reason for the lag, or for no lag."""
     if not facts.main:
         return STOPPED
     if facts.retrying or facts.reader == REOPENING or facts.target is TargetState.AWAY:
@@ -71,10 +71,10 @@ def lag_reason(facts: LagFacts) -> str:
     if facts.main == STATEMENT:
         return DDL
     if facts.locked and facts.lag < SMALL_LAG:
-        # Other shards and tables are replicated meanwhile.
+        # Other shards and tables replicate meanwhile.
         return LOCK
     if facts.main in (JOB, CHECKPOINT, DRIVER) or facts.reader == HANDING:
-        # What is read waits for what is applied.
+        # Reading waits for applying.
         slow = facts.main == CHECKPOINT or facts.target is TargetState.BUSY or _writes_most(facts)
         return TARGET if slow else ENGINE
     if facts.locked:

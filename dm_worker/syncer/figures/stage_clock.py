@@ -1,6 +1,6 @@
-"""Where the time of a thread goes, by stage, and how it grew over the last minutes. Pure: the caller gives a clock.
+"""The time of a thread by stage, and its growth over the last minutes. Pure: the caller passes a clock.
 
-One thread switches; others read. A reader may see a switch half done: the next reading is right again.
+One thread switches; others read. A reader may see half of a switch: the next reading is right again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-#: Seconds that a :class:`RecentTimes` looks back, and between two of its samples.
+#: The window of a :class:`RecentTimes`, and the interval between two of its samples (seconds).
 WINDOW, SAMPLE = 300.0, 5.0
 
 
@@ -17,10 +17,10 @@ class StageClock:
     """Adds up seconds by stage; the thread is always in one."""
 
     def __init__(self, clock: Callable[[], float], stage: str) -> None:
-        """``clock`` in seconds; ``stage``: where the thread is now."""
+        """``clock`` in seconds; ``stage``: the thread's current one."""
         self._clock = clock
         self._totals: dict[str, float] = {}
-        #: Stage and since when.
+        #: The stage, and its start.
         self._now = (stage, clock())
 
     @property
@@ -29,11 +29,11 @@ class StageClock:
 
     @property
     def seconds(self) -> float:
-        """Since the thread entered its stage. From any thread."""
+        """The seconds since the thread entered its stage. From any thread."""
         return max(0.0, self._clock() - self._now[1])
 
     def switch(self, stage: str) -> float:
-        """The thread enters ``stage``; returns how many seconds it was in the one before."""
+        """The thread enters ``stage``; returns the seconds that it was in the previous one."""
         before, since = self._now
         now = self._clock()
         self._now = (stage, now)
@@ -41,12 +41,12 @@ class StageClock:
         return now - since
 
     def relabel(self, stage: str) -> None:
-        """The time since the last switch was spent in ``stage``, as it turns out."""
+        """Counts the time since the last switch as ``stage``, which is known only now."""
         self._now = (stage, self._now[1])
 
     @contextmanager
     def during(self, stage: str) -> Iterator[None]:
-        """``stage`` for a while, then the stage before."""
+        """Enters ``stage`` for a block, then returns to the previous stage."""
         before = self.stage
         self.switch(stage)
         try:
@@ -63,13 +63,13 @@ class StageClock:
 
 
 class RecentTimes:
-    """Sums that grow, over the last :data:`WINDOW` seconds."""
+    """Growing sums, over the last :data:`WINDOW` seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Mapping[str, float]]] = deque()
 
     def add(self, now: float, totals: Mapping[str, float]) -> None:
-        """``totals`` at ``now`` (seconds of a steady clock); ignored when the last sample is young."""
+        """``totals`` at ``now`` (seconds of a monotonic clock); ignored soon after the last sample."""
         if self._samples and now - self._samples[-1][0] < SAMPLE:
             return
         self._samples.append((now, totals))
@@ -77,7 +77,7 @@ class RecentTimes:
             self._samples.popleft()
 
     def difference(self, now: float, totals: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-        """How many seconds back the first sample is, and what each sum grew by since then."""
+        """The age of the first sample in seconds, and the growth of each sum since then."""
         if not self._samples:
             return 0.0, {}
         began, before = self._samples[0]

@@ -1,4 +1,4 @@
-"""The figures of one subtask's replication, over all its runs: what metrics and the profile are made of.
+"""The figures of one subtask's replication, over all its runs: the source of metrics and the profile.
 
 Counts are per batch, per block of events and per bucket, never per row. The main loop's thread adds to
 :class:`ApplyFigures`, the planning thread to :class:`ReadFigures`; the monitor's thread samples both clocks.
@@ -29,7 +29,7 @@ from pkg.process.metrics import Distribution
 
 #: Writers share this many queue labels, as in DM.
 QUEUES = 8
-#: How much the shares of earlier jobs still count after the next one.
+#: The weight of earlier jobs' shares after the next job.
 _MEMORY = 0.5
 
 
@@ -39,27 +39,27 @@ def queue_name(number: int) -> str:
 
 
 def _seconds() -> Distribution:
-    """From 50 µs to 26 s."""
+    """A distribution from 50 µs to 26 s."""
     return Distribution(0.00005, 20)
 
 
 class ReadFigures:
-    """What the planning thread does."""
+    """The figures of the planning thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = StageClock(clock, STOPPED)
-        #: Seconds of waiting for a block of events, of planning it, and of handing a batch or a statement over.
+        #: Seconds to wait for a block of events, to plan it, and to put a batch or a statement into the queue.
         self.read, self.plan = _seconds(), _seconds()
         self.hand_over: dict[str, Distribution] = {"dml": _seconds(), "ddl": _seconds()}
         #: Bytes of a rows event.
         self.event_size = Distribution(16, 20)
-        #: Bytes that the upstream sent as binlog stream; nothing where the relay log is read.
+        #: Bytes that the upstream sent as binlog stream; none while the relay log is read.
         self.received = 0
         self._planned = 0.0
         self._idle = False
 
     def reads(self) -> None:
-        """Begins to wait for a block of events."""
+        """The thread begins to wait for a block of events."""
         self.clock.switch(SOURCE if self._idle else READING)
 
     def has_read(self, *, something: bool) -> None:
@@ -72,11 +72,11 @@ class ReadFigures:
         self._planned = self.clock.totals()[PLANNING]
 
     def has_received(self, size: int) -> None:
-        """``size`` bytes of the stream came over the network."""
+        """``size`` bytes of the stream arrived over the network."""
         self.received += size
 
     def has_planned(self) -> None:
-        """What was read is planned."""
+        """The events that were read are planned."""
         self.plan.add(self.clock.totals()[PLANNING] - self._planned)
 
     @contextmanager
@@ -89,26 +89,26 @@ class ReadFigures:
             self.hand_over[kind].add(self.clock.switch(PLANNING))
 
     def events(self, count: int, size: int) -> None:
-        """A batch has ``count`` rows events of ``size`` bytes together."""
+        """A batch has ``count`` rows events with ``size`` bytes in total."""
         if count:
             self.event_size.add(size / count, count)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """How many transactions end in a batch, and how many rows events it has."""
+    """The number of transactions that end in a batch, and of its rows events."""
 
     transactions: int
     events: int
 
 
 class ApplyFigures:
-    """What the main loop does."""
+    """The figures of the main loop."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = StageClock(clock, STOPPED)
         self.tables = TableCounts()
-        #: Statements that arrived and that are done.
+        #: Statements that arrived and that are executed.
         self.ddl_added = self.ddl_finished = 0
         self.transactions = 0
         self.batches: dict[str, int] = {"small": 0, "large": 0}
@@ -116,7 +116,7 @@ class ApplyFigures:
         self.retries = 0
         #: Tasks' seconds and bytes by stage.
         self.stage_seconds: dict[str, float] = defaultdict(float)
-        #: Bytes into a stage: of events, and of the blocks made of them.
+        #: Input bytes of a stage: of events, and of the blocks made of them.
         self.stage_bytes = {DECODE: 0, SHUFFLE: 0, COMPACT: 0}
         self.changes = self.written_rows = self.compacted = 0
         self.conflict_sets = self.conflict_rows = 0
@@ -126,12 +126,12 @@ class ApplyFigures:
         self.conflict_cost, self.transaction, self.query = _seconds(), _seconds(), _seconds()
         self.statement: dict[str, Distribution] = {"stmt": _seconds(), "commit": _seconds()}
         self.skipped: dict[str, Distribution] = {"rows": _seconds()}
-        #: By queue and ``rows`` or ``statements``: how many a transaction at the target has.
+        #: By queue and ``rows`` or ``statements``: the number per transaction at the target.
         self.transaction_size: dict[tuple[str, str], Distribution] = {}
         #: Seconds between two writes of the checkpoint.
         self.flush_interval = Distribution(0.01, 16)
         self._flushed = 0.0
-        #: Changes per second that the writers would reach if nothing but the target took time.
+        #: Changes per second that the writers would reach if only the target took time.
         self.ideal_qps = 0.0
         #: Seconds by stage of the last jobs, for the reason of the lag, and their wall-clock seconds.
         self.recent_shares: dict[str, float] = {}
@@ -139,7 +139,7 @@ class ApplyFigures:
         self.retrying = False
 
     def flushed(self, now: float) -> None:
-        """The checkpoint was written at ``now`` (seconds of a steady clock)."""
+        """The checkpoint was written at ``now`` (seconds of a monotonic clock)."""
         if self._flushed:
             self.flush_interval.add(now - self._flushed)
         self._flushed = now
@@ -147,7 +147,7 @@ class ApplyFigures:
     def applied(
         self, report: BatchReport, targets: Mapping[int, tuple[str, str]], size: BatchSize, *, small: bool, workers: int
     ) -> None:
-        """A batch is applied. ``targets``: the target table of each plan; ``workers``: how many buckets are written
+        """A batch is applied. ``targets``: the target table of each plan; ``workers``: the number of buckets written
         at the same time."""
         self.batches["small" if small else "large"] += 1
         self.transactions += size.transactions
@@ -199,23 +199,23 @@ class ApplyFigures:
 
 
 class SyncFigures:
-    """All of it. Lives as long as its unit."""
+    """All figures of a unit, for the unit's lifetime."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.reading = ReadFigures(clock)
         self.applying = ApplyFigures(clock)
         self._recent = RecentTimes()
-        #: Seconds behind the upstream, once a second while they are known.
+        #: Seconds behind the upstream, once a second while known.
         self.lag = Distribution(0.5, 12)
         self.lag_watch = LagWatch()
-        #: Gauges as the monitor found them last. ``remaining``: seconds to go, None while not known.
+        #: Gauges from the monitor's last check. ``remaining``: seconds to go, None while unknown.
         self.reason = STOPPED
         self.remaining: float | None = None
         self.queued_batches = self.queued_bytes = self.waiting_bytes = 0
 
     def began(self) -> None:
-        """A run begins; nothing of the time before belongs to it."""
+        """A run begins; the time before does not count."""
         self.applying.clock.switch(DRIVER)
         self.reading.clock.switch(SOURCE)
         self.lag_watch.run_changed()
@@ -230,7 +230,7 @@ class SyncFigures:
         self.queued_batches = self.queued_bytes = self.waiting_bytes = 0
 
     def sample(self) -> None:
-        """Notes the sums for :meth:`recent`."""
+        """Samples the sums for :meth:`recent`."""
         self._recent.add(self._clock(), self.sums())
 
     def sums(self) -> dict[str, float]:
@@ -247,7 +247,7 @@ class SyncFigures:
         return found
 
     def recent(self) -> tuple[float, dict[str, float]]:
-        """How many seconds back the profile looks, and what each sum grew by."""
+        """The profile's window in seconds, and the growth of each sum."""
         return self._recent.difference(self._clock(), self.sums())
 
     @property

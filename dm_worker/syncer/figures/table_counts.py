@@ -1,22 +1,22 @@
-"""Counts by kind of change and target table, with a bound on how many tables have a count of their own. Pure."""
+"""Counts by kind of change and target table, with a bound on the number of tables with a separate count. Pure."""
 
 from __future__ import annotations
 
-#: Tables of a task with series of their own; the changes of all others are counted together.
+#: The number of a task's tables with separate series; the changes of all others are counted together.
 MOST_TABLES = 500
-#: Under this name, which no table has: a table's name has its schema's before it.
+#: The name for these, which no table has: a table's name has its schema's before it.
 OTHERS = ("", "other tables")
 #: Kinds of row changes, by their numbers.
 CHANGE_KINDS = ("insert", "update", "delete")
 
 
 class TableCounts:
-    """Row changes by target table and kind. One thread adds."""
+    """Row changes by target table and kind. Only one thread adds."""
 
     def __init__(self, most: int = MOST_TABLES) -> None:
         self._most = most
         self._counts: dict[tuple[str, str], list[int]] = {}
-        #: Of all tables.
+        #: Counts of all tables.
         self.total = 0
 
     def add(self, table: tuple[str, str], changes: tuple[int, int, int]) -> None:
@@ -30,7 +30,7 @@ class TableCounts:
             self.total += count
 
     def items(self) -> list[tuple[tuple[str, str], dict[str, int]]]:
-        """(table, count by kind), without the kinds that a table had none of. From any thread."""
+        """(table, count by kind), without kinds whose count is 0. From any thread."""
         return [
             (table, {kind: count for kind, count in zip(CHANGE_KINDS, counts, strict=True) if count})
             for table, counts in list(self._counts.items())

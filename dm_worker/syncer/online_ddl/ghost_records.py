@@ -1,6 +1,6 @@
-"""What is remembered of online changes: a record for each ghost table, and for each table that was moved away. Pure.
+"""The records of online changes: one for each ghost table, and for each real table that was renamed away. Pure.
 
-The JSON form is DM's, ``{"schema", "table", "ddls"}``, and what DM does not keep beside it.
+The JSON form is DM's, ``{"schema", "table", "ddls"}``, with additional keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pkg.mysql.names import TableId, qualified
 
 @dataclass(frozen=True, slots=True)
 class GhostSession:
-    """What of a session decides what a statement means."""
+    """The part of a session that decides what a statement means."""
 
     sql_mode: int | None = None
     charsets: tuple[int, int, int] | None = None
@@ -37,7 +37,7 @@ class GhostSession:
         return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4, *others)
 
     def onto(self, query: QueryEvent) -> QueryEvent:
-        """The event as if its session had been this one."""
+        """The event with this session."""
         return replace(
             query,
             sql_mode=self.sql_mode,
@@ -52,15 +52,15 @@ class GhostSession:
         )
 
 
-#: An event of which nothing is known.
+#: The session of an event about which nothing is known.
 NO_QUERY = QueryEvent(0, 0, 0, "", b"")
 
 
 @dataclass(frozen=True, slots=True)
 class GhostDDL:
-    """A statement that changed a ghost table, every name in it with its schema.
+    """A statement that changed a ghost table, with all names qualified.
 
-    ``session`` is None for what DM remembered: the session of the renaming counts then.
+    ``session`` is None for statements stored by DM: they use the session of the renaming.
     """
 
     sql: str
@@ -69,11 +69,11 @@ class GhostDDL:
 
 @dataclass(frozen=True, slots=True)
 class GhostRecord:
-    """The record of a ghost table: ``schema`` and ``table`` are the real one, ``ddls`` changed the ghost so far.
+    """The record of a ghost table: ``schema`` and ``table`` are the real one, ``ddls`` the ghost's changes so far.
 
-    ``moved``: the record of a real table that became trash, and whose place no ghost has taken yet. ``schema`` and
-    ``table`` are the trash table then, '' once that name was dropped or stands for another table. The target still has
-    the table under its real name.
+    ``moved``: the record of a real table that became a trash table, before a ghost has taken its name. ``schema`` and
+    ``table`` are then the trash table, '' once that name was dropped or names another table. The target still has the
+    table under its real name.
     """
 
     schema: str
@@ -86,11 +86,11 @@ class GhostRecord:
 
     @property
     def other(self) -> TableId:
-        """The real table of a ghost, or what became of a real table."""
+        """The real table of a ghost, or the trash table of a real table."""
         return self.schema, self.table
 
     def to_json(self) -> str:
-        """In ASCII, so that a table of any charset holds it."""
+        """ASCII JSON, which a table of any charset can store."""
         data: dict[str, Any] = {
             "schema": self.schema,
             "table": self.table,
@@ -101,7 +101,7 @@ class GhostRecord:
 
     @classmethod
     def from_json(cls, text: str, name: TableId) -> GhostRecord:
-        """Reads DM's records, too. Raises 36039 for text that is none; ``name`` is the table it is about."""
+        """Reads DM's records, too. Raises 36039 for invalid text; ``name`` is the record's table."""
         try:
             data = json.loads(text)
             ddls = [str(sql) for sql in data.get("ddls") or ()]
@@ -119,7 +119,7 @@ class GhostRecord:
             ) from exc
 
 
-#: By the schema and name of the ghost table, or of the real table that was moved.
+#: Records by the schema and name of the ghost table, or of the real table that was renamed away.
 Ghosts: TypeAlias = "Mapping[TableId, GhostRecord]"
 
 
@@ -136,7 +136,7 @@ def _session(data: Any) -> GhostSession | None:
         None if mode is None else int(mode),
         (int(client), int(connection), int(server)) if charsets else None,
         str(data["time_zone"]),
-        # Records of earlier versions lack some of what follows.
+        # Records of earlier versions lack some of the following keys.
         data.get("explicit_timestamp"),
         data.get("utf8mb4_collation"),
         data.get("flags"),

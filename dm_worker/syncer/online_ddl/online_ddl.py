@@ -1,9 +1,9 @@
-"""Follows online schema changes: what a tool does to a ghost table happens to the real one when the two are swapped.
+"""Follows online schema changes: a tool's changes to a ghost table apply to the real one when the two are swapped.
 
-A state machine without I/O (it logs), fed with each single statement (see :func:`pkg.ddl.split`) about tables of the
-task. What alters a ghost table is remembered. When the ghost takes the real table's name, the target's real table gets
-these statements. Everything else about ghost and trash tables stays upstream. The records change only by
-:meth:`OnlineDDL.follow`, so that an event that is handled again after a crash has the same effect.
+A state machine without I/O (it logs). Its input is each single statement (see :func:`pkg.ddl.split`) on tables of the
+task. Statements that alter a ghost table are recorded. When the ghost takes the real table's name, the target's real
+table gets these statements. Everything else on ghost and trash tables stays upstream. Only :meth:`OnlineDDL.follow`
+changes the records, so an event that is handled again after a crash has the same effect.
 
 The record of a ghost table, and that of a real table::
 
@@ -41,7 +41,7 @@ _SKIP_IT = "skip this statement with binlog skip"
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Statements about ``ghost`` that are to run on ``real``, whose structure is that of ``holder`` now."""
+    """Statements on ``ghost`` to run on ``real``, whose current structure is that of ``holder``."""
 
     ghost: TableId
     real: TableId
@@ -51,9 +51,9 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one statement means: it runs as it is (``runs``), statements run instead, it is refused, or nothing does.
+    """The effect of one statement: it runs unchanged (``runs``), others run instead, it is refused, or nothing runs.
 
-    ``change`` are the records that change, None for those that go.
+    ``change`` are the records that change, None for those to remove.
     """
 
     runs: bool = False
@@ -66,7 +66,7 @@ _KEEP = _Step(runs=True)
 
 
 class OnlineDDL:
-    """The online changes of one upstream's tables. ``ghosts`` are the records as they are durable."""
+    """The online changes of one upstream's tables. ``ghosts`` are the durable records."""
 
     def __init__(self, tables: OnlineTables, ghosts: Ghosts | None = None) -> None:
         self.tables = tables
@@ -74,9 +74,9 @@ class OnlineDDL:
         self._changed: dict[TableId, GhostRecord | None] = {}
 
     def resolve(self, statements: Sequence[ddl.DDLStatement]) -> list[ddl.DDLStatement | Replay | None]:
-        """What the target gets for each statement of one event: it, what is replayed instead, or nothing.
+        """The target's form of each statement of one event: itself, its replay, or nothing.
 
-        Raises 36041, 36043, 36044, 36045 and 36046 for what can't be followed; changes nothing.
+        Raises 36041, 36043, 36044, 36045 and 36046 for statements that can't be followed; changes nothing.
         """
         ahead = _Records(self._ghosts)
         found: list[ddl.DDLStatement | Replay | None] = []
@@ -89,7 +89,7 @@ class OnlineDDL:
         return found
 
     def follow(self, statement: ddl.DDLStatement, session: GhostSession) -> None:
-        """Records what ran upstream, whether or not the target got it."""
+        """Records a statement that ran upstream, whether or not the target got it."""
         records = _Records(self._ghosts)
         step = self._step(records, statement, session)
         records.change(step)
@@ -99,7 +99,7 @@ class OnlineDDL:
         self._ghosts = records.now
 
     def is_real(self, statement: ddl.DDLStatement) -> bool:
-        """Whether all tables that it works on are real ones."""
+        """Whether all tables that it acts on are real ones."""
         return all(self.tables.kind(table) is _REAL for _, table in statement.tables)
 
     def take_changes(self) -> dict[TableId, GhostRecord | None]:
@@ -108,7 +108,7 @@ class OnlineDDL:
         return changed
 
     def check_rules(self, statement: ddl.DDLStatement) -> None:
-        """Raises 20049 for a swap of two tables of which the rules match just one: the rules are wrong."""
+        """Raises 20049 for a swap of two tables of which the rules match only one: the rules are wrong."""
         names = [(ref.schema, ref.table) for ref in statement.refs]
         if statement.kind != "rename table" or len(names) != 4 or names[0] != names[3]:
             return
@@ -158,7 +158,7 @@ class OnlineDDL:
         if statement.kind == "drop table":
             return _Step(change=records.without(name))
         if statement.kind == "truncate table" or known is None:
-            # Without the record of its creation, what came before is not known: the renaming will be refused.
+            # Without the record of its creation, earlier changes are unknown: the renaming will be refused.
             return _Step()
         if _sets_counter(statement):
             return _Step()
@@ -191,7 +191,7 @@ class OnlineDDL:
         return self._from_trash(records, statement, old, new)
 
     def _swap(self, records: _Records, statement: ddl.DDLStatement, ghost: TableId, real: TableId) -> _Step:
-        """The ghost table takes the place of the real one."""
+        """The ghost table replaces the real one."""
         known = records.now.get(ghost)
         gone = (*records.without(ghost), *records.without(real))
         if known is None:
@@ -237,7 +237,7 @@ class OnlineDDL:
             "with shard-mode, remove its rows by hand and replace this statement with itself. To keep it, rename "
             "the target's table by hand first, then replace this statement with itself.",
         )
-        # An operator who passes over it says that the target has the new table.
+        # An operator who skips it states that the target has the new table.
         return replace(step, change=records.without(made))
 
     def _dropped(self, records: _Records, statement: ddl.DDLStatement, name: TableId) -> _Step:
@@ -255,7 +255,7 @@ class OnlineDDL:
 
 
 class _Records:
-    """The records while statements of one event are gone through."""
+    """The records while the statements of one event are handled."""
 
     def __init__(self, durable: Ghosts) -> None:
         self._durable = durable
@@ -279,26 +279,26 @@ class _Records:
         return known is not None and known.moved
 
     def that_became(self, trash: TableId) -> list[TableId]:
-        """The real table that is this trash table now."""
+        """The real table that is now this trash table."""
         return [name for name, record in self.now.items() if record.moved and record.other == trash]
 
     def abandoned(self, trash: TableId) -> tuple[tuple[TableId, GhostRecord], ...]:
-        """What changes when this name stands for no table any more, or for another than the real one was."""
+        """The changes when this name no longer names the former real table."""
         return tuple((name, GhostRecord("", "", moved=True)) for name in self.that_became(trash))
 
     def holder(self, real: TableId) -> TableId:
-        """Where the structure of ``real`` is before this event: under its name, or that of a trash table."""
+        """The table with the structure of ``real`` before this event: itself, or a trash table."""
         known = self._durable.get(real)
         return known.other if known is not None and known.moved and known.table else real
 
     def ghost_of(self, real: TableId, tables: OnlineTables) -> TableId | None:
-        """The ghost table that is to take the place of ``real``."""
+        """The ghost table that will replace ``real``."""
         ghosts = (name for name, record in self.now.items() if name[0] == real[0] and not record.moved)
         return next((name for name in ghosts if real[1] in tables.real_names(name[1])), None)
 
 
 def _sets_counter(statement: ddl.DDLStatement) -> bool:
-    """Whether it does nothing but set AUTO_INCREMENT, as gh-ost does: each shard has another value, none structure."""
+    """Whether it only sets AUTO_INCREMENT, as gh-ost does: the value differs per shard, and is no structure."""
     parts = [spec for spec in statement.specs if not spec.modifier]
     return statement.kind == "alter table" and all(
         isinstance(action, SetOptions) and action.word == "AUTO_INCREMENT" for spec in parts for action in spec.actions

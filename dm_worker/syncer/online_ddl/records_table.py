@@ -1,4 +1,4 @@
-"""The meta table of online changes, ``<task>_onlineddl``. It has DM's layout, so that a task of DM can go on here."""
+"""The meta table of online changes, ``<task>_onlineddl``. It has DM's layout, so a task of DM can continue here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId
 
-#: DM's column ends at 64 KiB, and these sessions are not strict: a longer text would be cut.
+#: DM's column ends at 64 KiB, and these sessions are not strict: a longer text would be truncated.
 _DDLS = "LONGTEXT CHARACTER SET utf8mb4"
 
 
@@ -23,7 +23,7 @@ class OnlineDDLTable:
         self._id = source_id
 
     def create(self, conn: Connection[Any], options: str) -> None:
-        """Makes the table where it is missing, and room for long statements in DM's."""
+        """Creates the table where it is missing, and enlarges DM's column for long statements."""
         query(
             conn,
             f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, ghost_schema VARCHAR(128) NOT NULL,"
@@ -36,13 +36,13 @@ class OnlineDDLTable:
             query(conn, f"ALTER TABLE {self.name} MODIFY ddls {_DDLS}")
 
     def read(self, conn: Connection[Any]) -> dict[TableId, GhostRecord]:
-        """Raises 36039 for a row that can't be read."""
+        """Reads all records. Raises 36039 for an unreadable row."""
         rows = query(conn, f"SELECT ghost_schema, ghost_table, ddls FROM {self.name} WHERE id = %s", (self._id,))
         names = {(str(schema), str(table)): str(text) for schema, table, text in rows}
         return {name: GhostRecord.from_json(text, name) for name, text in names.items()}
 
     def changes(self, records: Mapping[TableId, GhostRecord | None]) -> Iterator[BoundStatement]:
-        """What stores the records, and removes those that are None."""
+        """The statements that store the records, and remove those that are None."""
         for name, record in records.items():
             if record is None:
                 sql = f"DELETE FROM {self.name} WHERE id = %s AND ghost_schema = %s AND ghost_table = %s"

@@ -1,4 +1,4 @@
-"""What travels from the driver to the Spark tasks: batches and their slices. Pure, picklable data."""
+"""The data that the driver sends to the Spark tasks: batches and their slices. Pure, picklable data."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pkg.binlog.position import Location
 
 #: Number of the table plan, length of the event, offset in the binlog file after it.
 RECORD = struct.Struct("<IIQ")
-#: From this size (bytes of rows events) on, a batch is placed by blocks of neighbouring keys.
+#: From this size (bytes of rows events) on, a batch is distributed by blocks of neighbouring keys.
 BLOCKS_FROM = 16 << 20
-#: How many rows of which upstream tables were passed over, because they are held back.
+#: The number of skipped rows of each upstream table whose rows are held back.
 HeldRowCounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A run of rows events, in binlog order, as bytes: no object per event travels to the tasks.
+    """A run of rows events, in binlog order, as bytes: the tasks receive no object per event.
 
     ``data`` are the events one after the other, each whole with its header and without its checksum. ``index`` has
-    one :data:`RECORD` per event. ``file`` is the binlog file that all of them are in.
+    one :data:`RECORD` per event. ``file`` is the binlog file of all of them.
     """
 
     order: int
@@ -54,7 +54,7 @@ class Slice:
 
 @dataclass(slots=True)
 class Batch:
-    """A range of the binlog to be applied as one. ``start`` and ``end`` are where it begins and what follows it.
+    """A range of the binlog to apply as one. ``start`` is its start, ``end`` the location after it.
 
     ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it. ``prepared`` are
     the XA transactions that wait for their XA COMMIT at ``end``. ``held`` are rows of the range that are held back.
@@ -73,14 +73,14 @@ class Batch:
     held: HeldRowCounts = field(default_factory=dict)
 
     def by_blocks(self) -> Batch:
-        """The batch as it is placed: a large one has rows of neighbouring keys in one bucket.
+        """The batch as it is distributed: a large one has rows of neighbouring keys in one bucket.
 
-        Its rows then lie on index pages that one writer has for itself. A small one would be all in one bucket.
+        Each index page is then written by one writer only. A small batch would be in one bucket completely.
         """
         if self.size < BLOCKS_FROM:
             return self
         wide = {number: plan.by_block() for number, plan in self.plans.items()}
-        # Rows of a target that several tables come from are placed alike, whichever table they come from.
+        # Rows of a target with several source tables are distributed the same way for all of them.
         narrow = {self.plans[number].target_number for number, plan in wide.items() if plan is None}
         plans = {
             number: self.plans[number] if plan is None or plan.target_number in narrow else plan
@@ -89,17 +89,17 @@ class Batch:
         return replace(self, plans=plans)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
-        """A digest of the batch's planning. Under another digest, rows may fall into other buckets."""
+        """A digest of the batch's planning. Under another digest, rows may move to other buckets."""
         digest = blake2b(settings, digest_size=16)
         digest.update(b"%d" % buckets)
-        # A plan may be there twice, made before and after the upstream opened its table again.
+        # A plan may occur twice, created before and after the upstream opened its table again.
         for rule in sorted({plan.fingerprint() for plan in self.plans.values()}):
             digest.update(rule)
         return digest.hexdigest()
 
     def keyless_fingerprint(self, buckets: int) -> str:
-        """As :meth:`fingerprint`, but only of what places rows without a key and rows that foreign keys act on.
-        Far fewer changes alter it."""
+        """As :meth:`fingerprint`, but only of what decides the buckets of rows without a key and of rows that foreign
+        keys act on. Far fewer changes alter it."""
         digest = blake2b(b"%d" % buckets, digest_size=16)
         for placement in sorted({plan.once_place() for plan in self.plans.values() if plan.only_once}):
             digest.update(placement)
@@ -108,10 +108,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class WriteToken:
-    """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch.
+    """A bucket's proof of its transaction's right to write: the batch's source, and the epoch.
 
-    ``keyless_since`` is the number of the first attempt at the batch's range that placed the rows of ``only_once``
-    tables as this one does.
+    ``keyless_since`` is the number of the first attempt at the batch's range that distributed the rows of ``only_once``
+    tables in the same way.
     """
 
     source_id: str

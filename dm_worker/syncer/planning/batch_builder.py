@@ -1,4 +1,4 @@
-"""The batch that is being filled: where it begins, which files it spans, and how it is packed. Pure."""
+"""The batch that is being filled: its start, its files, and how it is packed. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkg.binlog.position import Location
 
 
 class BatchBuilder:
-    """Packs what the event buffer holds into a batch that begins at ``start``. The first file is ``start``'s."""
+    """Packs the events in the event buffer into a batch that begins at ``start``. The first file is ``start``'s."""
 
     def __init__(self, start: Location, buffer: EventBuffer, tables: TableMaps, limits: BatchLimits) -> None:
         self.start = start
@@ -28,13 +28,13 @@ class BatchBuilder:
         return self._buffer.size >= self.limits.batch_bytes or self._buffer.count >= self.limits.batch_events
 
     def enter_file(self, name: str) -> None:
-        """The events from here on are in ``name``."""
+        """The next events are in ``name``."""
         if self._files[-1][0] == self._buffer.count:
             self._files.pop()
         self._files.append((self._buffer.count, name))
 
     def begin(self, start: Location, given: int, file: str) -> None:
-        """The first ``given`` events are given out. What is left is the transaction that is still open, in ``file``."""
+        """The first ``given`` events were output. The rest belongs to the open transaction, in ``file``."""
         self.start = start
         self._buffer.cut(given)
         self._files = [(0, file)]

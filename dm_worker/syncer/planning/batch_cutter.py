@@ -13,9 +13,9 @@ from pkg.binlog.position import Location
 
 
 class BatchCutter:
-    """Gives out what waits in the event buffer: as batches, or as advances where only filtered events wait.
+    """Outputs the content of the event buffer: as batches, or as advances where only filtered events wait.
 
-    ``whole``: the range stays one batch, so nothing is given out before its end.
+    ``whole``: the range stays one batch, so there is no output before its end.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class BatchCutter:
 
     @property
     def has_pending(self) -> bool:
-        """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
+        """Whether :meth:`close` would output something: finished transactions, or an advance over filtered events."""
         start = self.builder.start
         if self._buffer.transactions > 0 or self._reading.boundary != start.position:
             return True
-        # A checkpoint of an earlier version, or of a new task, does not say which file it is in.
+        # A checkpoint of an earlier version, or of a new task, does not contain its file.
         return start.file is None and self._reading.identity is not None and not start.rows_events
 
     @property
     def undecided(self) -> bool:
-        """In an XA transaction, of which no part may be applied before it is known how it ends."""
+        """Whether an XA transaction is open, of which no part may be applied before its outcome is known."""
         return self._xa.inside and self._reading.reread is None
 
     def close(self) -> None:
-        """Gives out what is finished: all up to the last transaction end."""
+        """Outputs what is finished: all up to the last transaction end."""
         if not self._whole and self.has_pending:
             self._emit_finished()
 
@@ -67,7 +67,7 @@ class BatchCutter:
             self.cut()
 
     def cut(self) -> None:
-        """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
+        """The batch is full inside a transaction: outputs the finished ones, or cuts the transaction itself."""
         if self._buffer.marked and not self._whole:
             self._emit_finished()
             if not self.builder.is_full:
@@ -75,15 +75,15 @@ class BatchCutter:
         self._emit_inside()
 
     def cut_before_statement(self) -> None:
-        """All that waits is given out: a statement, or rows under another rule, follow."""
+        """Outputs all that waits: a statement, or rows under another rule, follow."""
         if self._buffer.marked:
             self._emit_finished()
         if self._buffer.count:
             self._emit_inside()
 
     def cut_before_new_rule(self) -> None:
-        """The rule of a target table changed: what was planned by the old one is given out."""
-        # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
+        """The rule of a target table changed: outputs what was planned by the old one."""
+        # An unfinished range stays one batch: two rules in it could put changes of one key into two buckets.
         if not self._whole:
             self.cut_before_statement()
 
@@ -93,19 +93,19 @@ class BatchCutter:
         self.held.roll_back()
 
     def emit(self, end: Location, count: int, *, inside: bool) -> None:
-        """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
+        """Outputs the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
         prepared, held = self._xa.transactions.waiting, self.held.take(inside=inside)
         batch = self.builder.batch(end, count, prepared, held, inside=inside) if count else Advance(end, prepared, held)
         self.out.append(batch)
         self.builder.begin(end, count, self._reading.file_read)
 
     def advance(self, location: Location) -> None:
-        """Moves past filtered events before a statement at ``location``."""
+        """Advances over filtered events before a statement at ``location``."""
         if self.held or self.builder.start.position != location.position:
             self.out.append(Advance(location, self._xa.transactions.waiting, self.held.take(inside=True)))
 
     def emit_statement(self, statement: BinlogStatement) -> None:
-        """Gives out a statement; the next batch begins after it."""
+        """Outputs a statement; the next batch begins after it."""
         self.builder.begin(statement.end, self._buffer.count, self._reading.file_read)
         self.out.append(statement)
 

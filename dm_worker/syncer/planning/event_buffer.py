@@ -1,7 +1,7 @@
 """The event buffer: the rows events of the batch that is being filled, and the position of its reader. Pure.
 
-The planner decides, the event buffer holds. There are two with the same interface: :class:`PythonEventBuffer` and the
-compiled one (``pkg/native/scan/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes,
+The planner decides, the event buffer stores. There are two with the same interface: :class:`PythonEventBuffer` and the
+compiled one (``pkg/native/scan/scan.c``), which also has ``scan``: it reads ordinary events from raw bytes,
 without a Python object for each, and stops before the first one that is not ordinary.
 """
 
@@ -14,9 +14,9 @@ from pkg import native
 from pkg.binlog.gtid import source_name
 
 #: A run of GTIDs: a MySQL source's UUID (16 bytes) or a MariaDB domain and server (4 bytes each, little-endian), the
-#: first and the last number. For a domain, the first means nothing.
+#: first and the last number. For a domain, the first is undefined.
 GtidRun = tuple[bytes, int, int]
-#: The number of a table that is not migrated. Smaller ones are of tables whose rows are held back: a scan stops there.
+#: The number of a table that is not migrated. Smaller numbers are tables whose rows are held back: a scan stops there.
 FILTERED = -1
 #: Why a scan ended: the next event is not ordinary or not whole; the batch is full inside, or at the end of, a
 #: transaction.
@@ -29,7 +29,7 @@ class EventBuffer(Protocol):
 
     The reading: ``offset`` in the current file and the ``boundary``, the offset where the current transaction began,
     or the last one ended; ``bytes_read``; ``newest``, the last event's time. ``rows`` are the current transaction's
-    rows events so far, of which the first ``skip`` are passed over. ``inside`` a transaction; ``standalone``: one that
+    rows events so far, of which the first ``skip`` are skipped. ``inside`` a transaction; ``standalone``: one that
     is a single statement; ``is_void``: whose statement has no effect by itself. ``ended`` is set when one ends.
     """
 
@@ -54,41 +54,41 @@ class EventBuffer(Protocol):
     def size(self) -> int: ...
     @property
     def gtid(self) -> GtidRun | None:
-        """The current transaction's."""
+        """The current transaction's GTID."""
 
     def append(self, number: int, event: bytes, timestamp: int, /) -> None:
-        """A rows event of table plan ``number``, which ends at ``offset``."""
+        """Adds a rows event of table plan ``number``, which ends at ``offset``."""
 
     def end_transaction(self, timestamp: int, /) -> None:
-        """It ends at ``offset``; its GTID is executed. ``timestamp`` is 0 when nothing was committed."""
+        """The transaction ends at ``offset``; its GTID is executed. ``timestamp`` is 0 when nothing was committed."""
 
     def begin_gtid(self, source: bytes, number: int, /) -> None:
-        """The current transaction's GTID; ``source`` is empty when it has none."""
+        """Sets the current transaction's GTID; ``source`` is empty when it has none."""
 
     def take_gtids(self) -> list[GtidRun]:
-        """What was executed since the last call."""
+        """The GTIDs executed since the last call."""
 
     def set_table(self, table: bytes, shape: bytes, number: int, /) -> None:
-        """A table id (6 bytes) stands for plan ``number``, or :data:`FILTERED`, as long as its TABLE_MAP continues with
+        """Maps a table id (6 bytes) to plan ``number``, or :data:`FILTERED`, while its TABLE_MAP continues with
         ``shape``."""
 
     def table(self, table: bytes, /) -> int | None:
-        """The number that a table id stands for; None for an unknown one."""
+        """The number for a table id; None for an unknown one."""
 
     def forget_tables(self) -> None: ...
 
     def truncate(self, count: int, /) -> None:
-        """Keeps the first ``count`` events only."""
+        """Keeps only the first ``count`` events."""
 
     def cut(self, count: int, /) -> None:
-        """Gives up the first ``count`` events: the others, of an open transaction, begin the next batch."""
+        """Drops the first ``count`` events: the others, of an open transaction, begin the next batch."""
 
     def numbers(self, count: int, /) -> set[int]:
         """The table plans of the first ``count`` events."""
 
     def slices(self, count: int, slice_bytes: int, edges: list[int], /) -> list[tuple[int, bytes, bytes]]:
         """The first ``count`` events in pieces that end with the event that fills ``slice_bytes`` and before each of
-        ``edges`` (numbers of events, rising). Each: number of its first event, events, :data:`RECORD`s."""
+        ``edges`` (numbers of events, ascending). Each: number of its first event, events, :data:`RECORD`s."""
 
 
 class ScanningEventBuffer(EventBuffer, Protocol):
@@ -102,21 +102,21 @@ class ScanningEventBuffer(EventBuffer, Protocol):
         batch_events: int,
         /,
     ) -> tuple[int, int]:
-        """Takes ordinary events out of ``raw`` from ``pos`` on; returns the position after them and why it ended.
+        """Takes ordinary events from ``raw``, from ``pos`` on; returns the position after them and the reason to stop.
 
         ``packets``: each event has a packet's header and status byte before it. ``checksummed``: and a CRC32 after.
         """
 
 
 def new_event_buffer() -> EventBuffer:
-    """The compiled event buffer where it was built, otherwise the one in Python."""
+    """The compiled event buffer if it was built, otherwise the one in Python."""
     module = native.load("scan")
     buffer: EventBuffer = PythonEventBuffer() if module is None else module.EventBuffer()
     return buffer
 
 
 def gtid_text(run: GtidRun) -> str:
-    """As servers write it: ``0-1-7``, or ``uuid:3-7``."""
+    """The servers' form: ``0-1-7``, or ``uuid:3-7``."""
     source, first, last = run
     if len(source) == 8:
         domain, server = int.from_bytes(source[:4], "little"), int.from_bytes(source[4:], "little")
@@ -156,7 +156,7 @@ class PythonEventBuffer:
             self._gtids.append(self.gtid)
             self.gtid = None
         if self.count > self.marked and not self.marked and timestamp:
-            # A rows event has the time its statement began; what counts is when it was committed.
+            # A rows event has the time its statement began; the commit time is what counts.
             self.commit_time = timestamp
         self.inside = self.standalone = self.is_void = False
         self.rows = self.skip = 0

@@ -1,4 +1,4 @@
-"""The executed GTID set while the planner reads on. Pure."""
+"""The executed GTID set at the planner's position. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class GtidTracker(Protocol):
 
 
 class ExecutedGtids:
-    """Keeps the set of a :class:`Planner`. ``text`` is what was executed before the first event."""
+    """Tracks the set of a :class:`Planner`. ``text`` is the set before the first event."""
 
     def __init__(self, flavor: str, text: str) -> None:
-        """Raises 11093 or its like for text that is no GTID set of this flavor."""
+        """Raises 11093 or a similar error for text that is not a GTID set of this flavor."""
         self._flavor = flavor
         self._set = gtid.parse_gtid_set(text, flavor)
         self._text: str | None = None
-        #: What was asked for last, as text and as a set.
+        #: The last set that was queried, as text and as a set.
         self._asked, self._other = "", gtid.parse_gtid_set("", flavor)
 
     def add(self, text: str) -> None:
-        """Transactions that have ended: one GTID, or a MySQL source's run of them."""
+        """Adds transactions that have ended: one GTID, or a MySQL source's run of them."""
         self._set.add(text)
         self._text = None
 

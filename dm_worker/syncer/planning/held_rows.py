@@ -1,4 +1,4 @@
-"""How many rows of which tables the planner skipped because they are held back. Pure."""
+"""The number of rows per table that the planner skipped because they are held back. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dm_worker.syncer.planning.table_maps import HeldTable
 
 
 class HeldRowCounter:
-    """Counts them per table, apart for the transaction that is still open.
+    """Counts them per table, separately for the open transaction.
 
-    Rows that ROLLBACK TO SAVEPOINT undoes within a transaction stay counted: servers log such rows in rare cases only.
+    Rows that ROLLBACK TO SAVEPOINT undoes within a transaction stay counted: servers log such rows only in rare cases.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class HeldRowCounter:
         self._open: Counter[tuple[str, str]] = Counter()
 
     def add(self, table: HeldTable, event: bytes, file: str) -> None:
-        """A rows event of the open transaction, in the binlog file ``file``."""
+        """Counts a rows event of the open transaction, in the binlog file ``file``."""
         self._open[table.table] += table.count(event, file)
 
     def __bool__(self) -> bool:
@@ -35,7 +35,7 @@ class HeldRowCounter:
         self._open.clear()
 
     def take(self, *, inside: bool) -> HeldRowCounts:
-        """What belongs to what is given out now: with ``inside``, the open transaction's too."""
+        """The counts for the next output: with ``inside``, including the open transaction's."""
         if inside:
             self.end_transaction()
         taken, self._finished = self._finished, Counter()

@@ -1,4 +1,4 @@
-"""What the planner gives out, besides batches, and how large batches may become. Pure data."""
+"""The planner's output besides batches, and the limits of batches. Pure data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 
-#: A slice costs a task or a round through the decoder; less is not worth it.
+#: A slice costs a task or a round through the decoder; smaller ones are not worth it.
 _LEAST_SLICE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """When a batch is big enough: bytes of rows events, or their number.
+    """When a batch is large enough: bytes of rows events, or their number.
 
     It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
     """
@@ -41,9 +41,9 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class BinlogStatement:
-    """A statement in a QUERY event: a barrier. ``position`` is where the event ends, its name across restarts.
+    """A statement in a QUERY event: a barrier. ``position`` is the event's end, its name across restarts.
 
-    ``after`` is where to continue without it; ``end`` is the same unless the statement is a part of a transaction.
+    ``after`` is where to continue without it; ``end`` is the same unless the statement is part of a transaction.
     ``name`` is its GTID if the task reads by GTID, else its position: the same on every server.
     """
 
@@ -61,16 +61,16 @@ class BinlogStatement:
 
     @property
     def at(self) -> Position:
-        """Where the event begins: its name in commands, as in DM."""
+        """The event's start: its name in commands, as in DM."""
         return Position(self.position.name, self.position.pos - self.event.size)
 
     @property
     def first(self) -> Position:
-        """From here on a position means this statement: the start of its transaction, if it is not a part of one."""
+        """From here on a position refers to this statement: its transaction's start, unless it is part of one."""
         return self.at if self.inside else self.start.position
 
     def covers(self, position: Position) -> bool:
-        """Whether ``position`` means this statement."""
+        """Whether ``position`` refers to this statement."""
         return self.first <= position < self.position
 
 

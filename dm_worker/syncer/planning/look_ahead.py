@@ -1,4 +1,4 @@
-"""A look ahead in the binlog: is a table altered between the rows being read and now?"""
+"""Looks ahead in the binlog: is a table altered between the rows being read and now?"""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pkg.binlog.events import Event
 from pkg.binlog.position import Position
 from pkg.binlog.stream import BinlogStream
 
-#: It looks no further: for a task that lags more, an operator can set the structure.
+#: The limit of the look-ahead: for a task that lags more, an operator can set the structure.
 MOST_BYTES = 64 * 1024 * 1024
 _READ_BYTES, _WAIT = 1024 * 1024, 1.0
-#: They change no table, whichever names are in them.
+#: They change no table, whatever names they contain.
 _CONTROL = (b"begin", b"commit")
 
 
 def is_unaltered(stream: BinlogStream, end: Position, table: str, should_stop: Callable[[], bool]) -> bool:
-    """Whether surely no statement in ``stream`` up to ``end`` is about a table of this name.
+    """Whether certainly no statement in ``stream`` up to ``end`` refers to a table of this name.
 
     Raises DMError as the stream does.
     """
@@ -42,7 +42,7 @@ def is_unaltered(stream: BinlogStream, end: Position, table: str, should_stop: C
 def may_alter(event: Event, table: str) -> bool:
     """Whether the statement of a QUERY event may change the structure of a table of this name.
 
-    Texts are in the client's charset, where other names than those in ASCII look otherwise.
+    Statements are in the client's charset, in which non-ASCII names look different.
     """
     statement = ev.parse_query(event).statement.strip().lower()
     if statement in _CONTROL:

@@ -1,15 +1,15 @@
 """The planner: cuts the stream of binlog events into batches and barriers, by event headers alone. Pure.
 
-Rows events are passed on as bytes; what is looked at are the events that matter to order: GTID, BEGIN, TABLE_MAP,
-XID, QUERY, ROTATE. Nothing here asks a server: how the rows after a new TABLE_MAP are handled is a question to the
-caller (:attr:`Planner.needed_table`), once per distinct TABLE_MAP.
+Rows events are passed on as bytes; the planner reads the events that decide the order: GTID, BEGIN, TABLE_MAP,
+XID, QUERY, ROTATE. Nothing here queries a server: the caller decides how the rows after a new TABLE_MAP are handled
+(:attr:`Planner.needed_table`), once per distinct TABLE_MAP.
 
-All that is read and not yet given out is in the event buffer (:mod:`event_buffer`). The compiled one takes ordinary
-events out of raw bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both lead to the
+All that is read and not yet output is in the event buffer (:mod:`event_buffer`). The compiled one reads ordinary
+events from raw bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both produce the
 same batches.
 
-A batch ends at the end of a transaction whenever it can. A transaction beyond the budget is cut inside, and the cut
-is part of the location: reading again from the transaction's start, that many rows events are skipped.
+A batch ends at the end of a transaction if possible. A transaction larger than the budget is cut inside, and the cut
+is part of the location: after a restart at the transaction's start, that many rows events are skipped.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ class Planner(PlannerProgress):
         super().__init__(buffer, reading, cutter)
         #: The stream must be opened at another position: see :meth:`take_reopen_request`.
         self._must_reopen = False
-        #: The transaction being read is not one of those that ``until`` asks for.
+        #: Whether the current transaction is outside of the range up to ``until``.
         self._is_skipping = False
 
     def bound(self, batch_bytes: int) -> None:
-        """From here on a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
+        """From here on, a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
         self._builder.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
 
-    # -- what the shell asks ------------------------------------------------------------------------------------
+    # -- queries of the shell -----------------------------------------------------------------------------------
 
     @property
     def reached(self) -> bool:
@@ -101,12 +101,12 @@ class Planner(PlannerProgress):
         return self._range.ends_with(self._builder.start)
 
     def take_reopen_request(self) -> bool:
-        """Whether the stream must be opened again, at :attr:`read_from`. What it sent and was not fed is void."""
+        """Whether the stream must be opened again, at :attr:`read_from`. Its events that were not fed are void."""
         requested, self._must_reopen = self._must_reopen, False
         return requested
 
     def reopened(self) -> None:
-        """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
+        """The stream was opened again at :attr:`location`: skip the rows events that are already planned."""
         self._reading.reopened()
         self._savepoints.reopened()
         self._tables.forget_ids()
@@ -114,7 +114,7 @@ class Planner(PlannerProgress):
         self._is_skipping = False
 
     def forget_tables(self) -> None:
-        """Structures, routes or targets changed: ask for every table again."""
+        """Structures, routes or targets changed: request every table again."""
         self._tables.forget()
 
     @property
@@ -123,8 +123,8 @@ class Planner(PlannerProgress):
         return self._tables.needed
 
     def resolve_table(self, handling: Handling, *, ends_batch: bool) -> None:
-        """The answer to :attr:`needed_table`; it may raise another question. ``ends_batch``: what came before must be
-        in a batch of its own, because the rule of the target's table changed."""
+        """Resolves :attr:`needed_table`; that may need another table. ``ends_batch``: earlier events must be in a
+        separate batch, because the rule of the target's table changed."""
         position = self._reading.position
         if self._tables.resolve(handling, ends_batch=ends_batch):
             self._cutter.cut_before_new_rule()
@@ -132,7 +132,7 @@ class Planner(PlannerProgress):
 
     @property
     def can_scan(self) -> bool:
-        """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
+        """Whether :meth:`scan` may be used now. All rare cases are left to :meth:`feed`."""
         reading, planned = self._reading, self._range
         odd = self._xa.is_read or self._savepoints.is_used or planned.until is not None
         odd = odd or reading.reread is not None or reading.resumed is not None or planned.scan_may_pass_limit()
@@ -156,9 +156,9 @@ class Planner(PlannerProgress):
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
 
-        Stops early when a table is needed (:attr:`needed_table`), after a statement, because what follows may depend
+        Stops early when a table is needed (:attr:`needed_table`), after a statement, because later events may depend
         on it, when ``until`` is reached, and when the stream must be opened at another position.
-        Raises DMError for events that can't be replicated, and ServerSwitched; what came before is planned.
+        Raises DMError for events that can't be replicated, and ServerSwitched; earlier events are planned.
         """
         assert self._tables.needed is None, "a table must be resolved first"
         if self._xa.replayed and self._feed_replayed():
@@ -195,7 +195,7 @@ class Planner(PlannerProgress):
         return self._must_reopen or self.reached or self._tables.needed is not None
 
     def close(self) -> None:
-        """Gives out what is finished: all up to the last transaction end."""
+        """Outputs what is finished: all up to the last transaction end."""
         self._cutter.close()
 
     # -- events -------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Planner(PlannerProgress):
             if number < FILTERED:
                 self._cutter.held.add(self._tables.held(number), data, reading.file_read)
             return
-        # Rows that are read again come to be at their XA COMMIT.
+        # Rows that are read again take effect at their XA COMMIT.
         buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
         if self._builder.is_full:
             self._cutter.cut_full()
@@ -243,7 +243,7 @@ class Planner(PlannerProgress):
             self._tables.ask(data, self._reading.position)
 
     def _on_other(self, event: Event) -> bool:
-        """True when feeding must pause after this event."""
+        """Handles an event other than rows. True when feeding must pause after it."""
         kind = event.type
         if kind == c.FORMAT_DESCRIPTION_EVENT:
             self._on_format(event)
@@ -273,7 +273,7 @@ class Planner(PlannerProgress):
         return False
 
     def _enter_file(self) -> None:
-        """The events from here on are in another file, or part of one, and its TABLE_MAPs are others."""
+        """The next events are in another file, or part of one, with other TABLE_MAPs."""
         self._builder.enter_file(self._reading.file_read)
         self._tables.forget_ids()
 
@@ -301,7 +301,7 @@ class Planner(PlannerProgress):
                 self._xa.cache.begin()
 
     def _skip(self, event: Event) -> bool:
-        """Whether the event belongs to the transaction that is passed over."""
+        """Whether the event belongs to the transaction that is skipped."""
         if event.type in _OF_NO_TRANSACTION or event.artificial:
             return False
         self._reading.move(event)
@@ -348,7 +348,7 @@ class Planner(PlannerProgress):
         return True
 
     def _on_xa_prepare(self, event: Event) -> bool:
-        """One phase is a commit. In two phases the rows do not come to be before XA COMMIT. True to pause feeding."""
+        """One phase is a commit. In two phases the rows take effect only at XA COMMIT. True to pause feeding."""
         self._reading.move(event)
         one_phase, xid = prepared_xid(event, self._reading.file)
         if not one_phase:
@@ -380,7 +380,7 @@ class Planner(PlannerProgress):
         self._enter_file()
         self._xa.transactions.end(reread.xid)
         self._end_transaction(reread.timestamp)
-        # The request to reopen the stream ends the feeding before this is asked.
+        # The request to reopen the stream ends the feeding before this is needed.
         self._at_until()
 
     def _on_reread(self, event: Event, reread: XaReread) -> bool:
@@ -395,7 +395,7 @@ class Planner(PlannerProgress):
         return self._on_statement(event, standalone=False)
 
     def _on_control_statement(self, event: Event) -> bool:
-        """Handles what controls a transaction from within; False for any other statement."""
+        """Handles a statement that controls a transaction from within; False for any other statement."""
         text = ev.parse_query(event, self._reading.file).statement
         if text.strip().rstrip(b";").upper() == b"ROLLBACK":
             self._roll_back()
@@ -408,7 +408,7 @@ class Planner(PlannerProgress):
         return True
 
     def _roll_back(self) -> None:
-        """The upstream logged the transaction and its undoing: its rows never came to be."""
+        """The upstream logged the transaction and its rollback: its rows never took effect."""
         start = self._builder.start
         if start.rows_events and start.position == self._reading.boundary:
             raise errors.new(
@@ -420,13 +420,13 @@ class Planner(PlannerProgress):
         self._end_transaction(0)
 
     def _on_statement(self, event: Event, standalone: bool) -> bool:
-        """A statement is a barrier. False when it was executed before this start, so that nothing pauses."""
+        """A statement is a barrier. False when it was executed before this start: then feeding need not pause."""
         buffer, reading, limit = self._buffer, self._reading, self._range.limit
         position = reading.position
         if not standalone and buffer.rows < buffer.skip:
             return False
         if self._range.until is not None and not (standalone or buffer.count or buffer.rows > buffer.skip):
-            # The one right before the unfinished batch shows up again: it was done before that batch began.
+            # The one right before the unfinished batch is read again: it was done before that batch began.
             return False
         self._range.ensure_no_statement(position)
         self._cutter.cut_before_statement()
@@ -450,7 +450,7 @@ class Planner(PlannerProgress):
         self._cutter.close_if_full()
 
     def _note_end(self) -> None:
-        """What is to be done once transactions have ended in the event buffer."""
+        """The actions after transactions have ended in the event buffer."""
         if not self._buffer.ended:
             return
         self._buffer.ended = False
@@ -460,7 +460,7 @@ class Planner(PlannerProgress):
         self._reading.take_gtids()
 
     def _at_until(self) -> bool:
-        """Whether the unfinished range is planned; gives it out when it ends here."""
+        """Whether the unfinished range is planned; outputs it when it ends here."""
         until, buffer = self._range.until, self._buffer
         if until is None or self.reached or self._cutter.undecided:
             return self.reached
@@ -470,7 +470,7 @@ class Planner(PlannerProgress):
         return True
 
     def _at_limit(self) -> bool:
-        """Whether the pass is planned; gives out the rest when it ends here."""
+        """Whether the pass is planned; outputs the rest when it ends here."""
         limit = self._range.limit
         if limit is None or self.reached or self._buffer.inside or self._reading.reread is not None:
             return self.reached

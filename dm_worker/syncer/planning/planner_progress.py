@@ -1,4 +1,4 @@
-"""What the caller of a planner asks about its progress. Pure."""
+"""The progress of a planner, for its caller. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.binlog.position import Location
 
 
 class PlannerProgress:
-    """How far a planner has read, what waits in it, and what it has given out."""
+    """How far a planner has read, what waits in it, and what it has output."""
 
     def __init__(self, buffer: EventBuffer, reading: ReadingState, cutter: BatchCutter) -> None:
         self._buffer = buffer
@@ -28,12 +28,12 @@ class PlannerProgress:
 
     @property
     def location(self) -> Location:
-        """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
+        """Where to continue after the stream broke: the current transaction's start and its rows events so far."""
         return self._reading.location
 
     @property
     def read_from(self) -> Location:
-        """Where the stream is to be opened: :attr:`location`, or the prepared transaction that is read again."""
+        """Where to open the stream: :attr:`location`, or the prepared transaction that is read again."""
         reread = self._reading.reread
         return self.location if reread is None else reread.start
 
@@ -45,12 +45,12 @@ class PlannerProgress:
 
     @property
     def read_to(self) -> Location:
-        """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
+        """The end of the newest event, its transaction counted as executed: for errors that name the event."""
         return self._reading.read_to
 
     @property
     def newest(self) -> int:
-        """Upstream time (unix seconds) of the newest event seen, for the lag."""
+        """Upstream time (unix seconds) of the newest event, for the lag."""
         return self._buffer.newest
 
     @property
@@ -59,7 +59,7 @@ class PlannerProgress:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of rows events that are read and not given out."""
+        """Bytes of rows events that are read and not output."""
         return self._buffer.size
 
     @property
@@ -69,10 +69,10 @@ class PlannerProgress:
 
     @property
     def has_pending(self) -> bool:
-        """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
+        """Whether :meth:`close` would output something: finished transactions, or an advance over filtered events."""
         return self._cutter.has_pending
 
     @property
     def has_rows(self) -> bool:
-        """Whether finished transactions wait that changed migrated tables."""
+        """Whether waiting finished transactions changed migrated tables."""
         return self._buffer.marked > 0

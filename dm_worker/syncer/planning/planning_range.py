@@ -1,4 +1,4 @@
-"""Where planning ends: at the end of an unfinished range, or where another pass stands. Pure."""
+"""Where planning ends: at the end of an unfinished range, or at the location of another pass. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.errors.workarounds import Advice
 
 
 class PlanningRange:
-    """``until`` asks for one batch over exactly the range up to there; by GTID over exactly its transactions, even if
+    """``until`` requests one batch over exactly the range up to there; by GTID over exactly its transactions, even if
     this server has others between them. ``limit`` ends the planning at that end of a transaction."""
 
     def __init__(self, reading: ReadingState, until: Location | None, limit: Location | None, *, by_gtid: bool) -> None:
@@ -30,8 +30,8 @@ class PlanningRange:
         return start in (self.until, self.limit)
 
     def scan_may_pass_limit(self) -> bool:
-        """Whether a scan, which stops at the end of a file, might go beyond ``limit``."""
-        # Bytes do not give the position: servers leave out events, so that fewer come than lie between two offsets.
+        """Whether a scan, which stops at the end of a file, might pass ``limit``."""
+        # Bytes do not show the position: servers leave out events, so fewer bytes arrive than lie between two offsets.
         limit = self.limit
         return limit is not None and (self._by_gtid or self._reading.file == limit.position.name)
 
@@ -42,17 +42,17 @@ class PlanningRange:
                 ensure_server(location, server_id)
 
     def skips(self, gtid: str, event: Event) -> bool:
-        """Whether the transaction that the GTID event begins is not one of those that ``until`` asks for."""
+        """Whether the transaction of the GTID event is outside of the range up to ``until``."""
         until = self.until
         return until is not None and self._by_gtid and not self._has(gtid, until, event)
 
     def _has(self, gtid: str, until: Location, event: Event) -> bool:
-        """Whether a transaction belongs to the range up to ``until``: as a whole, or as the one that it ends in."""
+        """Whether a transaction belongs to the range up to ``until``: as a whole, or as the one in which it ends."""
         reading = self._reading
         if reading.is_part(gtid, until.gtid_set):
             return True
         if not until.cut:
-            # Written by an earlier version: the transaction that comes when all others are in.
+            # Written by an earlier version: the transaction after all others of the range.
             return bool(until.rows_events) and reading.is_at(until)
         if gtid != gtid_of_cut(until):
             return False

@@ -1,4 +1,4 @@
-"""The thread that reads events and plans them, while the batch before is being applied."""
+"""The thread that reads and plans events while the previous batch is being applied."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.reader")
 
-#: The checkpoint is not moved past filtered events more often than this (seconds).
+#: The shortest interval between checkpoints over filtered events (seconds).
 IDLE_ADVANCE = 1.0
-#: How long a read waits while nothing that was read waits to be given out (seconds).
+#: Timeout of a read while no planned events wait for output (seconds).
 IDLE_READ = 0.05
 READ_BYTES = 4 * 1024 * 1024
-#: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
+#: The number of retries of a broken stream in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
-#: A stopped thread gets so many seconds before its query at a server is cancelled.
+#: Seconds until a stopped thread's query at a server is cancelled.
 STOP_TIMEOUT = 5.0
 
 OpenStream = Callable[[Location], BinlogStream]
-#: What the main loop gets: the planner's instructions, and why nothing follows them.
+#: The main loop's input: the planner's instructions, and the reason for their end.
 QueueItem = PlannerInstruction | DMError | ServerSwitched
 
 
@@ -44,13 +44,13 @@ class InstructionQueue:
     """A queue bounded by bytes, from the planning thread to the main loop."""
 
     def __init__(self, limit: int) -> None:
-        """``limit`` in bytes of planned batches that wait; each side may have one more in hand."""
+        """``limit`` in bytes of waiting planned batches; each side may hold one more."""
         self._limit = limit
         self._items: deque[QueueItem] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
-        #: The main loop has nothing to do, and nothing waits for it.
+        #: Whether the main loop is idle, and no item waits for it.
         self.idle = False
 
     def put(self, item: QueueItem) -> None:
@@ -76,12 +76,12 @@ class InstructionQueue:
             return None
 
     def oldest_commit(self) -> int:
-        """The commit time of the oldest batch that waits; 0 without one."""
+        """The commit time of the oldest waiting batch; 0 without one."""
         with self._changed:
             return next((item.commit_time for item in self._items if isinstance(item, Batch)), 0)
 
     def size(self) -> tuple[int, int]:
-        """The items that wait, and the bytes of their rows events."""
+        """The number of waiting items, and the bytes of their rows events."""
         with self._changed:
             return len(self._items), self._bytes
 
@@ -96,7 +96,7 @@ def _size(item: QueueItem) -> int:
 
 
 class PlanningThread:
-    """Reads through one or more planners in turn; what goes wrong is the last item of the queue."""
+    """Reads through one or more planners in turn; an error is the last item of the queue."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class PlanningThread:
         interrupt: Callable[[], None],
         figures: ReadFigures | None = None,
     ) -> None:
-        """``resolve`` may ask servers; ``interrupt``, from another thread, breaks off what it asks."""
+        """``resolve`` may query servers; ``interrupt``, from another thread, cancels its query."""
         self._interrupt = interrupt
         self._figures = figures or ReadFigures(time.monotonic)
         self._planners = planners
@@ -123,19 +123,19 @@ class PlanningThread:
         self._thread = threading.Thread(target=self._main, name="syncer-planning", daemon=True)
         self.planner = planners[0]
         self._last_emit = time.monotonic()
-        #: Since when rows wait in the planner; 0 while there are none, and when others were given out meanwhile.
+        #: Since when rows wait in the planner; 0 while there are none, and after others were output meanwhile.
         self._waiting_since = 0.0
 
     def start(self) -> None:
         self._thread.start()
 
     def resume(self) -> None:
-        """The statement that was given out is executed: forget what was known of tables, and read on."""
+        """The last statement was executed: forgets the known tables, and continues to read."""
         self.planner.forget_tables()
         self._resume.set()
 
     def stop(self) -> None:
-        """Ends the thread and the stream. Returns when nothing of them uses the run's connections any more."""
+        """Ends the thread and the stream. When it returns, nothing of them uses the run's connections any more."""
         self._stop.set()
         self._resume.set()
         self._queue.close()
@@ -173,7 +173,7 @@ class PlanningThread:
             )
 
     def _give_finished(self) -> None:
-        """What was planned before the error is applied before the task stops at it."""
+        """Outputs what was planned before the error, so that it is applied before the task stops."""
         self.planner.close()
         self._give_out()
 
@@ -218,7 +218,7 @@ class PlanningThread:
                 return
 
     def _due(self, planner: Planner, busy: bool) -> bool:
-        """Whether the main loop should get what there is, though the batch is not full."""
+        """Whether to pass the planned events to the main loop, although the batch is not full."""
         now = time.monotonic()
         if not planner.waiting_bytes:
             self._waiting_since = 0.0

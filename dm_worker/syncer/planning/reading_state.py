@@ -1,7 +1,7 @@
-"""Where the planner's reading stands: in the binlog, in the running transaction, in the executed GTID set. Pure.
+"""The planner's reading position: in the binlog, in the current transaction, in the executed GTID set. Pure.
 
-While a prepared XA transaction is read again, events come from its position, and transactions still begin and end where
-the XA COMMIT is.
+While a prepared XA transaction is read again, events come from its position, and transactions still begin and end at
+the XA COMMIT.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pkg.binlog.position import FileIdentity, Location, Position
 
 
 class ReadingState:
-    """Keeps the event buffer's offsets right, and knows positions by file and GTID set. It begins at ``start``."""
+    """Tracks the event buffer's offsets, and positions by file and GTID set. It begins at ``start``."""
 
     def __init__(self, start: Location, buffer: EventBuffer, gtids: GtidTracker | None, *, by_gtid: bool) -> None:
         """``by_gtid``: locations are equal when their GTID sets are."""
@@ -29,9 +29,9 @@ class ReadingState:
         self.reread: XaReread | None = None
         #: The server that wrote the binlog being read.
         self.server_id = 0
-        #: Which file of the name ``file`` it is; None until that is known.
+        #: The identity of the file named ``file``; None while unknown.
         self.identity = start.file
-        #: Where the stream was opened inside a transaction, until its transaction has come; None otherwise.
+        #: The location inside a transaction where the stream was opened, until its transaction has come; else None.
         self.resumed = start if start.rows_events else None
         self._buffer = buffer
         self._gtids = gtids
@@ -48,12 +48,12 @@ class ReadingState:
 
     @property
     def position(self) -> Position:
-        """Behind the newest event."""
+        """The end of the newest event."""
         return Position(self.file_read, self._buffer.offset)
 
     @property
     def boundary(self) -> Position:
-        """Where the current transaction began, or the last one ended."""
+        """The start of the current transaction, or the end of the last one."""
         return Position(self.file, self._buffer.boundary)
 
     @property
@@ -63,13 +63,13 @@ class ReadingState:
 
     @property
     def location(self) -> Location:
-        """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
+        """Where to continue after the stream broke: the current transaction's start and its rows events so far."""
         gone = self.rows_gone if self._buffer.inside else self._buffer.skip
         return self._cut_at(gone) if gone else self.at_boundary()
 
     @property
     def read_to(self) -> Location:
-        """Behind the newest event seen, its transaction counted as executed."""
+        """The end of the newest event, its transaction counted as executed."""
         run = self._buffer.gtid
         if self._gtids is None or run is None:
             return Location(self.position, self._gtid_text())
@@ -80,7 +80,7 @@ class ReadingState:
         return Location(self.boundary, self._gtid_text(), file=self.identity)
 
     def inside(self) -> Location:
-        """The end of a batch that holds the current transaction up to here."""
+        """The end of a batch that contains the current transaction up to here."""
         return self._cut_at(self.rows_gone)
 
     def _cut_at(self, rows_events: int) -> Location:
@@ -93,7 +93,7 @@ class ReadingState:
 
     def is_at(self, until: Location) -> bool:
         """Whether the current transaction begins, or the last one ended, at ``until``."""
-        # After a switch of the upstream by GTID, file names and offsets mean something else.
+        # After a switch of the upstream by GTID, file names and offsets have other meanings.
         return self._gtid_text() == until.gtid_set if self._by_gtid else self.boundary == until.position
 
     def is_beyond(self, until: Location) -> bool:
@@ -112,7 +112,7 @@ class ReadingState:
     # -- events -------------------------------------------------------------------------------------------------
 
     def move(self, event: Event) -> None:
-        """``event`` is read."""
+        """Moves to the end of ``event``."""
         buffer = self._buffer
         offset = buffer.offset
         buffer.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
@@ -120,7 +120,7 @@ class ReadingState:
         buffer.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or buffer.newest
 
     def placed(self, event: Event) -> Event:
-        """The event that comes next and does not name its end, with the end that follows from what is before it."""
+        """The next event, which does not contain its end, with the end that follows from the position before it."""
         if event.artificial:
             return event
         return event._replace(log_pos=ev.end_position(self._buffer.offset, event) & 0xFFFFFFFF)
@@ -134,7 +134,7 @@ class ReadingState:
                 return False
             self.reread.file, buffer.offset = name, position
             return True
-        # The ROTATE that a server makes up when a dump starts names the position where it starts.
+        # The artificial ROTATE at the start of a stream contains the position where it starts.
         if buffer.inside or (rotate.artificial and name == self.file):
             return False
         # Another server's file, in a relay log, may have the name of the one before.
@@ -172,7 +172,7 @@ class ReadingState:
         self.resumed = None
 
     def take_gtids(self) -> None:
-        """Transactions have ended: theirs are executed."""
+        """Transactions have ended: adds their GTIDs to the executed set."""
         self.resumed = None
         for run in self._buffer.take_gtids():
             if self._gtids is not None:
@@ -202,6 +202,6 @@ class ReadingState:
         buffer.offset = start.position.pos
 
     def end_reread(self, reread: XaReread) -> None:
-        """Back after the XA COMMIT."""
+        """Returns to the end of the XA COMMIT."""
         self.reread = None
         self._buffer.offset = reread.end.pos

@@ -1,8 +1,8 @@
 """SAVEPOINT and ROLLBACK TO SAVEPOINT inside a logged transaction. Pure.
 
-Servers cut a rolled back part out of the binlog by themselves, except where MariaDB can't: when the part also changed
-tables of an engine without transactions, it logs the rows and then what undoes those of its transactional tables. (The
-others are logged in transactions of their own.)
+Servers remove a rolled back part from the binlog themselves, except where MariaDB can't: when the part also changed
+tables of an engine without transactions, it logs the rows and then the undo of those of its transactional tables. (The
+others are logged in separate transactions.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SavepointStatement:
 
 
 def savepoint_statement(statement: bytes) -> SavepointStatement | None:
-    """What a statement says of savepoints; None when it is another one."""
+    """The savepoint statement in a QUERY; None for any other statement."""
     match = _WORD.match(statement)
     if match is None:
         return None
@@ -54,7 +54,7 @@ def savepoint_statement(statement: bytes) -> SavepointStatement | None:
 
 
 class Savepoints:
-    """Those of the transaction that is being read, in order."""
+    """The savepoints of the transaction that is being read, in order."""
 
     def __init__(self) -> None:
         self._set: list[Savepoint] = []
@@ -73,7 +73,7 @@ class Savepoints:
         return self._set[at]
 
     def release(self, name: str) -> None:
-        """It and those after it are gone."""
+        """The savepoint and those after it are gone."""
         at = self._find(name)
         if at is not None:
             del self._set[at:]
@@ -86,13 +86,13 @@ class Savepoints:
 
 
 class SavepointTracker:
-    """Follows the savepoints of the transaction being read: it takes rows that were undone out of the event buffer."""
+    """Follows the savepoints of the transaction being read: it removes undone rows from the event buffer."""
 
     def __init__(self, buffer: EventBuffer, cut_at: int) -> None:
-        """``cut_at``: rows events of the transaction that are read first which an earlier batch holds."""
+        """``cut_at``: rows events of the first transaction that an earlier batch contains."""
         self._buffer = buffer
         self._savepoints = Savepoints()
-        #: Words in this transaction: those read, and those that were obeyed before the stream broke.
+        #: Savepoint statements in this transaction: those read, and those that were followed before the stream broke.
         self._words = self._words_obeyed = 0
         #: Rows events of this transaction up to the last ROLLBACK TO SAVEPOINT, -1 for none, and up to the last cut.
         self._rolled_back_at = -1
@@ -100,7 +100,7 @@ class SavepointTracker:
 
     @property
     def is_used(self) -> bool:
-        """Whether this transaction said anything of savepoints."""
+        """Whether this transaction had savepoint statements."""
         return bool(self._words or self._words_obeyed)
 
     @property
@@ -109,12 +109,12 @@ class SavepointTracker:
         return self._rolled_back_at == self._buffer.rows
 
     def reopened(self) -> None:
-        """The transaction is read once more from its start: what was obeyed is not obeyed again."""
+        """The transaction is read once more from its start: what was followed is not followed again."""
         self._words_obeyed = max(self._words, self._words_obeyed)
         self._words = 0
 
     def restart(self) -> None:
-        """Rows that were read before take this transaction's position, with words of their own."""
+        """Earlier rows take this transaction's position, with their own savepoint statements."""
         self._words = self._words_obeyed = 0
         self._rolled_back_at = -1
         self._savepoints.clear()
@@ -138,9 +138,9 @@ class SavepointTracker:
             self._roll_back_to(self._savepoints.back_to(word.name), position, given_up)
 
     def _roll_back_to(self, savepoint: Savepoint | None, position: Position, given_up: bool) -> None:
-        """The rows since ``savepoint`` never came to be."""
+        """The rows since ``savepoint`` never took effect."""
         if self._buffer.rows < self.cut_at or given_up:
-            # Undone before the transaction was cut, or given up already.
+            # Undone before the transaction was cut, or dropped already.
             return
         if savepoint is None or savepoint.rows_events < self.cut_at:
             raise unsupported(

@@ -1,9 +1,9 @@
 """The upstream is another server than before (a failover by GTID), or the binlog another one. Pure.
 
-A location inside a transaction counts its rows events. How rows are packed into events is a server's own choice, so the
-count means something only in the binlog where it was made; and another server may commit other transactions first.
-On another server the transaction is applied again from its start, in safe mode: rows with a key then come out right
-no matter which part of them was in. Rows without a key can't be distinguished, so the planner's caller looks for them
+A location inside a transaction counts its rows events. Each server packs rows into events in its own way, so the
+count is valid only in the binlog where it was made; and another server may commit other transactions first.
+On another server the transaction is applied again from its start, in safe mode: rows with a key are then right
+no matter which of them were applied. Rows without a key can't be distinguished, so the planner's caller checks for them
 before anything is written.
 """
 
@@ -27,7 +27,7 @@ from pkg.mysql.names import qualified
 
 
 class ServerSwitched(Exception):
-    """The rows events that ``location`` counts are not those of the binlog being read; ``found`` says what is there."""
+    """The rows events that ``location`` counts are not those of the current binlog; ``found`` describes it."""
 
     def __init__(self, location: Location, found: str) -> None:
         super().__init__(location, found)
@@ -36,7 +36,7 @@ class ServerSwitched(Exception):
 
 
 def cut_mark(server_id: int, gtid: str) -> str:
-    """Whose rows events a location counts: those of a server's binlog, in a transaction ('' without GTID)."""
+    """The binlog of the rows events that a location counts: the server, and the transaction ('' without GTID)."""
     return f"{server_id} {gtid}"
 
 
@@ -45,7 +45,7 @@ def _server_of(mark: str) -> str:
 
 
 def gtid_of_cut(location: Location) -> str:
-    """The transaction that ``location`` lies in; '' when it lies in none, or that is not known."""
+    """The transaction that ``location`` is in; '' when it is in none, or that is unknown."""
     return location.cut.partition(" ")[2] if location.rows_events else ""
 
 
@@ -75,8 +75,8 @@ def ensure_same_file(location: Location, known: FileIdentity | None, found: File
 
 @dataclass(frozen=True, slots=True)
 class UpstreamBinlog:
-    """What a server says of its binlog: its files, its executed GTID set, and its file with the name of the
-    checkpoint's; None when it has none."""
+    """A server's answer about its binlog: its files, its executed GTID set, and the identity of the checkpoint's file;
+    None when it has none."""
 
     server_id: int
     files: Collection[str]
@@ -85,11 +85,11 @@ class UpstreamBinlog:
 
 
 def ensure_same_history(location: Location, found: UpstreamBinlog, flavor: str) -> None:
-    """Raises DMError (36069) when the server numbers transactions anew, so that those of ``location``'s GTID set may be
-    others now.
+    """Raises DMError (36069) when the server numbers transactions again, so that those of ``location``'s GTID set may
+    be others now.
 
     The same server must still have the checkpoint's file, or only later ones. Another server must have executed what is
-    applied: one that is behind may get it yet, so that error is retryable.
+    applied: one that lags may receive it yet, so that error is retryable.
     """
     known = location.file
     if known is None:
@@ -144,8 +144,8 @@ def _other_binlog(location: Location, why: str, *, retryable: bool = False) -> D
 
 
 def uncertain_gtids(start: Location, end: Location, flavor: str) -> str | None:
-    """The GTID set up to where the target may hold a part of what comes after ``start``, by an unfinished range up to
-    ``end``; None when a transaction's GTID is not known."""
+    """The GTID set up to where the target may contain a part of what comes after ``start``, by an unfinished range up
+    to ``end``; None when a transaction's GTID is unknown."""
     upto = parse_gtid_set(end.gtid_set, flavor)
     for location in (start, end):
         if location.rows_events:
@@ -205,7 +205,7 @@ class SwitchSurvey:
         self._gtid, self._doubtful = "", False
 
 
-#: What an operator can always do.
+#: The operator action that is always possible.
 _BACK = (
     "Point the source's address to the former server until the task is past this position, or migrate the tables "
     "of these transactions again."
@@ -213,7 +213,7 @@ _BACK = (
 
 
 def switch_error(switch: ServerSwitched, why: str) -> DMError:
-    """For a switch after which it is not known which rows are in."""
+    """For a switch after which it is unknown which rows are applied."""
     return errors.new(
         Code.SyncerEvent,
         f"replication stopped inside a transaction at {switch.location}, {switch.location.rows_events} rows events "

@@ -1,7 +1,7 @@
-"""The TABLE_MAPs that were met, and how the rows after them are handled. Pure.
+"""The TABLE_MAPs that were read, and how the rows after them are handled. Pure.
 
-How a table's rows are handled is not decided here: a new TABLE_MAP is a question, :class:`NeedTable`, which the caller
-answers. It comes once per distinct TABLE_MAP, not once per event.
+How a table's rows are handled is not decided here: a new TABLE_MAP causes a request, :class:`NeedTable`, which the
+caller answers. It comes once per distinct TABLE_MAP, not once per event.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.position import Position
 
-#: Where the rest of a TABLE_MAP begins, after the table id, which changes whenever the upstream opens the table again.
+#: The start of a TABLE_MAP after the table id, which changes whenever the upstream opens the table again.
 SHAPE = c.HEADER_SIZE + 6
 
 
@@ -28,13 +28,13 @@ class HeldTable(Protocol):
         """The rows in a rows event of it."""
 
 
-#: What becomes of a table's rows: they are planned, held back and counted, or (None) not migrated.
+#: How a table's rows are handled: they are planned, held back and counted, or (None) not migrated.
 Handling = TablePlan | HeldTable | None
 
 
 @dataclass(frozen=True, slots=True)
 class NeedTable:
-    """The planner needs to know how the rows after a TABLE_MAP event, which ends at ``position``, are handled."""
+    """The planner needs the handling of the rows after a TABLE_MAP event, which ends at ``position``."""
 
     table_map: bytes
     position: Position
@@ -51,17 +51,17 @@ class TableMaps:
         #: By TABLE_MAP (without the table id): handling; and plans by number.
         self._known: dict[bytes, Handling] = {}
         self._plans: dict[int, TablePlan] = {}
-        #: What counts the rows of tables that are held back, by their numbers.
+        #: The counters of rows that are held back, by their table numbers.
         self._held: dict[int, HeldTable] = {}
-        #: TABLE_MAPs by their table ids, as far as these are valid.
+        #: TABLE_MAPs by their table ids, while these are valid.
         self._maps: dict[bytes, bytes] = {}
-        #: The question that is open.
+        #: The open request.
         self.needed: NeedTable | None = None
-        #: TABLE_MAPs to be asked for again, while all are renewed; None otherwise.
+        #: TABLE_MAPs to request again, while all are renewed; None otherwise.
         self._renewing: deque[bytes] | None = None
 
     def add(self, data: bytes) -> bool:
-        """A TABLE_MAP. False when its table is new, so that :meth:`ask` must follow."""
+        """Adds a TABLE_MAP. False when its table is new, so that :meth:`ask` must follow."""
         table, shape = data[19:25], data[SHAPE:]
         self._maps[table] = data
         known = shape in self._known
@@ -70,11 +70,11 @@ class TableMaps:
         return known
 
     def ask(self, data: bytes, position: Position) -> None:
-        """Asks for the handling of a TABLE_MAP that ends at ``position``: :attr:`needed` is set."""
+        """Requests the handling of a TABLE_MAP that ends at ``position``: :attr:`needed` is set."""
         self.needed = NeedTable(data, position)
 
     def resolve(self, handling: Handling, *, ends_batch: bool) -> bool:
-        """The answer to :attr:`needed`. True when the batch must end and :meth:`renew` must follow, because the table
+        """Answers :attr:`needed`. True when the batch must end and :meth:`renew` must follow, because the table
         changed the rule for others of its target (``ends_batch``)."""
         need, self.needed = self.needed, None
         assert need is not None
@@ -82,7 +82,7 @@ class TableMaps:
         if isinstance(handling, TablePlan):
             self._plans[handling.number] = handling
         if self._renewing is not None:
-            # They are asked for because of one answer; those to come know its rule.
+            # They are requested because of one answer; later ones know its rule.
             self._renew_next(need.position)
             return False
         if not ends_batch:
@@ -90,7 +90,7 @@ class TableMaps:
         return ends_batch
 
     def held(self, number: int) -> HeldTable:
-        """The table that a number below :data:`FILTERED`."""
+        """The table of a number below :data:`FILTERED`."""
         return self._held[number]
 
     def hide(self, data: bytes) -> None:
@@ -99,7 +99,7 @@ class TableMaps:
         self._buffer.set_table(data[19:25], b"", FILTERED)
 
     def renew(self, position: Position) -> None:
-        """Asks for all tables again, also for those of events that wait in the buffer: all of them follow one rule."""
+        """Requests all tables again, also for events that wait in the buffer: all of them follow one rule."""
         self._known.clear()
         self._renewing = deque(self._maps.values())
         self._renewing.extend(self._plans[number].table_map for number in self._buffer.numbers(self._buffer.count))
@@ -110,15 +110,15 @@ class TableMaps:
         return {number: self._plans[number] for number in self._buffer.numbers(count)}
 
     def forget(self) -> None:
-        """Structures, routes or targets changed: ask for every table again."""
+        """Structures, routes or targets changed: request every table again."""
         self._known.clear()
         self._held.clear()
         self.forget_ids()
-        # Events may wait that need theirs.
+        # Waiting events may need their plans.
         self._plans = self.plans(self._buffer.count)
 
     def forget_ids(self) -> None:
-        """What follows is another file, or another stream: its table ids are others."""
+        """Another file or another stream follows: it has other table ids."""
         self._buffer.forget_tables()
         self._maps.clear()
 
@@ -133,13 +133,13 @@ class TableMaps:
         for table, data in self._maps.items():
             self._bind(table, data[SHAPE:])
         for number in self._buffer.numbers(self._buffer.count):
-            # The plan as it would be made now, under the old number.
+            # The plan as it would be created now, under the old number.
             plan = self._known[self._plans[number].table_map[SHAPE:]]
             assert isinstance(plan, TablePlan)
             self._plans[number] = replace(plan, number=number)
 
     def _bind(self, table: bytes, shape: bytes) -> None:
-        """The table id stands for the handling that is known of its TABLE_MAP's shape."""
+        """Maps the table id to the known handling of its TABLE_MAP's shape."""
         plan = self._known[shape]
         number = FILTERED if plan is None else plan.number if isinstance(plan, TablePlan) else self._hold(plan)
         self._buffer.set_table(table, shape, number)

@@ -1,4 +1,4 @@
-"""Feeds a planner and answers what it needs to know of tables. Whoever resolves tables may ask servers."""
+"""Feeds a planner and resolves the tables that it needs, possibly by queries to servers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """XA transactions: their ids, and those that are prepared and wait for their XA COMMIT. Pure.
 
 XA PREPARE logs the rows of a transaction, XA COMMIT or XA ROLLBACK much later only its id. The rows take effect at
-XA COMMIT, so until then the position of the prepared transaction must be known, also across restarts. What was
-prepared a moment ago is kept in memory too, within a limit; the rest is read again from the binlog.
+XA COMMIT, so until then the position of the prepared transaction must be known, also across restarts. Recently
+prepared ones are also stored in memory, within a limit; the others are read again from the binlog.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pkg.binlog.position import Location
 
 #: Format id (4 bytes, little-endian), length of the gtrid (1 byte), gtrid, bqual: 5 to 133 bytes.
 Xid = bytes
-#: Prepared transactions that are neither committed nor rolled back, and where each starts. Never changed in place.
+#: Prepared transactions that are neither committed nor rolled back, with their start. Never changed in place.
 PreparedLocations = Mapping[Xid, Location]
 
-#: Servers write ids in one form, no matter how the client wrote them.
+#: Servers write ids in one form, for all forms of clients.
 _WORD = re.compile(
     rb"\s*XA\s+(START|BEGIN|END|COMMIT|ROLLBACK)\s+X'([0-9A-F]*)'\s*,\s*X'([0-9A-F]*)'\s*,\s*(\d+)", re.IGNORECASE
 )
-#: What may be kept of prepared transactions in memory.
+#: The memory limits for prepared transactions.
 RECENT_BYTES = 8 * 1024 * 1024
 
 
@@ -43,7 +43,7 @@ def make_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:
 
 
 def xid_text(xid: Xid) -> str:
-    """As XA statements and XA RECOVER FORMAT='SQL' write it."""
+    """The form of XA statements and XA RECOVER FORMAT='SQL'."""
     gtrid, bqual = xid[5 : 5 + xid[4]], xid[5 + xid[4] :]
     return f"X'{gtrid.hex()}',X'{bqual.hex()}',{int.from_bytes(xid[:4], 'little')}"
 
@@ -80,7 +80,7 @@ def gtid_xid(event: Event, file: str = "") -> Xid | None:
 
 
 class PreparedTransactions:
-    """The prepared transactions as of the newest transaction's end. One per run: planners in turn share it."""
+    """The prepared transactions at the end of the newest transaction. One per run: its planners share it."""
 
     def __init__(self, waiting: PreparedLocations | None = None) -> None:
         self.waiting: PreparedLocations = dict(waiting or {})
@@ -88,7 +88,7 @@ class PreparedTransactions:
         self._size = 0
 
     def add(self, xid: Xid, start: Location, events: list[Event] | None) -> None:
-        """``events`` is what to keep of it; None: it will be read again from ``start``."""
+        """``events`` are the events to store; None: they will be read again from ``start``."""
         self.end(xid)
         self.waiting = {**self.waiting, xid: start}
         if events is None:
@@ -99,13 +99,13 @@ class PreparedTransactions:
             self._forget(next(iter(self._recent)))
 
     def end(self, xid: Xid) -> None:
-        """It is committed or rolled back; unknown ones are fine."""
+        """The transaction is committed or rolled back; unknown ones are fine."""
         if xid in self.waiting:
             self.waiting = {other: start for other, start in self.waiting.items() if other != xid}
         self._forget(xid)
 
     def events(self, xid: Xid) -> list[Event] | None:
-        """Its events from memory, None when they are not there."""
+        """The transaction's events from memory, None when they are not there."""
         return self._recent.get(xid)
 
     def _forget(self, xid: Xid) -> None:

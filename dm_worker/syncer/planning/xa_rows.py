@@ -1,4 +1,4 @@
-"""The rows of prepared XA transactions: kept when they are first read, or read again for XA COMMIT. Pure."""
+"""The rows of prepared XA transactions: stored when they are first read, or read again for XA COMMIT. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pkg.errors.workarounds import Advice
 
 
 class XaEventCache:
-    """The events of the XA transaction that is being read, as long as they are ordinary and few."""
+    """The events of the XA transaction that is being read, while they are ordinary and few."""
 
     def __init__(self) -> None:
-        #: None: nothing is kept, of this transaction or at all.
+        #: None: no events are stored, of this transaction or at all.
         self.events: list[Event] | None = None
         self._size = 0
 
@@ -39,7 +39,7 @@ class XaEventCache:
         self.events = None
 
     def add(self, event: Event, file: str) -> None:
-        """Keeps a rows event or TABLE_MAP. Too many of them, and what may ask for a pause, end the keeping."""
+        """Stores a rows event or TABLE_MAP. Too many, or one that may request a pause, end the storing."""
         assert self.events is not None
         self._size += len(event.data)
         if self._size > RECENT_BYTES:
@@ -52,7 +52,7 @@ class XaEventCache:
 
 
 class XaState:
-    """What is known of the XA transaction that is being read."""
+    """The state of the XA transaction that is being read."""
 
     def __init__(self, transactions: PreparedTransactions) -> None:
         #: All that wait for their XA COMMIT.
@@ -63,7 +63,7 @@ class XaState:
         self.overflown = False
         #: Its events.
         self.cache = XaEventCache()
-        #: Events of a prepared transaction that are in memory: they come before what is fed next.
+        #: Events of a prepared transaction in memory: they come before what is fed next.
         self.replayed: list[Event] = []
 
     @property
@@ -83,7 +83,7 @@ class XaState:
 
 
 class XaRereadStep(Enum):
-    """What an event means that is met while a prepared transaction is read again."""
+    """The role of an event that is read while a prepared transaction is read again."""
 
     PASS = auto()
     #: A statement inside the transaction.
@@ -96,9 +96,9 @@ class XaRereadStep(Enum):
 class XaReread:
     """The rows of a prepared transaction take part at its XA COMMIT.
 
-    ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` (the position before it) and
-    ``timestamp`` are the XA COMMIT's. ``found``: the transaction at ``start`` proved to be the right one.
-    ``streamed``: they are not in memory, so the stream is opened there, and after the XA COMMIT afterwards.
+    ``start`` is their location in the binlog, ``file`` the file being read there; ``end`` (the position before it) and
+    ``timestamp`` are the XA COMMIT's. ``found``: the transaction at ``start`` was verified.
+    ``streamed``: they are not in memory, so the stream is opened there, and then after the XA COMMIT.
     """
 
     xid: Xid
@@ -111,7 +111,7 @@ class XaReread:
 
     @property
     def reopen_reason(self) -> str:
-        """Why the stream is where it is, for its errors."""
+        """The reason for the stream's position, for its errors."""
         return (
             f"reading again, for the XA COMMIT before {self.end}, the rows of the XA "
             f"transaction {xid_text(self.xid)}, prepared at {self.start}; without them, migrate its "
@@ -121,7 +121,7 @@ class XaReread:
     def step(self, event: Event, position: Position) -> XaRereadStep:
         """Takes an event, up to ``position``, that is neither a row nor a change of the file.
 
-        Raises an error when it proves that another transaction is here, and for events that can't be replicated.
+        Raises an error when the event proves that another transaction is here, and for events that can't be replicated.
         """
         kind = event.type
         if kind in GTID_EVENTS:
@@ -140,7 +140,7 @@ class XaReread:
         return XaRereadStep.PASS
 
     def ensure_found(self, position: Position) -> None:
-        """Raises an error when something of a transaction comes up to ``position`` before the right one has begun."""
+        """Raises an error when an event of a transaction comes up to ``position`` before the right one has begun."""
         if not self.found:
             raise self._lost(position)
 

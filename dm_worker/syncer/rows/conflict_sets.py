@@ -1,16 +1,16 @@
 """Conflict sets: rows of a batch with different keys that must keep their order. Pure.
 
-Two rows of different keys conflict when one gives up a value of a unique key that the other takes, or when a foreign
-key refers from one to the other. Each change that touches such a value gives pairs (row hash, value hash); rows with
+Two rows of different keys conflict when one releases a value of a unique key that the other takes, or when a foreign
+key refers from one to the other. Each change of such a value adds pairs (row hash, value hash); rows with
 a common value hash, directly or through others, form a conflict set and belong to one bucket, which writes them in
-order. Other rows stay where their key puts them: nothing waits for a conflict that it has no part in.
+order. Other rows stay in their key's bucket: nothing waits for a conflict that it is not part of.
 
 Only keys of the target count. A unique key that only the upstream has can't be violated at the target, so nothing
 there depends on the order.
 
-A change that leaves a value as it was gives no pair for it: no other row can hold the value meanwhile. Whether it does
-is decided by all parts of the key: those that can't be compared by the bytes of their literals, generated ones by the
-columns that they are computed from.
+An unchanged value adds no pair: no other row can have the value meanwhile. It is unchanged if all parts of the key are.
+For parts that can't be compared, the bytes of their literals decide; for generated parts, the columns from which they
+are computed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ConflictKey:
     structure) under one ``seed`` conflict.
 
     ``normalizers`` belong to ``columns``. A row with a NULL among them is in no conflict set.
-    ``watched`` decide whether a change leaves the key's values as they are; none stands for ``columns``. They are
+    ``watched`` decide whether a change leaves the key's values unchanged; empty means ``columns``. They are
     needed for keys with parts that can't be compared: such parts are not in ``columns``, and may change alone.
     """
 
@@ -61,7 +61,7 @@ class ConflictKey:
 
     @property
     def deciding(self) -> tuple[int, ...]:
-        """The literals that are equal before and after a change which leaves the key's values as they are."""
+        """The literals that are equal before and after a change that leaves the key's values unchanged."""
         return self.watched or self.columns
 
 
@@ -106,7 +106,7 @@ class ConflictPairs:
         self._found.add(CONFLICT_PAIR.pack(row, value))
 
     def extend(self, packed: bytes) -> None:
-        """Adds the pairs of the compiled kernel, which has each once."""
+        """Adds the pairs of the compiled kernel, which has each pair once."""
         self._packed.append(packed)
 
     def packed(self) -> bytes:
@@ -115,7 +115,7 @@ class ConflictPairs:
 
 
 class ConflictCollector:
-    """Gives the pairs of the changes of one table plan.
+    """Collects the pairs of the changes of one table plan.
 
     ``key_changes_conflict``: an update that changes the key brings both row hashes into one conflict set.
     """
@@ -136,7 +136,7 @@ class ConflictCollector:
         after: LiteralImage | None,
     ) -> bool:
         """Adds the pairs of a change from ``before`` (row hash ``old``) to ``after`` (``new``), None where there is
-        none. True when a value of a conflict key changes hands: the row may not simply be updated."""
+        none. True when a value of a conflict key moves to another row: the row may not simply be updated."""
         changes = False
         for seed, deciding, columns, functions in self._conflict_keys:
             if before is not None and after is not None and all(before[i] == after[i] for i in deciding):
@@ -158,8 +158,8 @@ class ConflictCollector:
 def find_conflict_sets(packed: Iterable[bytes], kernel: ModuleType | None = KERNEL) -> dict[int, int]:
     """Row hash → representative of its conflict set, for the rows of sets with two rows or more.
 
-    ``packed`` are :data:`CONFLICT_PAIR` records. The representative is the smallest row hash, so that the answer
-    depends on the set of pairs alone. ``kernel``: the compiled row kernel, None for the Python code.
+    ``packed`` are :data:`CONFLICT_PAIR` records. The representative is the smallest row hash, so that the result
+    depends only on the set of pairs. ``kernel``: the compiled row kernel, None for the Python code.
     """
     if kernel is not None:
         found: dict[int, int] = kernel.components(*packed)
@@ -201,9 +201,9 @@ class Family:
 
 
 def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]]) -> list[ForeignKey]:
-    """Those of the target's foreign keys by which rows are written with checks.
+    """The target's foreign keys by which rows are written with checks.
 
-    ``checks`` is what the task's session says; when it says nothing, these are the keys of families in which one acts.
+    ``checks`` is the task's session setting; without one, these are the keys of families in which one acts.
     """
     if checks is False:
         return []
@@ -213,7 +213,7 @@ def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]])
 
 
 def lower_case(table: TableId) -> TableId:
-    """The name in lower case: some servers ignore case, and to take two tables for one is harmless here."""
+    """The name in lower case: some servers ignore case, and it is harmless here to treat two tables as one."""
     return table[0].lower(), table[1].lower()
 
 

@@ -1,8 +1,8 @@
-"""Structures that DM left in the checkpoint, brought in line with what the upstream says of charsets and names. Pure.
+"""Adapts structures that DM left in the checkpoint to the upstream's charsets and names. Pure.
 
 DM's tracker is TiDB's: a charset or collation that a statement did not name is TiDB's default there, and an index that
-got its name from the server may have another one. JSON may stand for LONGTEXT, and LONGTEXT for JSON: DM takes a
-structure that it lacks from the target, and MariaDB has no JSON. All else is as the statements made it.
+the server named may have another name. JSON may stand for LONGTEXT, and LONGTEXT for JSON: DM takes a
+structure that it lacks from the target, and MariaDB has no JSON. All else is as the statements defined it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def adapted(
     stored: TableInfo, upstream: TableInfo | None, server: ServerDefaults, table_map: TableMap | None = None
 ) -> AdaptedStructure:
     """``stored`` with the upstream's charsets. ``upstream`` is its table as it is now, None when it is gone;
-    ``table_map`` belongs to the rows at hand, None when there are none."""
+    ``table_map`` belongs to the current rows, None when there are none."""
     doubtful: list[str] = []
     columns = []
     for number, left in enumerate(stored.columns):
@@ -49,7 +49,7 @@ def adapted(
 
 
 def _as_document(column: Column, number: int, upstream: TableInfo | None, table_map: TableMap | None) -> Column:
-    """A column of JSON or LONGTEXT as the one of both that the rows have; before the first rows, that it is now."""
+    """A column of JSON or LONGTEXT with the type that the rows have; before the first rows, with its current type."""
     if column.type_name not in _DOCUMENTS:
         return column
     present = None if upstream is None else upstream.column(column.name)
@@ -63,7 +63,7 @@ def _as_document(column: Column, number: int, upstream: TableInfo | None, table_
 
 
 def _logged(table_map: TableMap | None, number: int, server: ServerDefaults) -> Charset | None:
-    """What newer servers say of a column in TABLE_MAP."""
+    """The charset of a column in TABLE_MAP, which newer servers include."""
     if table_map is None or table_map.collations is None or number >= len(table_map.collations):
         return None
     collation = table_map.collations[number]
@@ -74,7 +74,7 @@ def _logged(table_map: TableMap | None, number: int, server: ServerDefaults) -> 
 
 
 def _now(column: Column, upstream: TableInfo | None, server: ServerDefaults, doubt: Callable[[str], None]) -> Charset:
-    """What the column most likely had."""
+    """The most likely charset of the column."""
     present = None if upstream is None else upstream.column(column.name)
     shown = None if present is None or not present.charset else Charset(present.charset, present.collation)
     if shown is not None and same_charset(shown.name, column.charset):
@@ -90,7 +90,7 @@ def _now(column: Column, upstream: TableInfo | None, server: ServerDefaults, dou
 
 
 def _named(stored: TableInfo, upstream: TableInfo | None) -> tuple[Index, ...]:
-    """The indexes by the names that they have upstream."""
+    """The indexes with their upstream names."""
     present = () if upstream is None else upstream.indexes
     names = {index.name.lower() for index in present}
     own = {index.name.lower() for index in stored.indexes}

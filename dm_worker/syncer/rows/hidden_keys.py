@@ -1,8 +1,8 @@
-"""The columns that MariaDB keeps for unique keys that it hashes: no statement shows them. Pure.
+"""MariaDB's hidden columns for unique keys that it hashes: no statement shows them. Pure.
 
-It does so with USING HASH, and when an index does not take the values: whole TEXT and BLOB columns, and too
-many bytes. Such a key is a hash of the values in a column ``DB_ROW_HASH_n`` behind all others, which the binlog's rows
-have too.
+MariaDB hashes a unique key with USING HASH, and when an index can't hold the values: whole TEXT and BLOB columns, and
+too many bytes. Such a key is a hash of the values in a column ``DB_ROW_HASH_n`` after all others, which the binlog's
+rows also contain.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.schema_tracker.server import Charset
 from pkg.schema_tracker.types import character_length
 
-#: What an index of InnoDB takes, in bytes. Tables of other engines and page sizes say that a key is hashed when asked.
+#: The byte limit of an index of InnoDB. For other engines and page sizes, SHOW CREATE shows that a key is hashed.
 _LONGEST = 3072
-#: About what a number or a time takes.
+#: The approximate size of a number or a time.
 _NUMBER = 8
 _WHOLE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
 def as_logged(info: TableInfo, table_map: TableMap) -> TableInfo:
-    """The structure with what the upstream's binlog has beyond it; the same one for any other difference.
+    """The structure with the additional columns of the upstream's binlog; unchanged for any other difference.
 
-    A virtual column is read over in rows, and never written.
+    A virtual column is skipped in rows, and never written.
     """
     count = sum(_is_hashed(index, info) for index in info.indexes)
     first = len(info.columns)
@@ -51,7 +51,7 @@ def _is_hashed(index: Index, info: TableInfo) -> bool:
 
 
 def _bytes(part: IndexPart, column: Column | None) -> int:
-    """The most bytes of a part in an index; more than any takes for a whole TEXT or BLOB column."""
+    """The most bytes of a part in an index; more than the limit for a whole TEXT or BLOB column."""
     if column is None:
         return 0
     characters = part.length or character_length(column)

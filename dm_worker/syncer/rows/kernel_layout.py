@@ -1,4 +1,4 @@
-"""Key normalizers and conflict keys as the compiled kernel takes them. Pure. See ``pkg/native/rows/placement.h``."""
+"""Key normalizers and conflict keys in the compiled kernel's form. Pure. See ``pkg/native/rows/placement.h``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)
 
 
 def placement_of(kernel: ModuleType, plan: TablePlan) -> Any:
-    """The kernel's ``Placement`` for the rows of a plan, kept by the process."""
+    """The kernel's ``Placement`` for the rows of a plan, cached by the process."""
     return _placement(kernel, plan.seed, plan.spread, plan.normalizers, plan.conflict_keys)
 
 

@@ -1,11 +1,11 @@
-"""Key normalization: values that the target's unique indexes call equal get equal bytes. Pure.
+"""Key normalization: values that are equal in the target's unique indexes get equal bytes. Pure.
 
-The normalized key chooses a row's bucket, and normalized values show conflicts. Equal for the index ⇒ equal bytes must
-hold without exception; the reverse need not: different values with equal bytes only meet in one bucket.
+The normalized key decides a row's bucket, and normalized values show conflicts. Equal for the index ⇒ equal bytes must
+hold without exception; the reverse need not: different values with equal bytes only share a bucket.
 
 The normalized form is that of the value *as the target's column stores it*, so that it does not depend on which of
-several upstream tables a row comes from. For most types it is the literal that an upstream column of the very type
-of the target's would have.
+several upstream tables a row comes from. For most types it is the literal of an upstream column with exactly the
+target's type.
 
 ================  ==================================================================================================
 ``EXACT``         the literal itself
@@ -49,13 +49,13 @@ _SAME_IS_EXACT = frozenset({"date", "year", "uuid", "inet4", "inet6"})
 _TIMES = frozenset({"time", "datetime", "timestamp"})
 _BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-#: Charsets beside UTF-8's that Python's codecs read exactly as the servers do.
+#: Charsets other than UTF-8's that Python's codecs decode exactly as the servers do.
 _CODECS = {"utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be", "ucs2": "utf-16-be"}
 _DIGITS = Context(prec=130, rounding=ROUND_HALF_UP)
 _NUMBERS = re.compile(r"\(([\d,]+)\)")
 _WITHIN_BLOCK = re.compile(rb"[0-9]{0,3}\Z")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
-#: One literal of several that commas join: text may hold commas between its quotes.
+#: One of several literals joined by commas: text may contain commas between its quotes.
 _LITERAL = re.compile(rb"(?:[^,']|'(?:[^'\\]|\\.)*')+", re.DOTALL)
 
 
@@ -75,22 +75,22 @@ class KeyNormalizer:
 
 @dataclass(frozen=True, slots=True)
 class TargetCharsets:
-    """What is known of texts at the target. ``weights_of`` a collation, None for one without usable weights;
+    """The known facts about text at the target. ``weights_of`` a collation, None for one without usable weights;
     ``characters`` by single-byte charset."""
 
     weights_of: Callable[[str, str], CollationWeights | None]
     characters: Callable[[str], str | None]
 
 
-#: Nothing is known of the target's collations: texts are comparable only by ``_bin``.
+#: Nothing is known of the target's collations: text is comparable only by ``_bin``.
 UNKNOWN_CHARSETS = TargetCharsets(lambda *_: None, lambda _: None)
 
 
 def normalizer_of(here: Column, there: Column, prefix: int, charsets: TargetCharsets) -> KeyNormalizer:
     """The form for values of the upstream's column ``here`` in an index of the target's column ``there``.
 
-    ``prefix`` is the index's prefix length in characters or bytes, 0 for none. ``here`` is the column that literals
-    are made for: its ENUM and SET values stand as :class:`MembersByName` says.
+    ``prefix`` is the index's prefix length in characters or bytes, 0 for none. ``here`` is the column of the
+    literals: its ENUM and SET values are in the form of :class:`MembersByName`.
     ``INCOMPARABLE`` when equality can't be decided.
     """
     if there.generated or here.generated:
@@ -100,8 +100,8 @@ def normalizer_of(here: Column, there: Column, prefix: int, charsets: TargetChar
 
 
 def by_block(normalizers: Sequence[KeyNormalizer], last: Column) -> tuple[KeyNormalizer, ...] | None:
-    """The forms of a key by blocks of neighbours; None when ``last``, the upstream's column that is last in the key,
-    is no whole number in the target's index."""
+    """The forms of a key by blocks of neighbours; None when ``last``, the upstream's last column in the key, is not an
+    integer in the target's index."""
     whole = normalizers[-1].kind == EXACT and last.type_name in _INTEGERS
     return (*normalizers[:-1], KeyNormalizer(BLOCK)) if whole else None
 
@@ -121,7 +121,7 @@ def _decimal(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNorm
 
 
 def _float(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
-    # FLOAT(7,2) rounds in decimal, which only the server does exactly alike.
+    # FLOAT(7,2) rounds in decimal, which only the server does exactly.
     rounds = _NUMBERS.search(there.column_type) is not None
     if here.type_name not in _FLOATS or (rounds and _shape(here) != _shape(there)):
         return KeyNormalizer(INCOMPARABLE)
@@ -192,7 +192,7 @@ def _shape(column: Column) -> tuple[str, str]:
 
 
 def _numbers(column: Column, *default: int) -> tuple[int, ...]:
-    """The numbers in the parentheses of a type, ``default`` for those that it leaves out."""
+    """The numbers in the parentheses of a type, ``default`` for missing ones."""
     found = _NUMBERS.search(column.column_type)
     given = tuple(int(part) for part in found[1].split(",")) if found else ()
     return given + default[len(given) :]
@@ -204,7 +204,7 @@ Normalize = Callable[[bytes], bytes]
 
 
 def split_literals(joined: bytes) -> list[bytes]:
-    """The literals that commas join."""
+    """The literals, which are joined by commas."""
     return _LITERAL.findall(joined)
 
 
@@ -223,7 +223,7 @@ def _normalize_block(_: KeyNormalizer) -> Normalize:
 
 
 def without_last_digits(literal: bytes) -> bytes:
-    """A whole number, or literals that end with one, as ``BLOCK`` has it."""
+    """An integer, or literals that end with one, in the form ``BLOCK``."""
     return _WITHIN_BLOCK.sub(b"", literal, count=1)
 
 
@@ -249,7 +249,7 @@ def _normalize_float(normalizer: KeyNormalizer) -> Normalize:
             # Adding 0 turns -0 into 0.
             return struct.pack(code, float(literal) + 0.0)
         except OverflowError:
-            # The target refuses it, or takes the largest float there is.
+            # The target refuses it, or stores the largest possible float.
             return b"out of range"
 
     return normalize
@@ -285,7 +285,7 @@ def _normalize_text(normalizer: KeyNormalizer) -> Normalize:
     if normalizer.collation_weights is None:
         return lambda literal: _characters(normalizer, literal)[:cut].rstrip(" ").encode("utf-8", "surrogatepass")
     table, far = weights(normalizer.collation_weights), normalizer.collation_weights.far
-    # Decoded as Latin-1, weights can be put in place of characters by one call.
+    # Decoded as Latin-1, one call can replace characters by weights.
     by_point = [weight.decode("latin-1") for weight in table]
     space = by_point[0x20]
     near, most = min(len(by_point), NEAR), chr(min(len(by_point), NEAR))

@@ -1,4 +1,4 @@
-"""What the parts of a target's unique keys are: comparable values, periods, and columns that other columns decide.
+"""The parts of a target's unique keys: comparable values, periods, and columns that other columns decide.
 Pure."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pkg.mysql.session_expressions import dependent_columns
 
 
 def trusted_row_key(target: TableInfo) -> Index | None:
-    """The index that identifies a row of the target by values that the upstream's image has as well.
+    """The index that identifies a row of the target by values that the upstream's image also contains.
 
-    What the target computes in a writer's session may not be what the upstream's session has computed.
+    A value that the target computes in a writer's session may differ from the upstream session's.
     """
     dependent = {name.lower() for name in dependent_columns(target)}
     if not dependent:
@@ -40,7 +40,7 @@ def periods(target: TableInfo) -> frozenset[str]:
 
 
 def period_keys(shape: RowShape, target: TableInfo) -> tuple[PeriodKey, ...]:
-    """The target's unique keys with periods, as far as rows give values to their columns."""
+    """The target's unique keys with periods, if rows contain values for their columns."""
     found = []
     for index in target.unique_keys:
         numbered = [(part.column, shape.index_of(part.column)) for part in index.parts]
@@ -54,7 +54,7 @@ def deciding(shape: RowShape, target: TableInfo, written: Sequence[int], parts: 
     """The numbers of the literals that decide the values of index parts, which may not be comparable.
 
     A part that the target computes is decided by the columns that its expression names, or by all that are
-    ``written`` when they are not known. A column that only the target has is never changed.
+    ``written`` when these are unknown. A column that only the target has never changes.
     """
     found: set[int] = set()
     for part in parts:

@@ -1,6 +1,6 @@
-"""What the process knows of the targets' collations, so that a task that is paused and resumed does not ask again.
+"""The process's cache of the targets' collations, so that a task that is paused and resumed does not query again.
 
-The weights of a collation are the server program's own: they change with its version, not while it runs.
+The weights of a collation belong to the server program: they change with its version, not while it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Key = tuple[str, int, str, str]
 
 
 class KnownCollations:
-    """The ``limit`` collations that were used last; for threads."""
+    """The ``limit`` most recently used collations; thread-safe."""
 
     def __init__(self, limit: int = 64) -> None:
         self._limit = limit
@@ -24,16 +24,16 @@ class KnownCollations:
         self._found: OrderedDict[Key, CollationWeights] = OrderedDict()
 
     def get(self, key: Key, ask: Callable[[], CollationWeights | None]) -> CollationWeights | None:
-        """What is known, or else what ``ask`` gives; passes on what it raises.
+        """The cached weights, or else the result of ``ask``, whose exceptions it raises.
 
-        None is not kept: the collation has no weights, or the server could not give them just now.
+        None is not cached: the collation has no weights, or the server could not return them at this time.
         """
         with self._lock:
             known = self._found.get(key)
             if known is not None:
                 self._found.move_to_end(key)
                 return known
-        # Not under the lock: others need not wait for this server.
+        # Not under the lock: other callers need not wait for this server.
         asked = ask()
         if asked is not None:
             with self._lock:

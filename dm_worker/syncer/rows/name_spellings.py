@@ -17,15 +17,15 @@ _ROUTE = (
 
 
 class SpellingsInUse:
-    """The targets' names as rows use them. ``is_there``: whether an upstream table still exists, as far as is known."""
+    """The targets' names as rows use them. ``is_there``: whether an upstream table is known to exist still."""
 
     def __init__(self, is_there: Callable[[TableId], bool]) -> None:
         self._is_there = is_there
-        #: By a name in lower case: the name as it is written, and the upstream's table.
+        #: By a name in lower case: the name in its own spelling, and the upstream's table.
         self._known: dict[TableId, tuple[TableId, TableId]] = {}
 
     def use(self, target: TableId, upstream: TableId) -> None:
-        """The rows of ``upstream`` go to ``target``. Raises 36004 if those of another table go there, too."""
+        """The rows of ``upstream`` go to ``target``. Raises 36004 if another table's rows also go there."""
         key = lower_case(target)
         other, owner = self._known.get(key, (target, upstream))
         if other != target and owner != upstream and self._is_there(owner):
@@ -51,7 +51,7 @@ def namesake(
 
 
 def refused_statement(sql: str, upstream: TableId, target: TableId, other: TableId, name: TableId) -> DMError:
-    """36004 for a statement about ``upstream`` that would change the table of ``other`` at the target."""
+    """36004 for a statement on ``upstream`` that would change the table of ``other`` at the target."""
     return errors.new(
         Code.SyncUnitNotSupportedDML,
         f"the target ignores case in names: {qualified(*target)}, the target table of {qualified(*upstream)}, and "

@@ -1,4 +1,4 @@
-"""From the structures of an upstream table and its target: how rows are keyed, spread and written. Pure."""
+"""Builds a plan from the structures of an upstream table and its target: keys, buckets and writing of rows. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 from pkg.rules import value_loss
 from pkg.rules.value_loss import ColumnLoss, as_logged_value
 
-#: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
+#: Types with equal normalized bytes for equal values in the child and the parent of a foreign key.
 _REFERABLE = frozenset(
     {
         *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "char", "varchar", "binary", "varbinary"),
@@ -42,9 +42,9 @@ _BITS = re.compile(r"[^0-9]")
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """``compact`` as the task asks. ``charsets``: what is known of the target's collations; ``values``: how it takes
-    values. ``lossy``: the target may change values that its columns do not keep. ``differing``: the session variables
-    by which the upstream's sessions compute generated columns otherwise than the writers."""
+    """``compact`` is the task's setting. ``charsets``: known facts about the target's collations; ``values``: the forms
+    in which it takes values. ``lossy``: the target may change values that its columns can't store exactly.
+    ``differing``: the session variables that make the upstream compute generated columns differently."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
@@ -66,7 +66,7 @@ def build(
     rules: TableRules = NO_RULES,
 ) -> TablePlan:
     """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, numbers
-    its NULLs, or keeps no value of it, and as :class:`RowShape`.
+    its NULLs, or can't store any value of it, and as :class:`RowShape`.
 
     ``incomparable``: lower-case names of columns that can't be compared for some upstream table of this target;
     at least :func:`incomparable_columns`. ``family``: the tables that checked foreign keys connect to the target.
@@ -106,14 +106,14 @@ def build(
 
 
 def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:
-    """Whether rows can't be upserted. One that may be missing must not be made up from its change; what a row has at
-    the target only must stay (``keeps``); the server takes no upserts for tables with periods in unique keys."""
+    """Whether rows can't be upserted. A missing row must not be created from its change; values that exist only at the
+    target must stay (``keeps``); the server takes no upserts for tables with periods in unique keys."""
     return rules.filter.leaves_gaps or keeps or bool(periods(target))
 
 
 @dataclass(frozen=True, slots=True)
 class _WrittenColumns:
-    """The target's columns that rows give values to: ``there``, and ``numbers`` of their literals.
+    """The target's columns that rows have values for: ``there``, and ``numbers`` of their literals.
 
     ``pairs`` are the literals' columns and the target's. In ``compared``, the former are without a charset where
     literals may come in several.
@@ -142,8 +142,8 @@ class _WrittenColumns:
 
 
 def _filled_keys(target: TableInfo, key_names: Iterable[str]) -> tuple[str, ...]:
-    """The key columns to which a server may give the current time when their row is updated: ON UPDATE, which older
-    servers also give to a TIMESTAMP that is declared without it."""
+    """The key columns that a server may set to the current time when their row is updated: ON UPDATE, which older
+    servers also assume for a TIMESTAMP that is declared without it."""
     columns = map(target.column, key_names)
     return tuple(c.name.lower() for c in columns if c is not None and c.type_name in ("timestamp", "datetime"))
 
@@ -156,7 +156,7 @@ def _checks(
     for loss in value_loss.table_losses(upstream, target, allowed=lossy, logged=True):
         number = shape.index_of(loss.column)
         if number >= len(upstream.columns):
-            continue  # A mapped value is of the task's making, and its rule was compared with the target.
+            continue  # The task creates a mapped value, and its rule was compared with the target.
         if loss.every:
             raise errors.new(
                 Code.SyncerUnitDMLColumnNotMatch,
@@ -171,14 +171,14 @@ def _checks(
 
 
 def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo, values: TargetValues) -> TablePlan:
-    """The plan with what decides how many rows are written at once, and what to expect of the target's own columns."""
+    """The plan with the rules for writing many rows at once, and for the target's own columns."""
     same = not plan.extra_columns
     plan = replace(
         plan,
         loadable=same and can_load(columns.pairs),
         numbered=any(column.auto_increment for column in target.columns),
         computed=tuple(column.name for column in target.columns if column.generated),
-        # What is written before a refusal can only be undone there.
+        # Rows written before a refusal can only be undone there.
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),
         upserts=columns.upserts(values),
@@ -218,7 +218,7 @@ def incomparable_columns(
     """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
     :class:`RowShape`."""
     shape = RowShape(upstream, target, rules, options.values)
-    # Of a key with a period, equal periods are not all that collide.
+    # In a key with a period, rows also collide without equal periods.
     incomparable = set(periods(target))
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
@@ -238,7 +238,7 @@ def _placed(
     incomparable: frozenset[str],
     family: Family | None,
 ) -> TablePlan:
-    """The plan with its placement: by the key and the conflict keys, or all of the table in one bucket."""
+    """The plan with its distribution: by the key and the conflict keys, or the whole table in one bucket."""
     if key is None or (family is not None and family.acts):
         return plan
 
@@ -275,7 +275,7 @@ def _placed(
 
 
 def _digests(columns: Sequence[tuple[Column, Column]], values: TargetValues) -> tuple[DigestForm, ...]:
-    """The digest forms of all columns; none when one has none."""
+    """The digest forms of all columns; empty when one has none."""
     forms = [digest_form(here, there, values) for here, there in columns]
     found = tuple(form for form in forms if form is not None)
     return found if len(found) == len(forms) else ()
@@ -292,7 +292,7 @@ def _lookups(target: TableInfo, columns: Sequence[tuple[Column, Column]]) -> tup
 
 
 def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
-    """The unique keys beside ``key`` by which two rows can collide that have different keys."""
+    """The unique keys other than ``key`` by which two rows with different keys can collide."""
     whole = {part.column.lower() for part in key.parts}
     return tuple(
         index
@@ -336,7 +336,7 @@ def _normalizer(shape: RowShape, target: TableInfo, part: IndexPart, charsets: T
 
 
 def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[Column, ...]:
-    """The target's columns that rows give values to: the upstream's in their order, then extracted ones."""
+    """The target's columns that rows have values for: the upstream's in their order, then extracted ones."""
     written = []
     for column in upstream.columns:
         there = target.column(column.name)
@@ -345,7 +345,7 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
                 Code.SyncerUnitDMLColumnNotMatch,
                 f"the target table {qualified(target.schema, target.name)} has no column {quote(column.name)}, which "
                 f"the upstream table {qualified(upstream.schema, upstream.name)} has",
-                # A server's answer to the statement that is not sent: scripts look for these words.
+                # The server's answer to the statement that is not sent: scripts search for this text.
                 raw=f"Error 1054 (42S22): Unknown column '{column.name}' in 'field list'",
                 scope="downstream",
                 workaround="Add the column to the target table, then resume the task.",
@@ -357,7 +357,7 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
 
 
 def _ensure_computed_alike(upstream: TableInfo, target: TableInfo, options: PlanOptions) -> None:
-    """Raises 36027 for generated columns in which the target would keep other values than the upstream has."""
+    """Raises 36027 for generated columns for which the target would store other values than the upstream has."""
     name = (target.schema, target.name)
     columns = session_expressions.kept_otherwise(target, options.differing)
     if columns:
@@ -370,7 +370,7 @@ def _ensure_computed_alike(upstream: TableInfo, target: TableInfo, options: Plan
 
 
 def _ensure_nulls_stay(upstream: TableInfo, target: TableInfo) -> None:
-    """Raises 36027 for a column whose NULLs the target would number, without an error."""
+    """Raises 36027 for a column whose NULLs the target would silently replace by numbers."""
     for column in upstream.columns:
         there = target.column(column.name)
         if column.nullable and there is not None and there.auto_increment:
@@ -387,7 +387,7 @@ def _ensure_nulls_stay(upstream: TableInfo, target: TableInfo) -> None:
 
 
 def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index | None:
-    """The target's row key when it identifies the upstream's rows as well; None when rows have no common identity.
+    """The target's row key if it also identifies the upstream's rows; None when rows have no common identity.
 
     Constants of the upstream table may be part of it: they distinguish its rows from those of other tables.
     """

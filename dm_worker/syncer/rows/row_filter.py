@@ -1,6 +1,6 @@
 """Which row changes of a table are left out: by kind (binlog event filter), or by an expression. Pure.
 
-A :class:`RowFilter` is plain data and travels with the table's plan; expressions are compiled where rows are decoded.
+A :class:`RowFilter` is plain data, part of the table's plan; expressions are compiled where rows are decoded.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _ALL_KINDS = RowDecisions()
 _WORDS = ("insert", "update", "delete")
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
-#: Gives those row changes of an event that are not left out; the number is the event's time (UNIX seconds).
+#: Returns the row changes of an event that are not left out; the number is the event's time (UNIX seconds).
 KeepRows = Callable[[Sequence[RowImages], int], Sequence[RowImages]]
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """``kinds``: what becomes of each kind of row change. The others are expressions, each for columns that the table
+    """``kinds``: the action for each kind of row change. The others are expressions, each for columns that the table
     has; a row is left out when one of its kind is true. ``update`` are pairs for the row before and after, of which
-    both must be true and one may be empty. ``zone`` is the one that TIMESTAMPs are seen in, '' for UTC; ``flavor`` the
+    both must be true and one may be empty. ``zone`` is that of TIMESTAMPs in expressions, '' for UTC; ``flavor`` the
     upstream's.
     """
 
@@ -44,7 +44,7 @@ class RowFilter:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether rows must be looked at to decide."""
+        """Whether the decision depends on rows."""
         return bool(self.insert or self.update or self.delete)
 
     @property
@@ -55,7 +55,7 @@ class RowFilter:
     def leaves_gaps(self) -> bool:
         """Whether a row of the upstream may be missing at the target, or be there under its old key.
 
-        Deletes that are left out do no such harm: what the upstream changes later is there.
+        Deletes that are left out cause no gap: later changes find their rows.
         """
         return self.reads_rows or not self.kinds.ignored <= {"delete"}
 
@@ -75,7 +75,7 @@ class RowFilter:
         return (self.kinds.insert, self.kinds.update, self.kinds.delete)[op].action == "ignore"
 
     def compiled(self, columns: tuple[Column, ...]) -> KeepRows:
-        """The function that leaves rows out, for rows of these columns; kept by the process.
+        """The function that leaves rows out, for rows of these columns; cached by the process.
 
         Raises 20041 for an expression that they don't support. The function raises 36017 for a row for which an
         expression has no value.

@@ -1,7 +1,7 @@
-"""How a row without a key is found at the target: by the bytes that each of its columns stores. Pure.
+"""How a row without a key is found at the target: by the stored bytes of each of its columns. Pure.
 
-Collations, charset conversions and JSON call more values equal than are. So texts are compared as the bytes that the
-target's own column keeps: a literal in the same charset is taken as it is, another one is converted to the column's
+Collations, charset conversions and JSON treat more values as equal than are. So text is compared by the bytes that the
+target's own column stores: a literal in the same charset is used unchanged, another one is converted to the column's
 charset as an INSERT converts it, and never to a third one, in which two codes may be one character or none.
 """
 
@@ -15,9 +15,9 @@ from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 
-#: SQL text in parts; the value's literal goes between each two of them.
+#: An SQL expression in parts; the value's literal goes between each two of them.
 MatchExpression = tuple[str, ...]
-#: A column's value, and what a literal becomes in it, in one form with equal bytes for equal values only.
+#: A column's value, and the value of a literal in it, in one form with equal bytes for equal values only.
 DigestForm = tuple[str, MatchExpression]
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -32,7 +32,7 @@ _DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
 
 
 def condition(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> MatchExpression:
-    """True for exactly the values of the target's column ``there`` that a literal of the column ``here`` becomes."""
+    """True for exactly the values in the target's column ``there`` that a literal of the column ``here`` can have."""
     name = quote(there.name)
     if there.type_name in _TEXT or there.type_name == "binary":
         column, literal = _stored_bytes(here, there)
@@ -40,10 +40,10 @@ def condition(here: Column, there: Column, values: TargetValues = EXACT_VALUES) 
     if there.type_name in _BYTES and here.type_name not in _BYTES | {"binary"}:
         return f"{name} <=> CAST(", " AS BINARY)"
     if there.type_name in _FLOATS and here.type_name in _FLOATS and values.negative_zero:
-        # Minus zero equals zero and is another value.
+        # Minus zero equals zero, but is another value.
         return f"({name} <=> ", f" AND LEFT({name}*1e0, 1) <=> LEFT(", "*1e0, 1))"
     if there.type_name == "json":
-        # As documents, 1 equals 1.0; as texts, a date equals a string.
+        # As documents, 1 equals 1.0; as text, a date equals a string.
         text = f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
         documents = f" AS JSON) AND {text} <=> CAST(CONVERT(CAST("
         return f"({name} <=> CAST(", documents, " AS JSON) USING utf8mb4) AS BINARY))"
@@ -51,7 +51,7 @@ def condition(here: Column, there: Column, values: TargetValues = EXACT_VALUES) 
 
 
 def digest_form(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> DigestForm | None:
-    """The form in which values of the two columns can be put into one text per row; None where there is none."""
+    """The form in which values of the two columns can be part of one text per row; None where there is none."""
     name, kind = quote(there.name), there.type_name
     if kind in _TEXT or kind == "binary":
         return _stored_bytes(here, there)
@@ -97,7 +97,7 @@ def is_searchable(here: Column, there: Column) -> bool:
 
 
 def _number(name: str) -> DigestForm:
-    """A whole number without the zeros of a ZEROFILL column, and not as the bytes of a BIT or a member's name."""
+    """An integer without the zeros of a ZEROFILL column, rather than the bytes of a BIT or a member's name."""
     return f"{name}+0", ("", "+0")
 
 
@@ -107,7 +107,7 @@ def _digits(column: Column) -> str:
 
 
 def _stored_bytes(here: Column, there: Column) -> DigestForm:
-    """The bytes that a text or BINARY column keeps, and those that it would keep of a literal."""
+    """The bytes that a text or BINARY column stores, and those that it would store for a literal."""
     name = quote(there.name)
     if there.type_name == "binary":
         return name, ("CAST(", f" AS BINARY({_digits(there) or 1}))")
@@ -115,13 +115,13 @@ def _stored_bytes(here: Column, there: Column) -> DigestForm:
     if not _same_bytes(here, there):
         head, tail = "CONVERT(", f" USING {there.charset})"
     if there.type_name == "char" and here.type_name != "char":
-        # A CHAR column gives its values without the spaces behind them.
+        # A CHAR column returns its values without trailing spaces.
         head, tail = f"RTRIM({head}", f"{tail})"
     return f"CAST({name} AS BINARY)", (f"CAST({head}", f"{tail} AS BINARY)")
 
 
 def _same_bytes(here: Column, there: Column) -> bool:
-    """Whether literals of the column have the bytes that they are stored as."""
+    """Whether the column's literals have the same bytes as the stored values."""
     if here.type_name not in _TEXT:
         return False
     charset = literal_charset(here)

@@ -1,4 +1,4 @@
-"""What the rows of an upstream table become by the task's rules: mapped columns and extracted ones. Pure."""
+"""The columns of an upstream table's rows by the task's rules: mapped columns and extracted ones. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtex
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """What the task's rules say of one upstream table. ``extracts``: pairs of target column and constant text."""
+    """The task's rules for one upstream table. ``extracts``: pairs of target column and constant text."""
 
     mapping: TableMapping | None = None
     extracts: tuple[tuple[str, str], ...] = ()
@@ -51,7 +51,7 @@ class RowShape:
     """The literals of a row and the target columns that they are for.
 
     ``columns`` describe the literals: those of the upstream's columns first, then the ``derived`` ones.
-    Raises 36027 for a rule that the target's table can't take, or that the upstream's own column stands against.
+    Raises 36027 for a rule that the target's table can't take, or that conflicts with a column of the upstream.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RowShape:
     def literal_column(self, number: int) -> Column:
         """The column of a literal, without a charset where the literals may come in several."""
         column = self._columns[number]
-        # A mapped text may have got further characters, in the session's charset.
+        # A mapped text may contain more characters, in the session's charset.
         return column if number < len(self._upstream.columns) else replace(column, charset="")
 
     def index_of(self, name: str) -> int:
@@ -129,8 +129,8 @@ class RowShape:
 
 
 def _as_written(column: Column, target: TableInfo, values: TargetValues) -> Column:
-    """ENUM and SET go by the numbers of their members, which is exact, wherever the target gives the same ones. Text
-    goes by its bytes, which is exact, wherever the target takes them."""
+    """ENUM and SET values are written by the numbers of their members, which is exact, if the target gives the same
+    numbers. Text is written by its bytes, which is exact, if the target takes them."""
     if column.type_name in _TEXT:
         as_it_is = values.text_by_bytes or column.charset in UTF8 or column.charset == "binary"
         return column if as_it_is else marked(TextInUtf8, column)

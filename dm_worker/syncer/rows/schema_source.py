@@ -1,10 +1,10 @@
-"""Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
+"""The sources of upstream tables' structures, and which structures must be stored with the checkpoint.
 
-In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), what DM left in the
-checkpoint (:mod:`foreign_structures`), the dump's schema files, the upstream's present structure, the target's. The
-last two count only when they agree with the TABLE_MAP at hand and are proven (:mod:`structure_proof`,
-:mod:`look_ahead`): what the upstream has now says nothing of the rows before its last ALTER. After a checkpoint that
-was set by hand the dump's files don't count: what happened to the tables since was not followed.
+In this order: the tracker (the checkpoint's structures, updated by the DDLs since), DM's structures in the
+checkpoint (:mod:`foreign_structures`), the dump's schema files, the upstream's current structure, the target's. The
+last two count only when they match the current TABLE_MAP and are proven (:mod:`structure_proof`,
+:mod:`look_ahead`): the upstream's current structure does not apply to rows before its last ALTER. After a checkpoint
+that was set by hand the dump's files don't count: later changes of the tables were not followed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pkg.schema_tracker import TIDB_CHARSET, SchemaTracker, ServerDefaults, pars
 
 log = get_logger("syncer.schema")
 
-#: Asks a server for a table's structure; None when there is no such table.
+#: Queries a server for a table's structure; None when there is no such table.
 FetchTable = Callable[[str, str], TableInfo | None]
-#: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
+#: Queries the upstream for a schema's (charset, collation); None when there is no such schema.
 SchemaCharset = Callable[[str], tuple[str, str] | None]
 
 
 class SchemaSource:
-    """The structures of one upstream's tables at the place where the stream is read."""
+    """The structures of one upstream's tables at the reading position."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SchemaSource:
         self._target = target
         self._filled = filled
         self._unaltered = unaltered
-        #: What DM left, until it is needed first.
+        #: DM's structures, until the first use.
         self._foreign: dict[tuple[str, str], TableInfo] = {}
         self._ghosts: Mapping[tuple[str, str], tuple[str, str]] = {}
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
@@ -73,13 +73,13 @@ class SchemaSource:
         self._lock = threading.Lock()
 
     def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
-        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
+        """Restores the checkpoint's structures, and names that were dropped or renamed (table '': the schema was)."""
         self._given_up.update(given_up)
         for info in tables:
             self.tracker.set_table(info)
 
     def take_over(self, foreign: Iterable[TableInfo], ghosts: Mapping[tuple[str, str], tuple[str, str]]) -> None:
-        """Structures that DM left. ``ghosts``: the tables among them that online DDL made like others."""
+        """Structures that DM left. ``ghosts``: the tables among them that online DDL created like others."""
         self._foreign = {(info.schema, info.name): info for info in foreign}
         self._ghosts = ghosts
 
@@ -91,7 +91,7 @@ class SchemaSource:
         return kept, [name for name, info in changes.items() if info is None]
 
     def put_back(self, changed: Iterable[TableInfo], dropped: Iterable[tuple[str, str]]) -> None:
-        """What :meth:`take_changes` gave could not be stored; newer changes win."""
+        """The result of :meth:`take_changes` could not be stored; newer changes take precedence."""
         for info in changed:
             self._note((info.schema, info.name), info, newer=False)
         for name in dropped:
@@ -107,7 +107,7 @@ class SchemaSource:
                 self._changed[name] = info
 
     def structure(self, table_map: TableMap) -> TableInfo:
-        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+        """The structure of the rows after ``table_map``. Raises DMError when no known one matches it."""
         name = (table_map.schema, table_map.table)
         known = self.tracker.table(*name)
         if known is not None:
@@ -124,7 +124,7 @@ class SchemaSource:
         return self._present(table_map)
 
     def _left_by_dm(self, name: tuple[str, str], table_map: TableMap) -> TableInfo | None:
-        """What DM left of the table; None for nothing, and for what does not fit these rows. Raises 44019 where a
+        """DM's structure of the table; None for none, and for one that does not fit these rows. Raises 44019 where a
         charset is not certain."""
         found = self._adapted(name, table_map)
         if found is None or not fits(table_map, as_logged(found.table, table_map).columns):
@@ -138,7 +138,7 @@ class SchemaSource:
         stored = self._foreign.get(name)
         if stored is None:
             return None
-        # A ghost table may be gone by now; the real one has its columns then.
+        # A ghost table may be dropped by now; the real one then has its columns.
         return adapted(stored, self._upstream(*self._ghosts.get(name, name)), self._server, table_map)
 
     def _present(self, table_map: TableMap) -> TableInfo:
@@ -175,7 +175,7 @@ class SchemaSource:
         return brought(target, self._upstream(schema, table), filled) if filled else target
 
     def _misfit(self, name: tuple[str, str], table_map: TableMap) -> str:
-        """Why what DM left of the table does not fit the rows; '' where it left nothing."""
+        """Why DM's structure of the table does not fit the rows; '' where it left none."""
         found = self._adapted(name, table_map)
         if found is None:
             return ""
@@ -186,7 +186,7 @@ class SchemaSource:
         return ""
 
     def guess(self, table_map: TableMap) -> TableInfo:
-        """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
+        """A structure that fits rows from before the reading position; it is not stored. Raises as above."""
 
         def logged(info: TableInfo | None) -> TableInfo | None:
             return None if info is None else as_logged(info, table_map)
@@ -213,7 +213,7 @@ class SchemaSource:
         raise _nothing_fits(name)
 
     def around(self, statement: ddl.DDLStatement) -> tuple[TableInfo | None, TableInfo | None]:
-        """The structure of the table that a statement changes, before and after it; None where that is not known.
+        """The structure of the table that a statement changes, before and after it; None where unknown.
 
         Raises 44006 for a statement that does not fit the structure.
         """
@@ -225,8 +225,8 @@ class SchemaSource:
     def keyed_before(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> TableInfo | None:
         """The table before the statement that changes it, if its primary key and engine are certain; else None.
 
-        Its other columns may be those behind the statement. ``unaltered`` looks from the statement up to now for
-        another one that may be about a table of that name.
+        Its other columns may be those after the statement. ``unaltered`` looks from the statement up to now for
+        another one that may refer to a table of that name.
         Raises 44006 for a statement that does not fit the structure.
         """
         name = statement.tables[0]
@@ -241,7 +241,7 @@ class SchemaSource:
     def stages(
         self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.DDLStatement]
     ) -> list[TableInfo | None]:
-        """The structure of ``table`` before all of these statements about it, and behind each; None where not known.
+        """The structure of ``table`` before all of these statements on it, and after each; None where unknown.
 
         ``holder`` is the name that the structure has now. Raises 44006 for a statement that does not fit it.
         """
@@ -254,20 +254,20 @@ class SchemaSource:
         return [first, *self.tracker.stages(first, statements)]
 
     def has_made(self, statement: ddl.DDLStatement) -> bool:
-        """Whether a CREATE TABLE that comes again, since its transaction was broken off behind it, was followed."""
+        """Whether a CREATE TABLE was followed that is read again because its transaction was interrupted after it."""
         if statement.kind != "create table" or statement.or_replace:
             return False
         return self.tracker.table(*statement.tables[0]) is not None
 
     def is_void(self, statement: ddl.DDLStatement) -> bool:
-        """Whether a CREATE TABLE IF NOT EXISTS, which is still to be followed, found its table there."""
+        """Whether a CREATE TABLE IF NOT EXISTS that is not followed yet found an existing table."""
         if statement.kind != "create table" or not statement.if_not_exists:
             return False
         self._learn(statement)
         return self.has_made(statement)
 
     def apply(self, statement: ddl.DDLStatement) -> None:
-        """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
+        """Applies the statement to the structures. The next rows of an unknown table request its structure."""
         self._learn(statement)
         before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
         gone = self._gone(statement)
@@ -286,7 +286,7 @@ class SchemaSource:
                 self._note(name, None)
         for name in statement.tables:
             if name in self._foreign:
-                # Not certain, so not followed: it is not the table's structure any more.
+                # Not certain, so not followed: the stored structure is no longer valid.
                 self._note(name, None)
 
     def _learn(self, statement: ddl.DDLStatement) -> None:
@@ -315,8 +315,8 @@ class SchemaSource:
                     self.tracker.set_schema(schema, *charset)
 
     def _gone(self, statement: ddl.DDLStatement) -> list[tuple[str, str]]:
-        """The names that a statement is about to take away, known or not: the dump of another worker may have a schema
-        file of them. Table '' stands for all that the dump has of a schema."""
+        """The names that a statement will remove, known or not: the dump of another worker may have a schema
+        file of them. Table '' stands for everything that the dump has of a schema."""
         if statement.kind == "drop table" or statement.renamed is not None:
             return list(statement.tables)
         if statement.kind != "drop database":

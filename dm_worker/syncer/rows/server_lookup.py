@@ -42,14 +42,14 @@ class ServerLookup:
         attempts: int = 60,
         timed: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """``timed`` gets the seconds that each answer took."""
+        """``timed`` receives the seconds of each answer."""
         self._cfg = cfg
         self._timed = timed
         self._scope = scope
         self._should_stop = should_stop
         self._attempts = attempts
         self._conn: Connection[Any] | None = None
-        #: The thread that asks now; 0 for none.
+        #: The thread of the current query; 0 for none.
         self._asking = 0
 
     def ask(self, question: Callable[[Connection[Any]], T]) -> T:
@@ -74,7 +74,7 @@ class ServerLookup:
             self._asking = before
 
     def interrupt(self) -> None:
-        """Breaks off the question that is being asked, from another thread: for its asker the connection is lost."""
+        """Cancels the current query, from another thread: its caller sees a lost connection."""
         conn = self._conn
         if conn is not None:
             break_off(conn)

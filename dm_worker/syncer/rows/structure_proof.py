@@ -1,4 +1,4 @@
-"""Which structure the rows behind a TABLE_MAP have, when it was not followed up to there. Pure.
+"""Proves which structure the rows after a TABLE_MAP have, when it was not followed up to there. Pure.
 
 The upstream shows its table as it is now. A statement that is read later may have changed it: moved a column, renamed
 one, or put another one of the same type in its place. Types alone do not prove it.
@@ -58,7 +58,7 @@ def proven(table_map: TableMap, upstream: TableInfo | None, target: TableInfo | 
 
 
 def differing_columns(table_map: TableMap, upstream: TableInfo | None, target: TableInfo | None) -> list[str]:
-    """The columns of both tables whose values mean one thing by one definition and another by the other, though rows of
+    """The columns of both tables whose values have different meanings by the two definitions, although rows of
     ``table_map`` fit both."""
     if upstream is None or target is None:
         return []
@@ -94,7 +94,7 @@ def _charset(column: Column) -> str:
 
 
 def keeps_primary_key(actions: Collection[AlterAction], after: TableInfo) -> bool:
-    """Whether a table's primary key and engine are certainly those before an ALTER TABLE too. ``after``: behind it."""
+    """Whether a table's primary key and engine are certainly the same before an ALTER TABLE. ``after``: after it."""
     changed: set[str] = set()
     for action in actions:
         if isinstance(action, AddColumn | ChangeColumn):
@@ -117,7 +117,7 @@ def _told_by(table_map: TableMap, columns: Sequence[Column], target: Sequence[Co
 
 
 def lacks_columns(target: TableInfo | None, upstream: TableInfo) -> bool:
-    """Whether rows of ``upstream`` can't be written at all; the error comes where they are to be written."""
+    """Whether rows of ``upstream`` can't be written at all; the error is raised when they are to be written."""
     if target is None:
         return True
     there = _names(target.columns)

@@ -16,7 +16,7 @@ from pkg.binlog.derived_literals import Derived
 from pkg.mysql.schema import Column
 from pkg.rules.value_loss import ColumnLoss
 
-#: Rows are compacted to their last image per key and written many per statement.
+#: Rows are compacted to their last image per key, and a statement writes many of them.
 COMPACT = "compact"
 #: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
 ORDERED = "ordered"
@@ -37,22 +37,22 @@ class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
     ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
-    upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) and behind them into
-    ``derived``, the literals that mapped and extracted columns get; ``key`` is empty for a table without a usable key.
+    upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) followed by
+    ``derived``, the literals of mapped and extracted columns; ``key`` is empty for a table without a usable key.
     ``spread``: the key chooses a row's bucket, normalized by ``normalizers`` (one per key column);
     otherwise the whole target table is one bucket. ``conflict_keys`` bring rows that conflict into one bucket.
-    ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
-    their order among each other. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns
-    that such keys refer to.
-    ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
-    further unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
+    ``family`` names the tables that foreign keys connect to this one, when the target checks them: the order among
+    their rows is kept. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns to which
+    such keys refer.
+    ``rewrite_existing`` requests DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
+    more unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
     values in them changed.
     ``upserts``: the target takes INSERT … ON DUPLICATE KEY UPDATE with VALUES() for all columns. Otherwise rows
     are deleted and inserted, or written one by one.
     ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
     AUTO_INCREMENT column.
-    ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
+    ``bulk``: the target's written columns when bulk executions may write rows, empty otherwise.
     ``matchers``, one per written column, compare the target's column with a literal exactly. ``digests``, for tables
     without a key, are the digest forms of the written columns; empty when a digest of them can't identify rows.
     ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
@@ -109,21 +109,21 @@ class TablePlan:
         return zlib.crc32((self.family if self.family and not self.spread else "\0".join(self.target)).encode())
 
     def fingerprint(self) -> bytes:
-        """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
+        """Decides a row's bucket and what is written there; equal across runs when unchanged."""
         return _fingerprint(self)
 
     @property
     def only_once(self) -> bool:
-        """Whether its rows can't be written again over what an earlier attempt wrote: rows without a
+        """Whether its rows can't be written again over those of an earlier attempt: rows without a
         key have no identity, and what a foreign key did to other rows depends on what they were then."""
         return not self.key or self.acts
 
     def once_place(self) -> bytes:
-        """What decides which bucket the rows of an ``only_once`` table fall into, which is the same for all of them."""
+        """Decides the bucket of the rows of an ``only_once`` table, which is the same for all of them."""
         return stored_text((self.source, self.target, self.seed)).encode()
 
     def by_block(self) -> TablePlan | None:
-        """The plan with neighbouring keys in one bucket; None where that can't be, or would bring too much together:
+        """The plan with neighbouring keys in one bucket; None where that is impossible, or would join too much:
         a conflict would include the neighbours of its rows, and their conflicts, and so all rows."""
         if not self.spread or self.may_conflict or self.key[-1] >= len(self.columns):
             return None
@@ -132,7 +132,7 @@ class TablePlan:
 
     @property
     def may_conflict(self) -> bool:
-        """Whether rows of different keys may belong into one bucket."""
+        """Whether rows of different keys may have to be in one bucket."""
         return bool(self.conflict_keys) or self.key_changes_conflict
 
     @property
@@ -145,9 +145,9 @@ class TablePlan:
 
 @lru_cache(maxsize=4096)
 def _fingerprint(plan: TablePlan) -> bytes:
-    """Asked once per plan of every batch; making the text takes ten times as long as hashing the plan."""
+    """Called once per plan of every batch; building the text takes ten times as long as hashing the plan."""
     rule = (plan.source, plan.target, plan.mode, plan.key_names, plan.write_names, plan.spread)
-    # Only plans that have them show them: other plans have the fingerprint that earlier versions stored.
+    # Only included if set: other plans have the fingerprint that earlier versions stored.
     watched = stored_text(tuple(key.watched for key in plan.conflict_keys))
     more = f"\0watched{watched}" * any(key.watched for key in plan.conflict_keys)
     placement = (plan.normalizers, plan.conflict_keys, plan.family + "\0acts" * plan.acts + more)

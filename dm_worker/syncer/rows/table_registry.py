@@ -1,4 +1,4 @@
-"""From a TABLE_MAP to the plan of its table: filtered, routed, agreed with others of its target."""
+"""Finds the plan for a TABLE_MAP: the table is filtered, routed, and matched with others of its target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pkg.process.log import get_logger
 log = get_logger("syncer.tables")
 
 
-#: What the task's rules say of a table with this structure. Raises DMError for rules that don't fit it.
+#: The task's rules for a table with this structure. Raises DMError for rules that don't fit it.
 RulesOf = Callable[[TableInfo], TableRules]
 #: All foreign keys that the target checks.
 ForeignKeys = Callable[[], list[ForeignKey]]
@@ -36,7 +36,7 @@ class StructureSource(Protocol):
     """Knows the structures of upstream tables."""
 
     def structure(self, table_map: TableMap) -> TableInfo:
-        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+        """The structure of the rows after ``table_map``. Raises DMError when no known one matches it."""
 
 
 class HeldBackTable:
@@ -53,13 +53,13 @@ class HeldBackTable:
             log.info("rows are held back before their structure is known", table=qualified(*self.table))
 
     def count(self, event: bytes, file: str) -> int:
-        """The rows in a rows event; 1, and maybe more, when the structure is not known yet."""
+        """The number of rows in a rows event; 1, for one or more, when the structure is not known yet."""
         return 1 if self._decoder is None else len(self._decoder.changes(event, file))
 
 
 @dataclass(frozen=True, slots=True)
 class _TargetRule:
-    """How the rows of one target table are handled, whichever upstream table they come from."""
+    """The handling of one target table's rows, for all of its upstream tables."""
 
     mode: str
     spread: bool
@@ -68,11 +68,11 @@ class _TargetRule:
 
 
 class TableRegistry:
-    """Makes table plans and remembers them until :meth:`forget`.
+    """Creates table plans and caches them until :meth:`forget`.
 
-    All plans of one target table share mode and placement, since rows with one key may come from several upstream
-    tables; so do those of tables that foreign keys connect, as far as it goes for spreading them at all. When a new
-    plan needs a rule that spreads less, the older ones are made again, and the batch must end before.
+    All plans of one target table share mode and distribution, because rows with one key may come from several upstream
+    tables; tables that foreign keys connect share whether they are spread at all. When a new
+    plan needs a rule that spreads less, the older ones are created again, and the batch must end before.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class TableRegistry:
         holds_back: Callable[[str, str], bool] = lambda *_: False,
         is_there: Callable[[TableId], bool] = lambda _: True,
     ) -> None:
-        """``holds_back``: whether the rows of a table that ``allows`` lets through are only counted.
+        """``holds_back``: whether the rows of a table that ``allows`` accepts are only counted.
         ``unsafe_engines``: the target's engines, in lower case, that can't roll back. ``is_there``: whether an upstream
-        table whose rows were met still exists."""
+        table whose rows were read still exists."""
         self._allows = allows
         self._holds_back = holds_back
         self._rules_of = rules
@@ -104,7 +104,7 @@ class TableRegistry:
         self._families: Mapping[TableId, Family] | None = None
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
-        #: By the name in lower case, then as rows use it.
+        #: By the name in lower case, then by the spelling in rows.
         self._targets: dict[TableId, dict[TableId, TableInfo]] = {}
         self._spellings = SpellingsInUse(is_there)
         self._numbers: dict[tuple[str, str], int] = {}
@@ -116,7 +116,7 @@ class TableRegistry:
     def resolve(self, data: bytes, place: Position) -> tuple[TablePlan | HeldBackTable | None, bool]:
         """The plan for a TABLE_MAP event, None when its table is not migrated; True when a batch must end before it.
 
-        Raises DMError, which then names the place.
+        Raises DMError with the place.
         """
         event = event_from_bytes(data)
         name = table_map_name(event, place.name)
@@ -130,11 +130,11 @@ class TableRegistry:
             raise exc.at(f"at {place}") from exc
 
     def forget(self, changed: Collection[TableId] | None = None, *, keys: bool = True) -> None:
-        """Makes all plans again, and asks the target for what may have changed there since it was asked: for the
+        """Creates all plans again, and queries the target for what may have changed since the last query: for the
         structures of the tables ``changed`` and those that foreign keys connect with them (None, or a table '': for
         all), and for foreign keys if they may have (``keys``).
 
-        To ask for all would cost one look-up for each table that has rows between two statements.
+        Querying all would cost one look-up for each table that has rows between two statements.
         """
         if changed is None or not all(name for _, name in changed):
             self._targets.clear()
@@ -144,7 +144,7 @@ class TableRegistry:
         self._rules.clear()
         self._planned.clear()
         if keys:
-            # Many tables take the server a while.
+            # Many tables take the server some time.
             self._families = None
         self._whole.clear()
 

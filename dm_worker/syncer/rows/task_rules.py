@@ -1,4 +1,4 @@
-"""The task's rules of one source, as the syncer asks them: what it takes, where it goes, and as what. No I/O; logs."""
+"""The task's rules of one source, for the syncer: its tables, their routes, and their columns. No I/O; logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskRules:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "sync")
         self._events = BinlogEventFilter(cfg.filters, cfg.case_sensitive)
-        # Some questions about a statement go through all tables.
+        # Some checks of a statement go through all tables.
         self._taken = lru_cache(CACHE_SIZE)(self._decide_rows)
         self._routed = lru_cache(CACHE_SIZE)(self._router.route)
         self._expressions: dict[tuple[str, str], list[ExpressionFilter]] = {}
@@ -48,11 +48,11 @@ class TaskRules:
         return self._allow_list.allows(schema, table)
 
     def follows(self, schema: str, table: str) -> bool:
-        """Whether statements about the table are of interest: it takes part, or is of a tool that changes one."""
+        """Whether statements on the table matter: it takes part, or belongs to a tool that changes one."""
         return any(self.allows(schema, name) for name in self.online.real_names(table))
 
     def takes_rows(self, schema: str, table: str) -> bool:
-        """Whether any row change of the table is of interest."""
+        """Whether any row change of the table matters."""
         return self._taken(schema, table)
 
     def _decide_rows(self, schema: str, table: str) -> bool:
@@ -74,15 +74,15 @@ class TaskRules:
     def decide(
         self, names: Sequence[tuple[str, str]], types: Sequence[str], sql: str
     ) -> tuple[FilterDecision, str, str]:
-        """What the binlog event filters say of a statement about ``names``, and the name that decided.
+        """The binlog event filters' decision on a statement that names ``names``, and the name that decided.
 
-        The first table that is not to be changed decides; a statement that is not understood has no names.
+        The first table that must not be changed decides; a statement that is not understood has no names.
         """
         found = [(self._events.decide(*name, types, sql), *name) for name in names or [("", "")]]
         return next((one for one in found if one[0].action != "do"), found[0])
 
     def of_table(self, upstream: TableInfo) -> TableRules:
-        """What happens to the rows of a table with this structure. Raises 36032, 20045, 20041 and 40080."""
+        """The rules for the rows of a table with this structure. Raises 36032, 20045, 20041 and 40080."""
         name = (upstream.schema, upstream.name)
         return TableRules(
             mapping=self._mapper.compile(*name, upstream.columns),
@@ -120,7 +120,7 @@ class TaskRules:
             zone=self._cfg.timezone,
             flavor=self._cfg.flavor,
         )
-        # An expression that the columns do not support is refused here, before any row.
+        # An expression that does not fit the columns is refused here, before any row.
         made.compiled(upstream.columns)
         return made
 
@@ -129,7 +129,7 @@ class TaskRules:
 
 
 def _has_columns(rule: ExpressionFilter, upstream: TableInfo) -> bool:
-    """A rule for columns that the table does not have, or not yet, matches no row, as in DM."""
+    """A rule for columns that the table lacks, or lacks so far, matches no row, as in DM."""
     texts = (rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr)
     columns = [name for text in texts if text for name in expression_filter.parse(text).columns]
     missing = [name for name in columns if upstream.index_of(name) < 0]

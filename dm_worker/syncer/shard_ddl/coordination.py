@@ -1,6 +1,6 @@
-"""What a run asks and reports about shards, whichever way their DDL is coordinated: one class per way.
+"""The interface between a run and its shards: one class per way to coordinate their DDL.
 
-The planning thread asks whose rows are taken, the main loop tells what was passed, and each checkpoint has the state.
+The planning thread asks whose rows to apply, the main loop reports its progress, and each checkpoint stores the state.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 
-#: Whether row changes of an upstream table are of interest.
+#: Whether the task uses the row changes of an upstream table.
 TakesRows = Callable[[str, str], bool]
 
 
 class ShardCoordination(ABC):
     """One run's shards. Each run has one: :class:`NoSharding` where no tables merge."""
 
-    #: Whether each checkpoint has a state of the shards, which belongs to its location.
+    #: Whether each checkpoint includes a state of the shards, which belongs to its location.
     keeps_state: ClassVar[bool]
 
-    # -- a run's begin and end ----------------------------------------------------------------------------------
+    # -- start and end of a run ---------------------------------------------------------------------------------
 
     @abstractmethod
     def start(self) -> None:
-        """Begins to talk to the other sources."""
+        """Starts the communication with the other sources."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends that; also when it has not begun."""
+        """Stops the communication; also if it has not started."""
 
-    # -- what the planning thread asks --------------------------------------------------------------------------
+    # -- queries of the planning thread -------------------------------------------------------------------------
 
     @abstractmethod
     def allows(self, schema: str, table: str) -> bool:
@@ -49,103 +49,103 @@ class ShardCoordination(ABC):
 
     @abstractmethod
     def holds_back(self, schema: str, table: str) -> bool:
-        """Whether the rows of a table that :meth:`allows` let through are held back. Raises 36005."""
+        """Whether the rows of a table that :meth:`allows` accepted are held back. Raises 36005."""
 
     @abstractmethod
     def structure(self, table_map: TableMap) -> TableInfo:
-        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+        """The structure of the rows after ``table_map``. Raises DMError when no known one matches it."""
 
-    # -- what the main loop tells -------------------------------------------------------------------------------
+    # -- reports of the main loop -------------------------------------------------------------------------------
 
     @abstractmethod
     def passed(self, item: Batch | Advance) -> None:
-        """All that is due up to the end of ``item`` is applied."""
+        """All due rows up to the end of ``item`` are applied."""
 
     @abstractmethod
     def executed(self, statement: BinlogStatement) -> None:
-        """The main pass has executed a statement, and told of all its parts."""
+        """The main pass has executed a statement, and reported all its parts."""
 
     @abstractmethod
     def met_again(self, statement: BinlogStatement) -> None:
-        """The re-read has come to a statement."""
+        """The re-read has reached a statement."""
 
     @abstractmethod
     def follow_decisions(self) -> bool:
-        """Takes what the other sources have agreed on; True when that is to be made durable. Raises DMError.
+        """Takes the decisions of the other sources; True when they are to be made durable. Raises DMError.
 
-        To be asked once nothing is to be done again.
+        Call it once no range is left to apply again.
         """
 
     @abstractmethod
     def due(self, applied: Location) -> SettleDDL | None:
-        """The DDL to settle now that all up to ``applied`` is applied, if there is one."""
+        """The DDL to settle now that all up to ``applied`` is applied; None if there is none."""
 
     @abstractmethod
     def settling(self, settle: SettleDDL, error: DMError | None = None) -> None:
-        """The sources that wait for this one shall know that it executes now, or why it could not."""
+        """Reports to waiting sources that this one executes the DDL now, or why it could not."""
 
     @abstractmethod
     def settled(self, main: Location) -> None:
-        """The DDL to settle is carried out; the main pass stands at ``main``."""
+        """The DDL is settled; the main pass is at ``main``."""
 
     # -- passes over the binlog ---------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def needs_new_pass(self) -> bool:
-        """Whether the set of rows to apply has changed, so that what is planned must be discarded."""
+        """Whether the set of rows to apply has changed, so that planned batches must be discarded."""
 
     @abstractmethod
     def pass_ended(self) -> None:
-        """What was planned is discarded."""
+        """The planned batches are discarded."""
 
     @property
     @abstractmethod
     def reread(self) -> RereadPass | None:
-        """The re-read that runs; None in the main pass."""
+        """The current re-read; None in the main pass."""
 
     @property
     @abstractmethod
     def checkpoint(self) -> Location | None:
-        """Where the main pass stands while rows are read again; None in the main pass."""
+        """The location of the main pass while rows are read again; None in the main pass."""
 
-    # -- what is durable ----------------------------------------------------------------------------------------
+    # -- durable state ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def take_changes(self) -> GroupsChanges:
-        """What must be written with the next checkpoint; once each."""
+        """The changes that the next checkpoint must store; each is returned once."""
 
     @abstractmethod
     def put_back(self, changes: GroupsChanges) -> None:
-        """They could not be stored."""
+        """The changes could not be stored."""
 
     @abstractmethod
     def stored(self, changes: GroupsChanges) -> None:
-        """They are durable: what follows from them may be done."""
+        """The changes are durable: their consequences may be executed."""
 
     @property
     @abstractmethod
     def has_news(self) -> bool:
-        """Whether something waits for a change to become durable."""
+        """Whether an action waits for a change to become durable."""
 
     @property
     @abstractmethod
     def oldest_needed(self) -> Location | None:
-        """Where the first DDL was met that is not durably settled: until then a crash brings it back."""
+        """The location of the first DDL that is not durably settled: until then, it is read again after a crash."""
 
-    # -- what other threads ask ---------------------------------------------------------------------------------
+    # -- queries of other threads -------------------------------------------------------------------------------
 
     @abstractmethod
     def is_settled(self, settle: SettleDDL) -> bool:
-        """Whether what was to be settled is, as far as this run knows."""
+        """Whether this run knows that the DDL is settled."""
 
     @abstractmethod
     def status(self) -> ShardingStatus:
-        """What query-status shows of the shards."""
+        """The shards' state for query-status."""
 
 
 class NoSharding(ShardCoordination):
-    """No tables merge: all rows are due where they are read, and every statement is executed there."""
+    """No tables merge: all rows are due where they are read, and every statement is executed at its own location."""
 
     keeps_state = False
     needs_new_pass = False
@@ -159,10 +159,10 @@ class NoSharding(ShardCoordination):
         self._takes_rows = takes_rows
 
     def start(self) -> None:
-        """There is nobody to talk to."""
+        """Does nothing: there are no other sources."""
 
     def stop(self) -> None:
-        """As :meth:`start`."""
+        """Does nothing, like :meth:`start`."""
 
     def allows(self, schema: str, table: str) -> bool:
         return self._takes_rows(schema, table)
@@ -174,10 +174,10 @@ class NoSharding(ShardCoordination):
         return self._structures.structure(table_map)
 
     def passed(self, item: Batch | Advance) -> None:
-        """No state depends on it."""
+        """Does nothing: there is no state."""
 
     def executed(self, statement: BinlogStatement) -> None:
-        """No state depends on it."""
+        """Does nothing: there is no state."""
 
     def met_again(self, statement: BinlogStatement) -> None:
         raise _impossible()
@@ -195,16 +195,16 @@ class NoSharding(ShardCoordination):
         raise _impossible()
 
     def pass_ended(self) -> None:
-        """Each pass takes the same rows."""
+        """Does nothing: each pass applies the same rows."""
 
     def take_changes(self) -> GroupsChanges:
         return GroupsChanges()
 
     def put_back(self, changes: GroupsChanges) -> None:
-        """There were none."""
+        """Does nothing: there are no changes."""
 
     def stored(self, changes: GroupsChanges) -> None:
-        """There were none."""
+        """Does nothing: there are no changes."""
 
     def is_settled(self, settle: SettleDDL) -> bool:
         return False

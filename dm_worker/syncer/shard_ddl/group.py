@@ -1,9 +1,9 @@
 """One shard group: the upstream tables of a source that merge into one target table, and their DDL. Pure.
 
-All of them run the same DDL in the same order, each at its own time. A DDL is numbered by its place in the group's
+All of them run the same DDL in the same order, each at its own time. A DDL's number is its position in the group's
 sequence. A table that has run DDLs that the target has not yet is *ahead*: its rows are held back. When all have run
-the oldest of these DDLs, the group is *in sync*, and what becomes of that DDL can be settled; then the rows that
-were held back between it and the next one are due (:mod:`source_groups` has them read again).
+the oldest of these DDLs, the group is *in sync*, and that DDL can be settled; then the rows that were held back
+between it and the next one are due (:mod:`source_groups` has them read again).
 
 Memory: one :class:`PassedDDL` per table and DDL that it is ahead, one :class:`GroupDDL` per DDL; nothing per row.
 """
@@ -24,8 +24,8 @@ from pkg.mysql.names import TableId, qualified
 class Boundary:
     """A statement in the binlog where a table's structure, name or existence changes.
 
-    ``ordinal`` is its place in the order of reading, equal for all that one statement does. ``key`` is its name,
-    the same whenever and from whichever server it is read.
+    ``ordinal`` is its position in the order of reading, equal for all changes of one statement. ``key`` is its name,
+    the same at any time and from any server.
     """
 
     ordinal: int
@@ -34,9 +34,9 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class PassedDDL:
-    """A table is past a DDL from ``boundary`` on; ``structure`` is what it looks like from there on.
+    """A table is past a DDL from ``boundary`` on; ``structure`` is its structure after it.
 
-    ``changes``: later structures, brought by statements that the target does not get.
+    ``changes``: later structures, from statements that the target does not get.
     """
 
     boundary: Boundary
@@ -49,7 +49,7 @@ class PassedDDL:
         return self.changes[-1][1] if self.changes else self.structure
 
     def segments(self, table: TableId, end: Boundary | None) -> Iterator[Segment]:
-        """What lies between this step and ``end``, the table's next one: one segment per structure."""
+        """The segments between this step and ``end``, the table's next one: one per structure."""
         starts = ((self.boundary, self.structure), *self.changes)
         ends = (*(boundary for boundary, _ in self.changes), end)
         for (start, structure), stop in zip(starts, ends, strict=True):
@@ -59,10 +59,10 @@ class PassedDDL:
 
 @dataclass(slots=True)
 class TableLifetime:
-    """A table from its creation, or from being renamed to this name, up to ``end``; None while it is there.
+    """A table from its creation, or from a renaming to this name, up to ``end``; None while it exists.
 
     ``steps`` are the unsettled DDLs that it is past, in their order. Steps at one boundary have nothing between them: a
-    table that is created or renamed in the middle of a sequence is past all of them at once.
+    table that is created or renamed within a sequence is past all of them at once.
     """
 
     table: TableId
@@ -72,10 +72,10 @@ class TableLifetime:
 
 @dataclass(slots=True)
 class GroupDDL:
-    """An unsettled DDL: the table that was the first to run it and where, and the rows held back behind it.
+    """An unsettled DDL: the first table to run it and its location, and the rows held back after it.
 
-    ``start`` is in front of the statement, ``session`` (any text) is what it ran in. ``held`` counts the rows of all
-    tables that were read past this DDL and not past the next one.
+    ``start`` is before the statement, ``session`` (any text) is the session that ran it. ``held`` counts the rows of
+    all tables that were read past this DDL and not past the next one.
     """
 
     statements: DDLTexts
@@ -88,9 +88,9 @@ class GroupDDL:
 
 @dataclass(frozen=True, slots=True)
 class PendingAcknowledgement:
-    """A DDL that is settled at the target, which the lock service does not know yet.
+    """A DDL that is settled at the target, but not yet acknowledged to the lock service.
 
-    ``revision`` is the lock service's name of the decision that was obeyed.
+    ``revision`` is the lock service's name of the decision that was followed.
     """
 
     number: int
@@ -101,9 +101,9 @@ class PendingAcknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the binlog in which a table's rows are past the active DDL and not past the next one.
+    """A range of the binlog in which a table's rows are past the active DDL and not past the next one.
 
-    ``end`` is None when it reaches to where the main pass stands.
+    ``end`` is None when it extends to the main pass's location.
     """
 
     table: TableId
@@ -121,7 +121,7 @@ class ShardGroup:
 
     def __init__(self, target: TableId) -> None:
         self.target = target
-        #: How many DDLs of the sequence are settled and their rows applied: the number of the active one.
+        #: The number of the active DDL: how many DDLs of the sequence are settled with their rows applied.
         self.number = 0
         self.ddls: list[GroupDDL] = []
         self.members: dict[TableId, TableLifetime] = {}
@@ -135,7 +135,7 @@ class ShardGroup:
 
     @property
     def in_sync(self) -> bool:
-        """Whether all tables that are there are past the active DDL."""
+        """Whether all existing tables are past the active DDL."""
         return bool(self.ddls) and all(lifetime.steps for lifetime in self.members.values())
 
     @property
@@ -143,10 +143,10 @@ class ShardGroup:
         """Rows held back that are not applied yet."""
         return sum(ddl.held for ddl in self.ddls)
 
-    # -- what the main pass meets -------------------------------------------------------------------------------
+    # -- what the main pass reads -------------------------------------------------------------------------------
 
     def join(self, table: TableId) -> None:
-        """A table that is there takes part from the group's start on. Raises 36005 in the middle of a sequence."""
+        """An existing table takes part from the group's start on. Raises 36005 within a sequence."""
         if self.ddls:
             raise errors.new(
                 Code.SyncUnitAddTableInSharding,
@@ -166,7 +166,7 @@ class ShardGroup:
         structure: str,
         session: str,
     ) -> None:
-        """A member has run the next DDL of its sequence. Raises 36008 when another one ran something else there."""
+        """A member has run the next DDL of its sequence. Raises 36008 when another one ran a different DDL there."""
         lifetime = self.members[table]
         index = len(lifetime.steps)
         if index == len(self.ddls):
@@ -176,23 +176,23 @@ class ShardGroup:
         lifetime.steps.append(PassedDDL(boundary, structure))
 
     def restructure(self, table: TableId, boundary: Boundary, structure: str) -> None:
-        """A member that is ahead looks otherwise from here on, by a statement that the target does not get."""
+        """The structure of a member that is ahead changes here, by a statement that the target does not get."""
         steps = self.members[table].steps
         steps[-1] = replace(steps[-1], changes=(*steps[-1].changes, (boundary, structure)))
 
     def create(self, table: TableId, boundary: Boundary, structure: str) -> None:
-        """A new table. It has the newest structure in the group: it is past all DDLs that any of them has run."""
+        """A new table. It has the newest structure in the group: it is past all DDLs that any member has run."""
         if table in self.members:
-            # It was listed before it came to be, or is replaced.
+            # It was listed before its creation was read, or is replaced.
             self.drop(table, boundary)
         self.members[table] = TableLifetime(table, [PassedDDL(boundary, structure) for _ in self.ddls])
 
     def may_be_new(self, table: TableId, structure: str, shape: Callable[[str], object]) -> bool:
-        """Whether CREATE TABLE IF NOT EXISTS made a table of which no rows were met; else it was there, and still is.
+        """Whether CREATE TABLE IF NOT EXISTS created the table, of which no rows were read; else it exists already.
 
-        One that has run a DDL was there. One that was listed may be older than the statement or not; it is new with
-        the newest structure only (``shape`` gives what counts of it): who is waited for in vain is seen, but the DDL
-        must not come before the rows of one who is not waited for.
+        A table that has run a DDL existed. A listed one may be older than the statement or not; it is new only with
+        the newest structure (``shape`` returns the relevant parts): to wait in vain for a table is visible, but the DDL
+        must not come before the rows of a table that is not waited for.
         """
         lifetime = self.members.get(table)
         if lifetime is None or not self.ddls:
@@ -202,23 +202,23 @@ class ShardGroup:
         return not lifetime.steps and shape(structure) in map(shape, newest)
 
     def drop(self, table: TableId, boundary: Boundary) -> None:
-        """A table has gone: nobody waits for it. Rows of it that are held back will be applied all the same."""
+        """A table was dropped: the group does not wait for it. Its held rows are still applied."""
         lifetime = self.members.pop(table)
         lifetime.end = boundary
         if lifetime.steps:
             self.gone.append(lifetime)
 
     def rename(self, table: TableId, new: TableId, boundary: Boundary, structure: str) -> None:
-        """A table goes on under another name, which is free: the upstream sees to that."""
+        """A table continues under another name, which is free: the upstream ensures that."""
         ahead = len(self.members[table].steps)
         self.drop(table, boundary)
         if new in self.members:
-            # It was listed before it came to be.
+            # It was listed before its creation was read.
             self.drop(new, boundary)
         self.members[new] = TableLifetime(new, [PassedDDL(boundary, structure)] * ahead)
 
     def hold(self, table: TableId, rows: int) -> None:
-        """Counts rows of a member that is ahead: they were read and not applied."""
+        """Counts rows of a member that is ahead: they were read, but not applied."""
         ahead = len(self.members[table].steps)
         assert ahead, "rows of a table that is not ahead are applied"
         self.ddls[ahead - 1].held += rows
@@ -226,14 +226,14 @@ class ShardGroup:
     # -- the active DDL -----------------------------------------------------------------------------------------
 
     def segments(self) -> Iterator[Segment]:
-        """Where the rows are that are due with the active DDL."""
+        """The segments whose rows are due with the active DDL."""
         for lifetime in (*self.gone, *self.members.values()):
             if lifetime.steps:
                 end = lifetime.steps[1].boundary if len(lifetime.steps) > 1 else lifetime.end
                 yield from lifetime.steps[0].segments(lifetime.table, end)
 
     def pass_on(self) -> None:
-        """The active DDL is settled and the rows behind it are applied: the next one is active."""
+        """The active DDL is settled and the rows after it are applied: the next one becomes active."""
         self.number += 1
         del self.ddls[0]
         for lifetime in (*self.gone, *self.members.values()):
@@ -269,7 +269,7 @@ def side_by_side(one: tuple[str, Sequence[DDLTexts]], other: tuple[str, Sequence
     lines = [f"     # | {one[0]:<{width}} | {other[0]}"]
     for i in range(max(len(left), len(right))):
         a, b = (column[i] if i < len(column) else "" for column in (left, right))
-        # What only one of them has run yet is no difference.
+        # A DDL that only one of them has run yet is no difference.
         mark = "*" if a and b and a != b else " "
         lines.append(f"{mark}{number + i + 1:>5} | {a:<{width}} | {b}")
     return "\n".join(line.rstrip() for line in lines)

@@ -1,4 +1,4 @@
-"""What query-status shows of the shard groups of a source: plain values. Pure."""
+"""The state of a source's shard groups for query-status: plain values. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pkg.mysql.names import qualified
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A group with unsettled DDLs: DM's ``ShardingGroup``, and more.
+    """A group with unsettled DDLs: DM's ``ShardingGroup``, with additional fields.
 
     ``target`` and the tables are quoted names; ``synced`` are past the DDL, ``unsynced`` not yet. ``ddls`` is the
     active DDL, ``first_location`` where the first table ran it. ``number`` counts the group's DDLs on this source,
-    ``waiting`` those behind the active one. ``held_rows`` were read and are not applied yet; ``rereading``: those of
+    ``waiting`` those after the active one. ``held_rows`` were read and are not applied yet; ``rereading``: those of
     the active DDL are being applied.
     """
 
@@ -42,7 +42,7 @@ class ShardingStatus:
         return sum(group.held_rows for group in self.unresolved)
 
 
-#: Of a run without shards.
+#: The status of a run without shards.
 NO_GROUPS = ShardingStatus()
 
 

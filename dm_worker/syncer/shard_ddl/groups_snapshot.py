@@ -1,8 +1,8 @@
 """The durable state of a source's shard groups, as JSON. Pure.
 
-It belongs to one place in the main pass, as the checkpoint does. A group's text changes with statements and with what
-the lock service decides; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store
-writes just what differs. The texts are ASCII, whatever the charset of the table that holds them.
+It belongs to one location of the main pass, like the checkpoint. A group's text changes with statements and with the
+lock service's decisions; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store
+writes only what differs. The texts are ASCII, independent of the charset of their table.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class GroupsSnapshot:
 
 
 def encode(groups: SourceGroups) -> GroupsSnapshot:
-    """What must be durable at the place up to which ``groups`` was told everything."""
+    """The state to store at the location up to which everything was reported to ``groups``."""
     texts = {group.target: encode_group(group) for group in groups.groups.values()}
     return GroupsSnapshot({target: text for target, text in texts.items() if text}, encode_progress(groups))
 
 
 def encode_group(group: ShardGroup) -> str:
-    """All of a group but its counts; '' for one that need not be stored."""
+    """All of a group except its counts; '' for one that need not be stored."""
     return _dumps(_Texts().group(group)) if group.members or group.ddls or group.pending_acknowledgement else ""
 
 
 def encode_progress(groups: SourceGroups) -> str:
-    """What of it a batch changes."""
+    """The part that changes with a batch."""
     reread = groups.reread
     progress = {
         "format": _FORMAT,
@@ -64,7 +64,7 @@ def encode_progress(groups: SourceGroups) -> str:
 
 
 def decode(snapshot: GroupsSnapshot, route: TargetOf) -> SourceGroups:
-    """The state again; an empty snapshot gives no groups. Raises 36007 for anything else than :func:`encode` made."""
+    """Restores the state; an empty snapshot has no groups. Raises 36007 for any other input than :func:`encode`'s."""
     groups = SourceGroups(route)
     if not snapshot.progress:
         return groups
@@ -79,7 +79,7 @@ def decode(snapshot: GroupsSnapshot, route: TargetOf) -> SourceGroups:
         number, key = progress["newest"]
         groups.newest, groups.newest_key = int(number), str(key)
         groups.inside = bool(progress["inside"])
-        # Earlier versions have not told.
+        # Earlier versions did not store it.
         groups.by_gtid = progress.get("by_gtid")
         if progress["reread"] is not None:
             groups.reread = _to_pass(progress["reread"], groups)
@@ -97,7 +97,7 @@ def decode(snapshot: GroupsSnapshot, route: TargetOf) -> SourceGroups:
 
 
 class _Texts:
-    """Structures are alike in most tables of a group: each is written once."""
+    """Most tables of a group have the same structure: each structure is written once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

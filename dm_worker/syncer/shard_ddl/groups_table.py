@@ -1,7 +1,7 @@
 """The shard groups in the target's meta schema: ``<task>_syncer_sharding_meta``, in DM's layout.
 
-One row per group, with the number of DDLs that it has behind it as ``active_index``, and one with ``is_global`` for
-what belongs to all of them. All changes are parts of :class:`MetaStore`'s transactions.
+One row per group, with its number of settled DDLs as ``active_index``, and one with ``is_global`` for the common state
+of all. All changes are parts of :class:`MetaStore`'s transactions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ID_LENGTH = 144
 
 @dataclass(frozen=True, slots=True)
 class GroupsChanges:
-    """What differs from what is stored: texts of groups, '' for those to be removed, with their numbers."""
+    """The differences from the stored state: texts of groups, '' for those to remove, with their numbers."""
 
     groups: Mapping[TableId, tuple[int, str]] = field(default_factory=dict)
     progress: str = ""
@@ -43,7 +43,7 @@ class GroupsTable:
         self._source = source
 
     def creation(self) -> str:
-        """The statement that makes the table where it is missing."""
+        """The statement that creates the table where it is missing."""
         return (
             f"CREATE TABLE IF NOT EXISTS {self.table} (source_id VARCHAR(32) NOT NULL,"
             f" target_table_id VARCHAR({_ID_LENGTH}) NOT NULL, source_table_id VARCHAR({_ID_LENGTH}) NOT NULL,"
@@ -56,7 +56,7 @@ class GroupsTable:
         )
 
     def read(self, conn: Connection[Any]) -> GroupsSnapshot | None:
-        """What this program stored; None for nothing, or no table. Raises 36007 for rows that nobody understands."""
+        """The state that this program stored; None for none, or no table. Raises 36007 for unreadable rows."""
         rows = [row for row in self._rows(conn) if not is_foreign(row[3])]
         if not rows:
             return None
@@ -64,7 +64,7 @@ class GroupsTable:
         return GroupsSnapshot(dict(self._group(data) for _, _, is_global, data in rows if not is_global), progress)
 
     def read_foreign(self, conn: Connection[Any]) -> list[UnsettledGroup]:
-        """The groups with DDL that DM did not settle. Raises 36007 for a row of DM that can't be understood."""
+        """The groups with DDL that DM did not settle. Raises 36007 for an unreadable row of DM."""
         return unsettled_groups(row for row in self._rows(conn) if is_foreign(row[3]))
 
     def _rows(self, conn: Connection[Any]) -> list[ShardingRow]:
@@ -134,6 +134,6 @@ class GroupsTable:
 
 
 def _id_of(target: TableId) -> str:
-    """The target's quoted name, or what stands for one that is too long for the column."""
+    """The target's quoted name, or a replacement for one that is too long for the column."""
     name = qualified(*target)
     return name if len(name) <= _ID_LENGTH else blake2b(name.encode(), digest_size=32).hexdigest()

@@ -1,4 +1,4 @@
-"""The shard groups that a run begins with: those that are stored, or the tables that the upstream has. Pure."""
+"""The shard groups at the start of a run: the stored ones, or those of the upstream's tables. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Allows = Callable[[str, str], bool]
 
 
 def stored_groups(stored: GroupsSnapshot | None, route: TargetOf, *, by_gtid: bool) -> SourceGroups | None:
-    """What an earlier run stored; None for nothing. ``by_gtid``: how statements are named from now on.
+    """The groups that an earlier run stored; None for none. ``by_gtid``: how statements are named from now on.
 
-    Raises 36007 when it can't be read; 36058 under other routes, and with other names, while a DDL is not settled.
+    Raises 36007 when they are unreadable; 36058 under other routes, and with other names, while a DDL is not settled.
     """
     if stored is None:
         return None
     groups = decode(stored, route)
     groups.ensure_routes()
     if groups.by_gtid not in (None, by_gtid):
-        # The statements that the re-read has to meet would never come under these names.
+        # The statements that the re-read must find would never have these names.
         ensure_settled(groups, f"enable-gtid was switched {'on' if by_gtid else 'off'}")
     groups.by_gtid = by_gtid
     return groups
@@ -40,11 +40,11 @@ def new_groups(tables: Iterable[tuple[str, str]], route: TargetOf, *, by_gtid: b
 
 
 def regroup(groups: SourceGroups, listed: Iterable[TableId], allows: Allows) -> set[TableId]:
-    """Brings stored groups in line with the routes and the allow-list of now. Returns the targets of those it changed.
+    """Adapts stored groups to the current routes and allow-list. Returns the targets of those that it changed.
 
     No group waits for a table that does not take part any more. Where no DDL is unsettled, the tables are those that
-    were there at the checkpoint, and those that are ``listed`` now: each under its present route. Raises 36005 for one
-    that was there and is routed to a group with an unsettled DDL now.
+    existed at the checkpoint, and those that are ``listed`` now: each under its current route. Raises 36005 for one
+    that existed and is now routed to a group with an unsettled DDL.
     """
     before = {target: set(group.members) for target, group in groups.groups.items()}
     there: list[TableId] = []
@@ -55,14 +55,14 @@ def regroup(groups: SourceGroups, listed: Iterable[TableId], allows: Allows) -> 
     for table in there:
         groups.join(table)
     for table in listed:
-        # Into a sequence a table comes by its creation only, which may be still to be read.
+        # A table joins a sequence only by its creation, which may not be read yet.
         if not groups.group_of(table).ddls:
             groups.join(table)
     return {target for target, group in groups.groups.items() if set(group.members) != before.get(target, set())}
 
 
 def ensure_settled(groups: SourceGroups, why: str) -> None:
-    """Raises 36058 when a DDL is not settled: rows are held back, and only this state knows which."""
+    """Raises 36058 when a DDL is not settled: rows are held back, and only this state identifies them."""
     open_ = [group for group in groups.groups.values() if group.ddls]
     if open_:
         raise errors.new(

@@ -1,4 +1,4 @@
-"""The thread that talks to the lock service, so that replication never waits for etcd."""
+"""The thread that communicates with the lock service, so that replication never waits for etcd."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 
-#: Seconds between tries while etcd does not answer.
+#: Seconds between retries while etcd does not answer.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _STOP_TIMEOUT = 10.0
 
@@ -42,7 +42,7 @@ class RunningMirror(Protocol):
 
 
 class LockService(Protocol):
-    """A source's part in the locks of one task; :class:`dm_worker.syncer.shard_ddl.lock_reports.EtcdLockService`."""
+    """A source's client of the locks of one task; :class:`dm_worker.syncer.shard_ddl.lock_reports.EtcdLockService`."""
 
     def publish_tables(self, tables: ShardTables) -> None: ...
     def report(self, info: ShardInfo) -> bool: ...
@@ -57,7 +57,7 @@ class LockService(Protocol):
 
 
 class LockClient:
-    """Carries out requests, one per lock, from :meth:`start` to :meth:`stop`; :meth:`take_news` has the results."""
+    """Executes requests, one per lock, from :meth:`start` to :meth:`stop`; :meth:`take_news` returns the results."""
 
     def __init__(self, lock_service: LockService, task: str, source: str) -> None:
         self._lock_service = lock_service
@@ -66,7 +66,7 @@ class LockClient:
         self._requests: dict[TableId, LockRequest] = {}
         self._decided: dict[TableId, int] = {}
         self._tables: ShardTables | None = None
-        #: Those that the lock service may not know yet.
+        #: Errors that the lock service may not know yet.
         self._errors: dict[TableId, ExecutionError] = {}
         self._news: deque[LockNews] = deque()
         self._failure: BaseException | None = None
@@ -90,28 +90,28 @@ class LockClient:
             self._thread.join(_STOP_TIMEOUT)
 
     def request(self, request: LockRequest) -> None:
-        """From now on this is what the source wants of the lock of ``request.target``."""
+        """Sets what the source wants of the lock of ``request.target`` from now on."""
         with self._changed:
             self._requests[request.target] = request
             self._decided.pop(request.target, None)
-            # Results of the former request may not hold any more.
+            # Results of the former request may no longer hold.
             self._news = deque(one for one in self._news if one.target != request.target)
             self._wake()
 
     def publish(self, tables: ShardTables) -> None:
-        """Tells which upstream tables go where; an older telling that is still to be made is left out."""
+        """Reports where upstream tables are routed; replaces an older report that is still pending."""
         with self._changed:
             self._tables = tables
             self._wake()
 
     def tell_error(self, error: ExecutionError) -> None:
-        """Lets the other sources know; also when :meth:`stop` follows at once."""
+        """Reports the error to the other sources; also when :meth:`stop` follows at once."""
         with self._changed:
             self._errors[error.target] = error
             self._wake()
 
     def take_news(self) -> list[LockNews]:
-        """What is new. Raises DMError when the lock service can't be followed any more."""
+        """The news since the last call. Raises DMError when the lock service can't be followed any more."""
         with self._changed:
             if self._failure is not None:
                 raise errors.wrap(self._failure)
@@ -152,7 +152,7 @@ class LockClient:
         self._report_last_errors()
 
     def _report_last_errors(self) -> None:
-        """The run often ends because of them. They are this source's own too: one try is enough."""
+        """The run often ends because of these errors. The source reports them itself, too: one attempt is enough."""
         try:
             self._report_errors()
         except DMError as exc:
@@ -162,7 +162,7 @@ class LockClient:
         with self._changed:
             tables, requests = self._tables, list(self._requests.values())
         if tables is not None:
-            # Before anything is reported: who reports is waited for.
+            # Before any other report: a source with a report is waited for.
             self._lock_service.publish_tables(tables)
             with self._changed:
                 if self._tables is tables:
@@ -202,7 +202,7 @@ class LockClient:
                 self._lock_service.withdraw(lock)
 
     def _compare(self, request: LockRequest, operation: StoredRecord[ShardOperation] | None) -> None:
-        """Tells when the decision that was told is there no more, or is another one now."""
+        """Reports when the known decision is gone or replaced."""
         with self._changed:
             told = self._decided.get(request.target)
             if self._requests.get(request.target) is not request or told is None:

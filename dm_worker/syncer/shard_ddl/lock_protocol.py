@@ -1,4 +1,4 @@
-"""What a source says next in a lock of shard DDL, by what it wants and what etcd has. Pure."""
+"""A source's next move in a lock of shard DDL, by its request and the content of etcd. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LockRequest = ReportDDL | AcknowledgeDDL
 
 
 class LockMove(Enum):
-    """WAIT: others must act first. REPORT: write what it waits with. CONFIRM: set the operation to done. WITHDRAW: what
-    it waits with."""
+    """WAIT: others must act first. REPORT: write the source's DDL. CONFIRM: set the operation to done. WITHDRAW: remove
+    the report."""
 
     WAIT = auto()
     REPORT = auto()
@@ -25,7 +25,7 @@ class LockMove(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The lock service has decided on what the source reported."""
+    """The lock service has decided on the source's report."""
 
     target: TableId
     statements: DDLTexts
@@ -35,14 +35,14 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """What was :class:`Decided` is taken back; another decision may follow."""
+    """A decision (:class:`Decided`) is revoked; another one may follow."""
 
     target: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """The lock service knows that the last decision is obeyed."""
+    """The lock service knows that the last decision was followed."""
 
     target: TableId
 
@@ -53,12 +53,12 @@ LockNews = Decided | Revoked | Arrived
 def next_move(
     request: LockRequest, operation: StoredRecord[ShardOperation] | None, reported: ShardInfo | None
 ) -> LockMove | Decided | Arrived:
-    """What follows for one lock. An operation that is done stays until all sources are: nothing is reported before."""
+    """The next move for one lock. An operation that is done stays until all sources are done: no report before that."""
     if isinstance(request, AcknowledgeDDL):
         if operation is None:
-            # What was obeyed is over, or was taken back: then the DDL may have been reported again meanwhile.
+            # The followed decision is over, or was revoked: then the DDL may have been reported again meanwhile.
             return Arrived(request.target) if reported is None else LockMove.WITHDRAW
-        # The next DDL is not reported yet, so another operation on these statements is about what is done already.
+        # The next DDL is not reported yet, so another operation on these statements refers to a DDL that is done.
         meant = operation.create_revision == request.revision or operation.record.ddls == request.statements
         return LockMove.CONFIRM if meant and not operation.record.done else Arrived(request.target)
     if operation is None:
@@ -71,7 +71,7 @@ def next_move(
 
 @dataclass(frozen=True, slots=True)
 class ExecutionError:
-    """Why the decision of ``revision`` could not be executed; "" while it is tried."""
+    """Why the decision of ``revision`` could not be executed; "" while it is executed."""
 
     target: TableId
     revision: int
@@ -79,7 +79,7 @@ class ExecutionError:
 
 
 def is_to_be_told(error: ExecutionError, operation: StoredRecord[ShardOperation] | None) -> bool:
-    """Whether the lock service does not know ``error`` yet, and it is still about what is to be executed now."""
+    """Whether the lock service does not know ``error`` yet, and it still refers to the current operation."""
     if operation is None or operation.create_revision != error.revision or operation.record.done:
         return False
     return operation.record.error != error.text

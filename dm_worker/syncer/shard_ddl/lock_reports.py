@@ -1,4 +1,4 @@
-"""A worker's side of the locks of shard DDL, in etcd: report, learn what to do, confirm."""
+"""A worker's side of the locks of shard DDL, in etcd: reports, reads the operation, confirms."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = get_logger("syncer.shard")
 
 
 class EtcdLockService:
-    """What one source tells and is told about a task's locks.
+    """The reports and reads of one source for a task's locks.
 
-    Keep to the rules in :mod:`dm_master.shardddl.pessimistic.lock`. Every method raises 42501; after a ``retryable``
-    one the outcome of a change is found by reading, or by doing it again.
+    Follow the rules in :mod:`dm_master.shardddl.pessimistic.lock`. Every method raises 42501; after a ``retryable``
+    one, read the result of a change, or repeat the change.
     """
 
     def __init__(self, client: EtcdClient, task: str, source: str) -> None:
@@ -27,13 +27,13 @@ class EtcdLockService:
         self._source = source
 
     def publish_tables(self, tables: ShardTables) -> None:
-        """Tells which upstream tables go where, so that nobody waits for a source without any."""
+        """Reports where upstream tables are routed, so that no lock waits for a source without tables."""
         self._client.put(keys.SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
 
     def report(self, info: ShardInfo) -> bool:
-        """Waits with ``info``; False if there is an operation to obey or confirm first.
+        """Reports ``info``; False if there is an operation to follow or confirm first.
 
-        Once the task is stopped nothing is written: the master would remove it, this source write it again, and so on
+        Once the task is stopped, this writes nothing: the master would remove it, this source write it again, and so on
         until its unit has ended.
         """
         step, subtask = steps.report(info), keys.SUBTASK.key(self._source, self._task)
@@ -45,16 +45,16 @@ class EtcdLockService:
         return True
 
     def reported(self, lock: LockId) -> ShardInfo | None:
-        """What it waits with; None if it does not wait."""
+        """The source's report; None if it has none."""
         found = self._client.get(lock.info_key(self._source))
         return None if found is None else ShardInfo.from_json(found.value)
 
     def withdraw(self, lock: LockId) -> bool:
-        """Waits no more; False if there is an operation already."""
+        """Removes the report; False if there is an operation already."""
         return self._commit(steps.withdraw(lock, self._source))
 
     def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None:
-        """What to do now; None if nothing. Its create revision tells one order from the next."""
+        """The current operation; None if there is none. Its create revision distinguishes it from the next."""
         found = self._client.get(lock.operation_key(self._source))
         if found is None:
             return None
@@ -63,7 +63,7 @@ class EtcdLockService:
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> tuple[PrefixMirror, PrefixMirror]:
-        """Started mirrors of this source's operations and reports: what to do now, and reports that were removed."""
+        """Started mirrors of this source's operations and reports: the current operation, and removed reports."""
         families = (keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_INFO)
         first, second = (
             PrefixMirror(self._client, family.prefix(self._task, self._source), on_change, on_error=on_error)
@@ -72,11 +72,11 @@ class EtcdLockService:
         return first.start(), second.start()
 
     def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool:
-        """The operation is done; False if it changed or was taken back."""
+        """Sets the operation to done; False if it changed or was revoked."""
         return self._commit(steps.confirm(lock, operation))
 
     def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool:
-        """Why the operation could not be executed, or "" for a new try; False if it changed or was taken back."""
+        """Reports why the operation could not be executed, or "" for a retry; False if it changed or was revoked."""
         return self._commit(steps.tell_error(lock, operation, error))
 
     def _commit(self, step: LockStep) -> bool:

@@ -1,7 +1,7 @@
-"""Pessimistic mode in one run: keeps the shard groups' state with the checkpoint, and does what they ask for.
+"""Pessimistic mode in one run: keeps the shard groups' state with the checkpoint, and executes their instructions.
 
-The planning thread asks whose rows are taken, the main loop tells what was passed. What follows from a change
-is carried out only when the change is durable.
+The planning thread asks whose rows to apply, the main loop reports its progress. The consequences of a change
+are executed only when the change is durable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 
-#: What the log calls the instructions; people filter by it.
+#: The log's names of the instructions; users filter by them.
 _LOGGED: Mapping[type[GroupInstruction], str] = {
     ReportDDL: "Report",
     SettleDDL: "Settle",
@@ -52,7 +52,7 @@ _LOGGED: Mapping[type[GroupInstruction], str] = {
 
 
 class Pessimistic(ShardCoordination):
-    """``groups`` as of where the run begins; those of the targets ``changed`` are not stored like that yet."""
+    """``groups`` as at the run's start; those of the targets ``changed`` are not stored in that form yet."""
 
     keeps_state = True
     needs_new_pass = False
@@ -75,16 +75,16 @@ class Pessimistic(ShardCoordination):
         self._task = task
         self._source_id = source_id
         self._lock = threading.RLock()
-        #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
+        #: Groups that differ from the stored ones; the stored progress and location of the first unsettled DDL.
         self._dirty: set[TableId] = set(changed)
         self._stored_progress = ""
         self._stored_oldest = groups.oldest_needed
-        #: The lock service is to be told which tables there are.
+        #: Whether the existing tables must be reported to the lock service.
         self._joined = True
         self._begun = False
-        #: What follows from changes that are not durable yet.
+        #: Consequences of changes that are not durable yet.
         self._coming: list[GroupInstruction] = []
-        #: What the main loop has to settle next.
+        #: The next DDL for the main loop to settle.
         self.settle: SettleDDL | None = None
 
     def start(self) -> None:
@@ -93,7 +93,7 @@ class Pessimistic(ShardCoordination):
     def stop(self) -> None:
         self._lock_client.stop()
 
-    # -- what the planning thread asks --------------------------------------------------------------------------
+    # -- queries of the planning thread -------------------------------------------------------------------------
 
     def allows(self, schema: str, table: str) -> bool:
         if not self._takes_rows(schema, table):
@@ -112,7 +112,7 @@ class Pessimistic(ShardCoordination):
             return not self._groups.takes((schema, table))
 
     def structure(self, table_map: TableMap) -> TableInfo:
-        """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had where they are read.
+        """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had at their location.
 
         After a skipped statement that could not be followed, it is the structure that an operator has set since.
         """
@@ -130,23 +130,23 @@ class Pessimistic(ShardCoordination):
         check_table_map(table_map, info.columns)
         return info
 
-    # -- what the main loop tells -------------------------------------------------------------------------------
+    # -- reports of the main loop -------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Now what the groups had asked for before comes again."""
+        """Repeats the groups' earlier instructions."""
         with self._lock:
             self._begun = True
             self._publish()
-            # The pass that runs is the right one already.
+            # The current pass is the right one already.
             self._carry_out(one for one in self._groups.resume() if not isinstance(one, StartReread))
 
     def knows(self, table: TableId) -> bool:
-        """Whether a migrated table is one of its group, as far as statements and rows have told."""
+        """Whether a migrated table is in its group, as known from statements and rows."""
         with self._lock:
             return self._groups.knows(table)
 
     def has_met(self, statement: BinlogStatement) -> bool:
-        """Whether the groups were told of a statement whose transaction begins anew."""
+        """Whether the groups know a statement whose transaction begins again."""
         with self._lock:
             return statement.inside and statement.name == self._groups.newest_key
 
@@ -159,15 +159,15 @@ class Pessimistic(ShardCoordination):
         *,
         passed_over: bool = False,
     ) -> None:
-        """A part of a statement that the schema tracker has followed; ``texts`` is what of it the target would get.
+        """Reports a part of a statement that the schema tracker has followed; ``texts`` is the target's SQL for it.
 
-        ``passed_over``: by an operator, so that what can't be followed must not stop the task.
+        ``passed_over``: an operator skipped it, so if it can't be followed, that must not stop the task.
         """
         with self._lock:
             self._coming += self._pass_on(statement, part, texts, session, passed_over=passed_over)
 
     def restructured(self, statement: BinlogStatement, table: TableId) -> None:
-        """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
+        """A statement that the target does not get has changed the structure; the tracker has followed it."""
         with self._lock:
             self._touch(table)
             self._groups.restructure(table, key=statement.name, structure=self._structure_of(table))
@@ -193,7 +193,7 @@ class Pessimistic(ShardCoordination):
             self._follow(reread.target, self._groups.met(statement.name, statement.end))
 
     def due(self, applied: Location) -> SettleDDL | None:
-        # The main pass must stand between transactions.
+        # The main pass must be between transactions.
         between = self.reread is None and not self._groups.inside and not applied.rows_events
         return self.settle if between else None
 
@@ -230,7 +230,7 @@ class Pessimistic(ShardCoordination):
                     changed = True
         return changed
 
-    # -- what is durable ----------------------------------------------------------------------------------------
+    # -- durable state ------------------------------------------------------------------------------------------
 
     def take_changes(self) -> GroupsChanges:
         with self._lock:
@@ -340,7 +340,7 @@ class Pessimistic(ShardCoordination):
             return self._groups.leave(table, new, key=key, structure=structure)
 
     def _structure_of(self, table: TableId) -> str:
-        """The table as the tracker knows it, alike for all tables that are; '' when it does not know."""
+        """The table's structure in the tracker, the same text for equal tables; '' when unknown."""
         info = self._source.tracker.table(*table)
         return "" if info is None else info.renamed("", "").to_json()
 
@@ -348,7 +348,7 @@ class Pessimistic(ShardCoordination):
         self._dirty.add(self._groups.group_of(table).target)
 
     def _follow(self, target: TableId, instructions: list[GroupInstruction]) -> None:
-        """A change of a group that must be durable before its ``instructions`` are carried out."""
+        """Records a change of a group that must be durable before its ``instructions`` are executed."""
         self._coming += instructions
         if instructions:
             self._dirty.add(target)
@@ -386,6 +386,6 @@ class Pessimistic(ShardCoordination):
 
 
 def _columns(structure: str) -> list[tuple[str, str]]:
-    """What a new shard must have in common with the others; servers tell other things in different ways."""
+    """What a new shard must have in common with the others; servers show other parts in different ways."""
     columns = TableInfo.from_json(structure).columns if structure else ()
     return sorted((column.name.lower(), column.column_type) for column in columns)

@@ -1,4 +1,4 @@
-"""One re-read of a shard group: whose rows are due where, and how far it has come. Pure."""
+"""One re-read of a shard group: which rows are due where, and its progress. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pkg.mysql.names import TableId, qualified
 
 
 class RereadPass:
-    """The re-read of ``target``'s rows behind its active DDL, up to ``end`` at most.
+    """The re-read of ``target``'s rows after its active DDL, up to ``end`` at most.
 
-    ``at`` is up to where it is applied, ``passed`` the ordinal of the last boundary before that, ``prepared`` the XA
+    ``at`` is its applied location, ``passed`` the ordinal of the last boundary before that, ``prepared`` the XA
     transactions that wait there for their XA COMMIT. ``segments`` must be those of the group, which does not change
     meanwhile.
     """
@@ -35,7 +35,7 @@ class RereadPass:
             if one.end is not None:
                 self._ends.setdefault(one.end, []).append(one)
         met = self._starts.keys() | self._ends.keys()
-        #: What is still to be met, the next one last.
+        #: The boundaries still to be read, the next one last.
         self._coming = sorted((one for one in met if one.ordinal > passed), key=lambda one: -one.ordinal)
         self._keys = {one.key for one in self._coming}
         #: The tables whose rows are due here, and their structures.
@@ -44,11 +44,11 @@ class RereadPass:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is due any more, wherever the main pass stands."""
+        """Whether nothing is due any more, regardless of the main pass's location."""
         return not self._coming and not self._endless
 
     def meet(self, key: str) -> None:
-        """All in front of a statement is applied. Raises 36064 when another one should have come before it."""
+        """All before a statement is applied. Raises 36064 when another one should have come before it."""
         if key not in self._keys:
             return
         self._expect(key)
@@ -61,7 +61,7 @@ class RereadPass:
             self.open[one.table] = one.structure
 
     def ensure_complete(self) -> None:
-        """Raises 36064 when the end is reached and not all boundaries were met."""
+        """Raises 36064 when the end is reached and not all boundaries were read."""
         if self._coming:
             self._expect(str(self.end))
 

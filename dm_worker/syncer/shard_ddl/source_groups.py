@@ -7,28 +7,28 @@ decides on a DDL, the group's rows are held back and everything else continues.
 **Settling.** When a group is in sync, its active DDL is reported. The DDL lock decides whether this source executes it
 or another one has. Then the rows held back between this DDL and each table's next one are due.
 
-**The re-read.** One per settled DDL, for one group at a time: from in front of the first table's DDL up to where
-the main pass stands, which waits meanwhile. Only the group's tables are applied, each in its segments: from its DDL
+**The re-read.** One per settled DDL, for one group at a time: from before the first table's DDL up to the location of
+the main pass, which waits meanwhile. Only the group's tables are applied, each in its segments: from its DDL
 to its next DDL, its end, or the end of the re-read. So each row that was held back belongs to exactly one re-read,
-that of the last DDL its table was past when it was written, and is applied when the target's structure is the one
-that it has. When the last segment is closed the rest is not read. What the main pass meets afterwards of tables that
-are no longer ahead is applied there.
+that of the last DDL before it in its table, and is applied when the target has the row's structure. When the last
+segment is closed, the rest is not read. Later rows in the main pass, of tables that are no longer ahead, are applied
+there.
 
-**Exactly once.** What is taken (:meth:`SourceGroups.takes`) changes at statements and when a DDL is settled, nowhere
-else. Both are barriers: all before is applied, and the state (:mod:`groups_snapshot`) is written in the same
-transaction as the checkpoint or intent that names the place, as that of prepared XA transactions is. A batch
-therefore has one choice of rows, and a batch that is done again after a crash has the same. Batches of a re-read are
-numbered on with those of the main pass, so markers show what is in; their places are those of the re-read, while the
-checkpoint stays at the main pass's place and the state has the re-read's own.
+**Exactly once.** The set of rows to apply (:meth:`SourceGroups.takes`) changes only at statements and when a DDL is
+settled. Both are barriers: all before is applied, and the state (:mod:`groups_snapshot`) is written in the same
+transaction as the checkpoint or intent with the location, like that of prepared XA transactions. A batch
+therefore has one set of rows, and a batch that is applied again after a crash has the same. Batches of a re-read
+continue the numbers of the main pass, so markers show which are applied; their locations are those of the re-read,
+while the checkpoint stays at the main pass's location and the state contains the re-read's own.
 
-**The rule for who carries this out:** what an event changed must be durable before the instructions that it returned
-are carried out, and an instruction that a crash prevented comes again from :meth:`SourceGroups.resume`. To settle a DDL
-is an intent and a record of its own (:mod:`barrier`); the record that it is done and the state behind
-:meth:`SourceGroups.settled` are one transaction. An acknowledgement is repeated until it arrived; before
+**The rule for the caller:** the change by an event must be durable before the returned instructions are executed, and
+:meth:`SourceGroups.resume` returns an instruction again that a crash prevented. Settling a DDL
+has its own intent and record (:mod:`barrier`); the record that it is done and the state after
+:meth:`SourceGroups.settled` are one transaction. An acknowledgement is repeated until it has arrived; before
 that, no later DDL of the group is reported.
 
-**Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
-carried out is asked for again when that is done, and :meth:`SourceGroups.revoke` reports that one was taken back.
+**Decisions may be revoked** until they are followed. So none is stored for later: one that arrives while another is
+executed is requested again after that, and :meth:`SourceGroups.revoke` reports that one was revoked.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ TargetOf = Callable[[str, str], TableId]
 
 @dataclass(frozen=True, slots=True)
 class ReportDDL:
-    """Tell the lock service that this source has reached the DDL in all its tables; then, and from then on, ask what it
-    decides.
+    """Report to the lock service that this source has reached the DDL in all its tables; from then on, ask for its
+    decision.
 
     ``number`` counts the group's DDLs on this source.
     """
@@ -64,11 +64,11 @@ class ReportDDL:
 
 @dataclass(frozen=True, slots=True)
 class SettleDDL:
-    """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`SourceGroups.settled`.
+    """Execute the DDL once, or accept that another source has (``execute`` False); then :meth:`SourceGroups.settled`.
 
-    ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
-    ``session`` is what that statement ran in, ``revision`` the lock service's name of the decision, ``at`` the place in
-    front of that statement: the DDL's name in commands.
+    ``key`` names the first statement of this DDL in the binlog: the name of the DDL across restarts. ``session`` is the
+    session of that statement, ``revision`` the lock service's name of the decision, ``at`` the position before that
+    statement: the DDL's name in commands.
     """
 
     target: TableId
@@ -81,14 +81,14 @@ class SettleDDL:
     at: Position
 
     def covers(self, position: Position) -> bool:
-        """Whether ``position`` means this DDL."""
+        """Whether ``position`` refers to this DDL."""
         return position == self.at
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeDDL:
-    """Tell the lock service that its decision ``revision`` is obeyed: the DDL is settled here. Telling it twice does no
-    harm.
+    """Report to the lock service that its decision ``revision`` was followed: the DDL is settled here. A repeated
+    report does no harm.
 
     ``executed``: by this source.
     """
@@ -102,7 +102,7 @@ class AcknowledgeDDL:
 
 @dataclass(frozen=True, slots=True)
 class StartReread:
-    """Leave the main pass where it stands and read from ``start`` up to ``end`` at most."""
+    """Leave the main pass at its location and read from ``start`` up to ``end`` at most."""
 
     target: TableId
     start: Location
@@ -111,14 +111,14 @@ class StartReread:
 
 @dataclass(frozen=True, slots=True)
 class EndReread:
-    """The re-read is over: the main pass goes on where it stood."""
+    """The re-read is over: the main pass continues at its location."""
 
 
 GroupInstruction = ReportDDL | SettleDDL | AcknowledgeDDL | StartReread | EndReread
 
 
 class SourceGroups:
-    """All groups of one source. ``route`` must be the same as long as DDLs are unsettled."""
+    """All groups of one source. ``route`` must stay the same while DDLs are unsettled."""
 
     def __init__(self, route: TargetOf) -> None:
         self._route = route
@@ -127,19 +127,19 @@ class SourceGroups:
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
         self.newest_key = ""
-        #: Whether keys are GTIDs: positions else. None while that is not known.
+        #: Whether keys are GTIDs; otherwise positions. None while unknown.
         self.by_gtid: bool | None = None
-        #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
+        #: The main pass is after a statement within a transaction: nothing can be settled before the transaction's end.
         self.inside = False
-        #: The decision that is being carried out; the targets of those that came meanwhile. The lock service says all
-        #: of them again after a restart.
+        #: The decision that is being executed; the targets of those that arrived meanwhile. The lock service repeats
+        #: all of them after a restart.
         self._settling: SettleDDL | None = None
         self._put_off: dict[TableId, None] = {}
 
-    # -- what the shell asks ------------------------------------------------------------------------------------
+    # -- queries of the shell -----------------------------------------------------------------------------------
 
     def takes(self, table: TableId) -> bool:
-        """Whether rows of a migrated table are to be applied in the pass that runs; else they are held back or not due.
+        """Whether rows of a migrated table are to be applied in the current pass; else they are held back or not due.
 
         In the main pass it must have joined its group.
         """
@@ -148,11 +148,11 @@ class SourceGroups:
         return not self.group_of(table).members[table].steps
 
     def structure(self, table: TableId) -> str | None:
-        """In a re-read, the structure of the rows that are taken; None for a table whose rows are not."""
+        """In a re-read, the structure of the rows to apply; None for a table without such rows."""
         return None if self.reread is None else self.reread.open.get(table)
 
     def knows(self, table: TableId) -> bool:
-        """Whether the table has joined its group; else :meth:`join` comes before anything else about it."""
+        """Whether the table has joined its group; else :meth:`join` must come before other calls for it."""
         return table in self.group_of(table).members
 
     @property
@@ -162,14 +162,14 @@ class SourceGroups:
         return min(active, key=lambda ddl: ddl.boundary.ordinal).start if active else None
 
     def is_settled(self, target: TableId, number: int) -> bool:
-        """Whether the group of ``target`` has settled its DDL ``number``; rows behind it may still be held back."""
+        """Whether the group of ``target`` has settled its DDL ``number``; rows after it may still be held back."""
         group = self.groups.get(target)
         if group is None or group.number != number or not group.ddls:
             return True
         return self._is_reread(group)
 
     def ensure_routes(self) -> None:
-        """Raises 36058 when the routes are not those under which DDLs were met that are still unsettled."""
+        """Raises 36058 when the routes differ from those under which still unsettled DDLs were read."""
         for group in self.groups.values():
             lifetimes = [*group.gone, *group.members.values()] if group.ddls else []
             for lifetime in lifetimes:
@@ -184,9 +184,9 @@ class SourceGroups:
                     )
 
     def resume(self) -> list[GroupInstruction]:
-        """What has to be done after a restart, once the unfinished batch is done again.
+        """The instructions after a restart, once the unfinished batch is applied again.
 
-        It stands for all instructions that were returned before.
+        It replaces all instructions that were returned before.
         """
         out: list[GroupInstruction] = []
         for group in self.groups.values():
@@ -198,9 +198,9 @@ class SourceGroups:
     # -- the main pass ------------------------------------------------------------------------------------------
 
     def join(self, table: TableId) -> None:
-        """A table that the upstream has when replication begins, or whose rows are met without its creation.
+        """A table that the upstream has when replication begins, or whose rows are read without its creation.
 
-        Raises 36005 in the middle of a sequence. What brought it must store the groups, not the progress alone.
+        Raises 36005 within a sequence. The caller must store the groups, not only the progress.
         """
         self._member(self.group_of(table), table)
 
@@ -214,10 +214,10 @@ class SourceGroups:
         structure: str,
         session: str = "",
     ) -> list[GroupInstruction]:
-        """A table has run a DDL. ``start`` is in front of the statement, ``structure`` (any text) what the table is
-        now, ``session`` (any text) what the statement ran in. ``key`` is the statement's name: its GTID where these are
-        used, its position else. Raises 36008 when other tables of the group ran another DDL instead, 36005 for an
-        unknown table; nothing is changed then.
+        """A table has run a DDL. ``start`` is before the statement, ``structure`` (any text) the table's structure
+        now, ``session`` (any text) the statement's session. ``key`` is the statement's name: its GTID where these are
+        used, else its position. Raises 36008 when other tables of the group ran another DDL instead, 36005 for an
+        unknown table; then nothing changes.
         """
         group = self.group_of(table)
         self._member(group, table)
@@ -226,13 +226,13 @@ class SourceGroups:
         return self._report(group) if len(group.members[table].steps) == 1 else []
 
     def restructure(self, table: TableId, *, key: str, structure: str) -> None:
-        """A statement changed a table and is not for the target: a filter or an operator says so."""
+        """A statement changed a table and is not for the target, because of a filter or an operator's order."""
         group = self.group_of(table)
         if table in group.members and group.members[table].steps:
             group.restructure(table, self._boundary(key), structure)
 
     def create(self, table: TableId, *, key: str, structure: str) -> list[GroupInstruction]:
-        """CREATE TABLE. The shell has the target's table created too, where it does not exist."""
+        """CREATE TABLE. The shell also creates the target's table, where it does not exist."""
         group = self.group_of(table)
         was_in_sync = group.in_sync
         group.create(table, self._boundary(key), structure)
@@ -264,22 +264,21 @@ class SourceGroups:
         return [] if was_in_sync else self._report(group)
 
     def leave(self, table: TableId, new: TableId, *, key: str, structure: str) -> list[GroupInstruction]:
-        """A renaming that can't be followed and that an operator passed over: one table has gone, another is there."""
+        """A renaming that can't be followed and that an operator skipped: one table is gone, another exists."""
         return [*self.drop(table, key=key), *self.create(new, key=key, structure=structure)]
 
     def hold(self, table: TableId, rows: int) -> None:
-        """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
+        """``rows`` of a table that is ahead were skipped. To be called with the end of their batch."""
         self.group_of(table).hold(table, rows)
 
     # -- the lock service ----------------------------------------------------------------------------------------------
 
     def resolve(self, target: TableId, statements: DDLTexts, *, execute: bool, revision: int) -> list[GroupInstruction]:
-        """The lock service has decided on a DDL that is not acknowledged. What comes before its report, or twice, has
-        no effect.
+        """The lock service has decided on a DDL that is not acknowledged. A decision before its report, or a repeated
+        one, has no effect.
 
-        ``revision`` is its name of this decision, unlike that of any other. One DDL is settled at a time, and none
-        during a re-read: the main pass must stand where all is applied. Raises 36059 when the group waits for
-        another DDL.
+        ``revision`` is its unique name of this decision. One DDL is settled at a time, and none during a re-read: the
+        main pass must be at the applied location. Raises 36059 when the group waits for another DDL.
         """
         group = self.groups.get(target)
         if group is None or not self._may_report(group):
@@ -299,7 +298,7 @@ class SourceGroups:
         return [settle]
 
     def revoke(self, target: TableId) -> list[GroupInstruction]:
-        """The lock service has taken back what it decided on ``target``: a :class:`SettleDDL` that was not begun is
+        """The lock service has revoked its decision on ``target``: a :class:`SettleDDL` that was not begun is
         void."""
         if self._settling is None or self._settling.target != target:
             return []
@@ -307,7 +306,7 @@ class SourceGroups:
         return self._ask_again()
 
     def settled(self, target: TableId, main: Location) -> list[GroupInstruction]:
-        """The DDL that was to be settled is; the main pass stands at ``main``, where all before it is applied."""
+        """The DDL to settle is settled; the main pass is at ``main``, and all before it is applied."""
         done = self._settling
         assert done is not None
         assert done.target == target
@@ -333,7 +332,7 @@ class SourceGroups:
     # -- the re-read --------------------------------------------------------------------------------------------
 
     def met(self, key: str, behind: Location, prepared: PreparedLocations | None = None) -> list[GroupInstruction]:
-        """The re-read has passed a statement, and all rows before it are applied; ``behind`` is what follows it.
+        """The re-read has passed a statement, and all rows before it are applied; ``behind`` is the location after it.
 
         Raises 36064 when the binlog is not the one that the main pass has read.
         """
@@ -344,7 +343,7 @@ class SourceGroups:
     def reached(self, location: Location, prepared: PreparedLocations | None = None) -> list[GroupInstruction]:
         """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`.
 
-        ``prepared``: the XA transactions that wait there, of those that the re-read has met; None for no change.
+        ``prepared``: the XA transactions that wait there, of those that the re-read has seen; None for no change.
         """
         reread = self._rereading()
         reread.at = location
@@ -364,7 +363,7 @@ class SourceGroups:
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
     def group_of(self, table: TableId) -> ShardGroup:
-        """The group that the table belongs to, or would."""
+        """The group of the table, also before the table has joined."""
         target = self._route(*table)
         if target not in self.groups:
             self.groups[target] = ShardGroup(target)
@@ -395,8 +394,8 @@ class SourceGroups:
         return [ReportDDL(group.target, group.number, group.ddls[0].statements)]
 
     def _may_report(self, group: ShardGroup) -> bool:
-        """Whether the active DDL is the lock service's matter. It knows DDLs by their texts alone, so one must be done
-        with before the next one, which may read the same, is told."""
+        """Whether the active DDL may be reported. The lock service identifies DDLs by their SQL alone, so one must be
+        finished before the next one, which may have the same SQL, is reported."""
         return group.in_sync and group.pending_acknowledgement is None and not self._is_reread(group)
 
     @staticmethod
@@ -414,7 +413,7 @@ class SourceGroups:
         ]
 
     def _ask_again(self) -> list[GroupInstruction]:
-        """For what was decided while another decision was carried out: it may have been taken back since."""
+        """Requests decisions again that arrived while another was executed: they may have been revoked since."""
         targets, self._put_off = self._put_off, {}
         return [report for target in targets for report in self._report(self.groups[target])]
 

@@ -1,4 +1,4 @@
-"""What a statement means for merged shards: which of it the target gets at once, and what the groups are told. Pure."""
+"""The effect of a statement on merged shards: its part for the target at once, and the reports to the groups. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pkg import ddl, errors
 from pkg.ddl.statement import NoStructure, RenameTable
 from pkg.errors import Code, DMError
 
-#: About schemas, not about tables that merge; each shard may do them again.
+#: Statements on schemas, not on merging tables; each shard may repeat them.
 _OF_SCHEMAS = frozenset({"create database", "alter database"})
-#: What all tables of a group have to run.
+#: Statements that all tables of a group have to run.
 _CHANGES = frozenset({"alter table", "create index", "drop index"})
 
 
 def runs_at_once(statement: ddl.DDLStatement, route: TargetOf) -> bool:
-    """Whether the target gets the statement when it is met.
+    """Whether the target gets the statement when it is read.
 
-    CREATE DATABASE and ALTER DATABASE change no column of any table, so that no row depends on them. CREATE TABLE does
-    nothing when another shard has made the target's table. Everything else waits for the other shards, or is not for
-    the target: DROP and TRUNCATE would take other shards' rows with them.
+    CREATE DATABASE and ALTER DATABASE change no column of any table, so no row depends on them. CREATE TABLE does
+    nothing when another shard has created the target's table. Everything else waits for the other shards, or is not for
+    the target: DROP and TRUNCATE would remove other shards' rows too.
     """
     if statement.kind in _OF_SCHEMAS:
         return True
     if statement.kind != "create table":
         return False
     like = statement.body.like if statement.body is not None else None
-    # The copy of a shard is its own target.
+    # The copy of a shard is a separate target.
     return like is None or route(like.schema, like.table) != route(*statement.tables[0])
 
 
@@ -39,7 +39,7 @@ def changes_group(statement: ddl.DDLStatement) -> bool:
 
 
 def mixes_in_renaming(statement: ddl.DDLStatement) -> bool:
-    """Whether the statement changes its table and renames it too."""
+    """Whether the statement changes its table and also renames it."""
     renames = _renames(statement)
     return any(renames) and not all(renames)
 
@@ -49,9 +49,9 @@ def renames_table(statement: ddl.DDLStatement) -> bool:
 
 
 def comes_to_nothing(given: ddl.DDLStatement, followed: Iterable[ddl.DDLStatement], route: TargetOf) -> bool:
-    """Whether what an operator gave is for neither the target nor the groups, and is not what the upstream did.
+    """Whether an operator's statement is for neither the target nor the groups, and differs from the upstream's effect.
 
-    ``followed``: what it did, or is taken to have done. Raises 36068 as :func:`changes_group`.
+    ``followed``: the actual or assumed upstream effect. Raises 36068 as :func:`changes_group`.
     """
     if given.kind == "create table" or runs_at_once(given, route) or changes_group(given):
         return False
@@ -59,7 +59,7 @@ def comes_to_nothing(given: ddl.DDLStatement, followed: Iterable[ddl.DDLStatemen
 
 
 def goes_on(statement: ddl.DDLStatement) -> bool:
-    """Whether the table is a shard before the statement and behind it, be it under another name."""
+    """Whether the table is a shard before the statement and after it, also under another name."""
     return changes_group(statement) or renames_table(statement)
 
 

@@ -1,4 +1,4 @@
-"""How a run applies what it has read: batches of rows, and statements."""
+"""How a run applies what it has read: row batches and statements."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dm_worker.syncer.unit.run_scope import RunScope
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.mysql.introspect import list_all_tables, server_info
 
-#: Statements are kept well below what the target takes in one packet.
+#: Statements stay well below the target's packet limit.
 STATEMENT_BYTES = 1024 * 1024
 
 
 class RunApplying:
-    """Builds what changes the target. ``group``: of the run's Spark jobs; ``orders``: operators' orders for
-    statements."""
+    """Builds the parts that change the target. ``group``: that of the run's Spark jobs; ``orders``: operators' orders
+    for statements."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RunApplying:
         router: StepRouter,
         decisions: StatementDecisions,
     ) -> DDLBarrier:
-        """What handles statements."""
+        """Builds the part that executes statements."""
         session, server = self._scope.connections.ddl_session, source.tracker.server
         flavor = self._scope.connections.target.ask(server_info).flavor
         executor = DDLExecutor(
@@ -98,7 +98,7 @@ class RunApplying:
         )
 
     def batch_runner(self, sequencer: Sequencer, source: SchemaSource, sharding: ShardCoordination) -> BatchRunner:
-        """What applies batches."""
+        """Builds the part that applies batches."""
         cfg, store = self._scope.cfg, self._scope.connections.store
         form = StatementForm(
             multiple=cfg.syncer.multiple_rows is not False,
@@ -123,10 +123,10 @@ class RunApplying:
         )
 
     def _settings(self) -> bytes:
-        """What of the configuration decides how a range is planned. A digest of it is stored."""
+        """The settings that decide how a range is planned. A digest of them is stored."""
         syncer = self._scope.cfg.syncer
         rules = (self._scope.rules.settings, syncer.compact, bool(self._scope.cfg.to.foreign_key_checks))
         if syncer.safe_mode:
-            # A batch that stopped in another mode gets a new number, and is applied again in this one.
+            # A batch that stopped in another mode gets a new number and is applied again in this one.
             return blake2b(stored_text((*rules, "safe mode")).encode(), digest_size=16).digest()
         return blake2b(stored_text(rules).encode(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Assembles the parts of a run from its configuration and from what is durable at the target."""
+"""Assembles the parts of a run from its configuration and from the durable state at the target."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = get_logger("syncer")
 
 @dataclass(slots=True)
 class RunParts:
-    """What a run works with once it has taken over. ``redo`` is the open intent that must be finished first.
+    """The parts of a run once it has taken over. ``redo`` is the open intent that must be finished first.
     ``takeover``: what DM left, if it did."""
 
     runner: BatchRunner
@@ -42,7 +42,7 @@ class RunParts:
 
 
 class RunAssembly:
-    """Takes the subtask over, and has the parts built. All of it happens in the main thread, before anything is read.
+    """Takes the subtask over and builds the parts. All of it runs in the main thread, before anything is read.
 
     ``safe_request``: as in ``Control``.
     """
@@ -64,7 +64,7 @@ class RunAssembly:
         self._safe_request = safe_request
 
     def take_over(self) -> RunParts:
-        """No other run of this subtask can write any more when it returns. Raises DMError."""
+        """Takes over: when it returns, no other run of this subtask can write any more. Raises DMError."""
         cfg, rules, connections = self._scope.cfg, self._scope.rules, self._scope.connections
         durable = self._raise_epoch()
         groups = self._shards.groups(durable)
@@ -92,13 +92,13 @@ class RunAssembly:
     def _raise_epoch(self) -> DurableState:
         self._store.prepare()
         durable = self._store.take_over(self._scope.cfg.syncer.worker_count)
-        # No intent of an earlier run can be written any more. A statement that has one must not begin later on.
+        # No intent of an earlier run can be written any more. A statement with an intent must not begin later.
         still_ours = partial(self._store.ensure_epoch, durable.epoch)
         retrying(lambda: self._scope.connections.ddl_session.take_over(still_ours), should_stop=self._scope.should_stop)
         return durable
 
     def _takeover(self, durable: DurableState, *, foreign: bool) -> TakeoverFacts | None:
-        """What DM left. Nothing of its checkpoint is changed before it is copied."""
+        """What DM left. Its checkpoint is copied before anything of it changes."""
         server = self._scope.connections.upstream.ask(fetch_server_defaults)
         takeover = takeover_of(durable, server, foreign=foreign)
         if takeover is not None and foreign:

@@ -1,4 +1,4 @@
-"""Applies what the planner gives out, in order, by the exactly-once protocol."""
+"""Applies the planner's output in order, by the exactly-once protocol."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.runner")
 
-#: Writers of a small batch: each costs a transaction.
+#: Number of writers of a small batch: each costs a transaction.
 SMALL_BUCKETS = 4
-#: A batch that takes longer (seconds) is in the log: whoever looks at a lag is to see where the time went.
+#: Batches that take longer (seconds) are logged, to explain a lag.
 LONG = 2.5
-#: A job whose tasks died (not: failed) is tried again so often.
+#: Retries of a job whose tasks died (rather than failed).
 JOB_ATTEMPTS = 5
 
 #: Whether safe mode still holds at a location.
@@ -51,7 +51,7 @@ IsUnsafe = Callable[[Location], bool]
 
 
 def _log_other_number(batch: Batch, before: BatchProgress, intent: BatchProgress) -> None:
-    """The unfinished batch gets another number: the operator asked for safe mode, or its plan differs."""
+    """Logs that the unfinished batch gets another number: the operator asked for safe mode, or its plan differs."""
     doubled = intent.keyless_since != before.keyless_since
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     where = location_range(batch.start, batch.end)
@@ -85,7 +85,7 @@ def _log_refusals(results: Iterable[BucketResult], where: str) -> None:
 
 
 class BatchRunner:
-    """The main loop's hands: one batch, statement or checkpoint at a time."""
+    """Executes one main-loop step: a batch, a statement or a checkpoint."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class BatchRunner:
         self._is_unsafe = is_unsafe
         self._should_stop = should_stop
         self._sharding = sharding
-        #: The checkpoint as it is durable, and whether more is applied than that.
+        #: The durable checkpoint, and whether more than that is applied.
         self.flushed = self._checkpoint or sequencer.applied
-        #: The batch whose buckets the next write has to find.
+        #: The batch whose buckets the next write must find.
         self._applied: AppliedBuckets | None = None
         self.has_unflushed = False
         self.total_rows = 0
@@ -128,8 +128,8 @@ class BatchRunner:
         self.batch_bytes = 0
 
     def apply(self, batch: Batch, redo: BatchProgress | None = None) -> None:
-        """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of. Raises DMError, and
-        TooMuchAtOnce where smaller batches may help."""
+        """Applies one batch: intent, then buckets. ``redo`` is the open intent whose range this batch has. Raises
+        DMError, and TooMuchAtOnce where smaller batches may help."""
         began = time.monotonic()
         batch = batch.by_blocks()
         small = self._policy.is_small(batch.size)
@@ -153,7 +153,7 @@ class BatchRunner:
                 raise TooMuchAtOnce(batch, intent.number, redo is not None, error) from exc
             raise error from exc
         self._applied = AppliedBuckets(intent.number, len(results))
-        # A re-read's prepared transactions are not those of the main pass.
+        # The prepared transactions of a re-read are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
@@ -184,7 +184,7 @@ class BatchRunner:
         self._figures.applied(report, targets, size, small=small, workers=workers)
 
     def advance(self, item: Advance) -> None:
-        """Only filtered events up to its location."""
+        """Advances over filtered events, up to the item's location."""
         began = time.monotonic()
         prepared = item.prepared if self._checkpoint is None else None
         self._sharding.passed(item)
@@ -192,19 +192,19 @@ class BatchRunner:
         self._figures.skipped["rows"].add(time.monotonic() - began)
 
     def flush(self) -> None:
-        """Makes durable that all so far is applied."""
+        """Moves the durable checkpoint to the applied location."""
         if self.has_unflushed:
             self._write(self._sequencer.idle(self._sequencer.applied))
 
     def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> StatementEffect:
-        """A barrier: all before it is applied by now. What it may have changed."""
+        """Executes a statement, a barrier: all before it is already applied. Returns what it may have changed."""
         if self._sharding.keeps_state:
             # The intent moves the checkpoint, and the groups' state belongs to it.
             self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         with self._figures.clock.during(STATEMENT):
             effect = barrier.execute(statement, intent)
-        # A statement that the task's filters leave out is none of its jobs.
+        # A statement that the task's filters leave out is not counted as a job.
         self._figures.ddl_added += effect.of_the_task
         self._figures.ddl_finished += effect.of_the_task
         self._sequencer.done()
@@ -213,27 +213,27 @@ class BatchRunner:
         return effect
 
     def fence(self) -> None:
-        """No task of the open batch can write after this, also none that Spark lost sight of."""
+        """After this, no task of the open batch can write, nor one that Spark lost track of."""
         self._write(self._sequencer.fence())
 
     def go_back(self, start: Location) -> None:
-        """What follows ``start`` is applied again, in safe mode if some of it is in. The next write makes that
-        durable."""
+        """Applies what follows ``start`` again, in safe mode if some of it is already applied. The next write makes
+        that durable."""
         self._sequencer.go_back(start)
         self.has_unflushed = False
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
     def statement_again(self, statement: BinlogStatement) -> None:
-        """One that the main pass has met, in a re-read: all before it is applied by now."""
+        """Reads a statement of the main pass again, in a re-read: all before it is already applied."""
         sharding, main = self._sharding, self._sharding.checkpoint
         assert main is not None
         sharding.met_again(statement)
         self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
 
     def settle(self, settle: SettleDDL, barrier: DDLBarrier) -> StatementEffect:
-        """What the lock service has decided on; the main pass stands between transactions. What it may have changed,
-        here or through another source."""
+        """Executes what the lock service has decided; the main pass is between transactions. Returns what it may have
+        changed, here or through another source."""
         sharding, main = self._sharding, self._sequencer.applied
         self.flush()
         with self._figures.clock.during(STATEMENT):
@@ -250,30 +250,30 @@ class BatchRunner:
         try:
             return barrier.settle(settle, self._sequencer.idle(self._sequencer.applied))
         except DMError as exc:
-            # A statement that a pause has ended is no problem.
+            # A statement that a pause ended is not a failure.
             if not (self._should_stop() and exc.retryable):
                 self._sharding.settling(settle, exc)
             raise
 
     def note(self) -> None:
-        """Makes durable what the shard groups learned besides the stream."""
+        """Makes durable what the shard groups learned outside the stream."""
         self._write(self._sequencer.idle(self._sequencer.applied))
 
     @property
     def applied(self) -> Location:
-        """All before this is applied in the pass that runs."""
+        """The applied location of the current pass: all before it is applied."""
         return self._sequencer.applied
 
     @property
     def prepared(self) -> PreparedLocations:
-        """The XA transactions that wait where the main pass stands."""
+        """The prepared XA transactions at the location of the main pass."""
         return self._sequencer.prepared
 
     @property
     def _checkpoint(self) -> Location | None:
         return self._sharding.checkpoint
 
-    # -- what is durable ----------------------------------------------------------------------------------------
+    # -- durable state ------------------------------------------------------------------------------------------
 
     def _write(self, progress: BatchProgress, ddl: DDLRecord | None = None) -> None:
         changed, dropped = self._source.take_changes()
@@ -302,7 +302,7 @@ class BatchRunner:
         self._sharding.stored(shards)
 
     def _leave_safe_mode(self, location: Location) -> None:
-        """Held rows may be at an earlier location than what is applied."""
+        """Held rows may be at an earlier location than the applied one."""
         held = self._sharding.oldest_needed
         if self._store.exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
             log.info("left safe mode", location=str(location))

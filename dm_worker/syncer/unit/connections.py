@@ -14,11 +14,11 @@ from pkg.config.model import SubTaskConfig
 
 
 class RunConnections:
-    """Each is opened when it is first needed, and again when it is lost.
+    """Each connection opens when it is first needed, and again when it is lost.
 
-    ``upstream`` and ``target`` answer the questions of table plans: they are the planning thread's while it reads, and
-    the main thread's while it waits at a statement or has ended. ``servers_keys`` answers both. The others are the main
-    thread's.
+    ``upstream`` and ``target`` answer the queries of table plans: the planning thread uses them while it reads, and
+    the main thread while the planning thread waits at a statement or has ended. ``servers_keys`` queries both servers.
+    The others belong to the main thread.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class RunConnections:
         should_stop: Callable[[], bool],
         timed: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """``timed`` gets the seconds of each query of ``target``."""
+        """``timed`` receives the seconds of each query of ``target``."""
         self.upstream = ServerLookup(cfg.from_, "upstream", should_stop)
         self.target = ServerLookup(cfg.to, "downstream", should_stop, timed=timed)
         self.store = MetaStore(cfg, should_stop=should_stop)
@@ -38,14 +38,14 @@ class RunConnections:
         self.servers_keys = ServersKeys(cfg, rules, should_stop)
 
     def interrupt(self) -> None:
-        """Cancels what the planning thread asks; from another thread."""
+        """Cancels the planning thread's query; called from another thread."""
         self.upstream.interrupt()
         self.target.interrupt()
         self.servers_keys.interrupt()
 
     def abort_statement(self) -> None:
-        """Ends the statement that runs at the target; from another thread. Its intent shows the next run that it may
-        have run."""
+        """Ends the statement that runs at the target; called from another thread. Its intent shows the next run that
+        it may have run."""
         self.ddl_session.abort()
 
     def close(self) -> None:

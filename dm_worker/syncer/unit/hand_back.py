@@ -1,4 +1,4 @@
-"""Gives a paused task's checkpoint the form from which DM goes on."""
+"""Hands a paused task back to DM: gives its checkpoint DM's form."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer.checkpoint")
 
-#: Attempts to reach a server: an operator waits.
+#: Few connection attempts: an operator waits.
 _ATTEMPTS = 2
 
 
 def hand_back(cfg: SubTaskConfig, *, execute: bool) -> str:
-    """What is left for DM, as text; without ``execute`` it only would be. No run may be under way.
+    """Hands the task back to DM and describes the result; only describes it without ``execute``. No run may be active.
 
-    Raises DMError, 40052 and 44019 where DM would lose or confuse something.
+    Raises DMError, 40052 and 44019 where DM would lose or mix up data.
     """
     with closing(MetaStore(cfg, should_stop=lambda: True)) as store:
         store.prepare()
-        durable = store.take_over(0)  # a process that hangs can't write any more
+        durable = store.take_over(0)  # after this, a hanging process can't write any more
         rules = TaskRules(cfg)
         groups = stored_groups(durable.shards, rules.route, by_gtid=cfg.enable_gtid)
         place = ensure_possible(cfg, durable, groups)
@@ -69,7 +69,7 @@ def _plan(cfg: SubTaskConfig, rules: TaskRules, place: Location, durable: Durabl
 
 
 def _columns(conn: Connection[Any], tables: Collection[TableId]) -> dict[TableId, ColumnNames]:
-    """The columns of those of ``tables`` that there are."""
+    """The columns of the existing tables of ``tables``."""
     wanted, schemas = set(tables), sorted({schema for schema, _ in tables})
     if not schemas:
         return {}

@@ -1,7 +1,7 @@
-"""What a task that goes back to DM leaves there: which states allow it, and what is written. Pure.
+"""Plans how a task is handed back to DM: which states allow it, and what is written. Pure.
 
-DM goes on from the checkpoint alone. So everything up to there must be applied and nothing behind it, and each table
-must have the structure that its next rows have.
+DM continues from the checkpoint alone. So everything up to it must be applied and nothing after it, and each table
+must have the structure of its next rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import tidb_model_of
 
-#: So many tables are named in a text.
+#: A message names at most this many tables.
 _NAMED = 5
 
 #: The names of a table's columns in lower case, in order.
@@ -31,7 +31,7 @@ ColumnNames = Sequence[str]
 @dataclass(slots=True)
 class HandBackPlan:
     """``structures`` are written in DM's form. ``gone``: rows that DM must not read. ``kept``: tables whose structure
-    DM recorded itself. ``from_target``: tables whose structure DM finds at the target, where it is the same."""
+    DM recorded itself. ``from_target``: tables whose structure DM reads from the target, where it is the same."""
 
     place: Location
     structures: dict[TableId, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class HandBackPlan:
 
 
 def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGroups | None) -> Location:
-    """The place from which DM can go on. Raises 40052 in any other state, with the way out of it."""
+    """The location from which DM can continue. Raises 40052 in any other state, with the operator action."""
     checkpoint, progress = durable.checkpoint, durable.progress
     if checkpoint is None:
         raise _refused(
@@ -71,7 +71,7 @@ def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGro
 
 
 def _is_dms(durable: DurableState) -> bool:
-    """Whether nothing here is this program's: it has handed back already, or has not run since DM."""
+    """Whether nothing here is this program's: it has handed back already, or has not run since DM did."""
     progress, own = durable.progress, durable.structures
     begun = progress is not None and (progress.number or progress.end.position.name or progress.end.gtid_set)
     return not begun and not own.tables and not own.given_up
@@ -125,9 +125,9 @@ def plan_of(
     target: Mapping[TableId, ColumnNames],
     route: Callable[[str, str], TableId],
 ) -> HandBackPlan:
-    """What is written for DM.
+    """Builds the plan: what is written for DM.
 
-    ``upstream`` are the migrated tables as they are now, ``target`` those of the target by their names there;
+    ``upstream`` are the migrated tables as they are now, ``target`` the target's tables by their names there;
     ``dumped`` is the structure in the full copy's files. Raises 44019 for tables that DM would read wrongly.
     """
     ghosts = {name for name, record in durable.ghosts.items() if not record.moved}
@@ -183,7 +183,7 @@ def _not_known(cfg: SubTaskConfig, tables: Collection[TableId]) -> DMError:
 
 
 def plan_text(plan: HandBackPlan, *, done: bool) -> str:
-    """For operators. ``done``: it is written."""
+    """The message for operators. ``done``: the plan is already written."""
     parts = [
         f"{'DM continues' if done else 'DM would continue'} at {plan.place}",
         f"structures {'written' if done else 'to write'} in DM's form: {_listed(_names(plan.structures))}"

@@ -1,4 +1,4 @@
-"""The known structures of upstream tables, as the checkpoint holds them while replication stands still."""
+"""The known structures of upstream tables, in the checkpoint of a stopped replication."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pkg.schema_tracker.render import create_table
 
 log = get_logger("syncer.schema")
 
-#: Attempts to reach a server: an operator waits.
+#: Few connection attempts: an operator waits.
 _ATTEMPTS = 2
 
 
 class KnownStructures:
-    """Those of one subtask's tables, under the upstream's names. Methods raise DMError, also 44005 for a table that is
-    not migrated."""
+    """The known structures of one subtask's tables, by upstream names. Methods raise DMError, also 44005 for a table
+    that is not migrated."""
 
     def __init__(self, cfg: SubTaskConfig) -> None:
         self._cfg = cfg
@@ -33,7 +33,7 @@ class KnownStructures:
         self._store.close()
 
     def show(self, schema: str, table: str) -> str:
-        """A CREATE TABLE in one line. Raises 44005 while nothing is known of the table."""
+        """A CREATE TABLE in one line. Raises 44005 while the table's structure is unknown."""
         self._ensure_migrated(schema, table)
         self._store.prepare()
         for info in self._store.read_tables():
@@ -46,7 +46,7 @@ class KnownStructures:
         )
 
     def update(self, schema: str, table: str, text: str) -> None:
-        """Sets the structure that a CREATE TABLE has, whichever names it has. Raises 44009 if it is not understood."""
+        """Sets the structure from a CREATE TABLE, whose own names are ignored. Raises 44009 if it is not understood."""
         self._ensure_migrated(schema, table)
         upstream = self._server("upstream")
         try:
@@ -67,17 +67,17 @@ class KnownStructures:
         self._put(info.renamed(schema, table), "statement")
 
     def update_from_source(self, schema: str, table: str) -> None:
-        """Sets the structure that the upstream's table has now. Raises 44005 when there is none."""
+        """Sets the structure of the upstream's table as it is now. Raises 44005 when there is none."""
         self._ensure_migrated(schema, table)
         self._fetch("upstream", (schema, table), (schema, table))
 
     def update_from_target(self, schema: str, table: str) -> None:
-        """Sets the structure that the target's table has now. Raises 44005 when there is none."""
+        """Sets the structure of the target's table as it is now. Raises 44005 when there is none."""
         self._ensure_migrated(schema, table)
         self._fetch("downstream", self._rules.route(schema, table), (schema, table))
 
     def delete(self, schema: str, table: str) -> None:
-        """Forgets the structure: it is looked for again when the next rows of the table come."""
+        """Forgets the structure: the next rows of the table make the syncer look for it again."""
         self._ensure_migrated(schema, table)
         self._store.prepare()
         self._store.delete_table(schema, table)

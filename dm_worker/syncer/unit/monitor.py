@@ -23,9 +23,9 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger("syncer.status")
 
-#: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
+#: Seconds between queries for the end of the upstream's binlog, and between log lines about progress.
 INTERVAL, LOG_INTERVAL = 1.0, 30.0
-#: A monitor that is stopped gets so many seconds before the question that it asks is broken off.
+#: Seconds until a stopped monitor cancels its running query.
 STOP_TIMEOUT = 5.0
 CLOCK_INTERVAL = 600.0
 
@@ -33,11 +33,11 @@ CLOCK_INTERVAL = 600.0
 @dataclass(slots=True)
 class RunSnapshot:
     """What the running parts report. ``flushed``: the checkpoint; ``needed``: the same, but before a DDL of merged
-    shards as long as that waits. ``oldest_commit``: upstream time of the oldest transaction that was read and is not
+    shards while that waits. ``oldest_commit``: upstream time of the oldest transaction that was read and is not
     applied; ``newest``: of the newest event that was read.
-    ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
-    DDL of merged shards that is not settled. ``taken_over``: what DM left. ``target_ddl``: what the target executes,
-    and how far it is. ``received``: bytes of the binlog stream that the upstream sent, over all runs."""
+    ``batch_bytes``: bytes of rows events in the last batch. ``local``: the binlog is read from the relay log.
+    ``sharding``: unsettled DDL of merged shards. ``taken_over``: what DM left. ``target_ddl``: what the target
+    executes, and its progress. ``received``: bytes of the binlog stream that the upstream sent, over all runs."""
 
     rows: int = 0
     flushed: Location | None = None
@@ -77,7 +77,7 @@ def _group(status: GroupStatus) -> pb.ShardingGroup:
 
 
 class Monitor:
-    """Watches a run from a thread of its own."""
+    """Watches a run from its own thread."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Monitor:
         target: TargetLook,
         figures: SyncFigures | None = None,
     ) -> None:
-        """``figures`` get the lag and its reason at every look; ``target`` is asked when the reason may be there."""
+        """``figures`` receive the lag and its reason at every check; ``target`` is queried for a possible reason."""
         self._target = target
         self._figures = figures or SyncFigures()
         self._server = server
@@ -100,11 +100,11 @@ class Monitor:
         self._clock_offset = 0.0
         self._clock_at = 0.0
         self._recent = Rate(5.0)
-        #: Bytes behind the upstream, None while not known; how fast they become less; the sizes of closed binlog files.
+        #: Bytes behind the upstream, None while unknown; the rate of their decrease; the sizes of closed binlog files.
         self._behind: int | None = None
         self._nearing = Rate(LOG_INTERVAL)
         self._sizes: dict[str, int] = {}
-        #: When the checkpoint moved last, or was at the upstream's end.
+        #: When the checkpoint last moved, or was at the upstream's end.
         self._at_end = time.monotonic()
         self._seen: Location | None = None
         self._logged_rows = 0
@@ -181,7 +181,7 @@ class Monitor:
         figures.sample()
 
     def _measure(self, now: float, flushed: Location | None) -> None:
-        """How far behind. Raises DMError."""
+        """Measures how far the run is behind. Raises DMError."""
         if self._master is None or flushed is None:
             return
         here, end = flushed.position, self._master.position
@@ -216,7 +216,7 @@ class Monitor:
         return self._figures.lag_watch.seconds(self._upstream_time(), snapshot.oldest_commit)
 
     def _bytes_behind(self) -> int:
-        """As it was measured last; UNKNOWN after a run that was at the end, for the upstream may have gone on."""
+        """The last measured bytes; UNKNOWN after a run that was at the end, because the upstream may have written."""
         behind = self._behind
         return UNKNOWN if behind is None or (behind == 0 and self._end.is_set()) else behind
 
@@ -226,7 +226,7 @@ class Monitor:
         total = int(rows / max(time.monotonic() - self._began, 1e-3))
         recent = self._recent.per_second
         master, flushed = self._master, snapshot.flushed
-        # Rows that are held back are not applied, wherever the checkpoint is.
+        # Held rows are not applied, regardless of the checkpoint.
         synced = not snapshot.sharding.unresolved and self._is_at_end(master, flushed)
         up_to_date = synced and not snapshot.oldest_commit and not self._end.is_set()
         behind = self._bytes_behind()
@@ -240,7 +240,7 @@ class Monitor:
             recentRps=recent,
             masterBinlog=str(master.position) if master else "",
             masterBinlogGtid=master.gtid_set if master else "",
-            # As in DM, it stays before a DDL that waits for its shards.
+            # As in DM, the position stays before a DDL that waits for its shards.
             syncerBinlog=str(shown.position) if shown else "",
             syncerBinlogGtid=shown.gtid_set if shown else "",
             synced=synced,
@@ -260,7 +260,7 @@ class Monitor:
         if master is None or flushed is None:
             return False
         if self._by_gtid:
-            # Servers list domains and sources in an order of their own.
+            # Servers list GTID domains and sources in their own order.
             wanted = parse_gtid_set(master.gtid_set, self._flavor)
             return parse_gtid_set(flushed.gtid_set, self._flavor).contains(wanted)  # type: ignore[arg-type]
         return master.position == flushed.position

@@ -1,4 +1,4 @@
-"""How a run reads: where it begins, the structures of the rows, and the plans of their tables."""
+"""How a run reads: its start location, the structures of the rows, and the plans of their tables."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pkg.schema_tracker import fetch_server_defaults
 
 
 class RunReading:
-    """Builds what is needed to understand the binlog. ``position``: where the planning thread reads; None while there
-    is none."""
+    """Builds the parts that interpret the binlog. ``position``: where the planning thread reads; None while there is no
+    such thread."""
 
     def __init__(self, scope: RunScope, opener: StreamOpener, position: Callable[[], Location | None]) -> None:
         self._scope = scope
@@ -34,12 +34,12 @@ class RunReading:
         self._position = position
 
     def recovery(self, durable: DurableState, reread: RereadPass | None) -> Recovery:
-        """Where to go on from what is durable; sets where the store leaves safe mode. Raises DMError."""
+        """Where to continue from the durable state; sets where the store leaves safe mode. Raises DMError."""
         connections = self._scope.connections
         return recovery_of(self._scope.cfg, connections.store, connections.upstream, self._opener, durable, reread)
 
     def structures(self, durable: DurableState, takeover: TakeoverFacts | None, *, trust_dump: bool) -> SchemaSource:
-        """The structures of upstream tables, as an earlier run or DM left them."""
+        """The structures of upstream tables that an earlier run or DM left."""
         upstream, target = self._scope.connections.upstream, self._scope.connections.target
         source = SchemaSource(
             server=upstream.ask(fetch_server_defaults),
@@ -58,16 +58,16 @@ class RunReading:
         return source
 
     def is_unaltered(self, table: str, location: Location) -> bool:
-        """As :meth:`StreamOpener.is_unaltered`."""
+        """See :meth:`StreamOpener.is_unaltered`."""
         return self._opener.is_unaltered(table, location)
 
     def _is_unaltered(self, table: str) -> bool:
-        """Whether no statement between the reading position and now may be about a table of that name."""
+        """Whether no statement between the reading position and now may refer to a table of that name."""
         location = self._position()
         return location is not None and self.is_unaltered(table, location)
 
     def registry(self, source: SchemaSource, sharding: ShardCoordination) -> TableRegistry:
-        """The table plans, of the tables whose rows ``sharding`` takes."""
+        """The plans of the tables whose rows ``sharding`` accepts."""
         target = self._scope.connections.target
         facts = TargetFacts(self._scope.cfg, target, self._scope.connections.servers_keys)
         compact = self._scope.cfg.syncer.compact is not False

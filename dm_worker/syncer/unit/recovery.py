@@ -1,4 +1,4 @@
-"""Where a run begins to read, how long it is in safe mode, and how far it goes back when the upstream was switched."""
+"""Where a run begins to read, how long it is in safe mode, and how far it goes back after a switch of the upstream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recovery_of(
     durable: DurableState,
     reread: RereadPass | None,
 ) -> Recovery:
-    """Where to go on from what is durable; sets where ``store`` leaves safe mode. Raises DMError."""
+    """Where to continue from the durable state; sets where ``store`` leaves safe mode. Raises DMError."""
     fallback: Location | None = None
     if durable.checkpoint is None:
         fallback, store.exit_safe = start_location(cfg)
@@ -41,7 +41,7 @@ def recovery_of(
     if durable.exit_safe is not None:
         store.exit_safe = durable.exit_safe
     if recovery.safe and cfg.syncer.safe_mode_duration != 0:
-        # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
+        # What is after this checkpoint may be applied already, but nothing that the upstream writes from now on.
         store.exit_safe = upstream.end_of_binlog(cfg.flavor)
         log.warning("the checkpoint was written by another program: starting in safe mode", until=str(store.exit_safe))
     if store.exit_safe is not None:
@@ -50,7 +50,7 @@ def recovery_of(
 
 
 def is_unsafe(cfg: SubTaskConfig, exit_safe: Location | None, location: Location) -> bool:
-    """Whether the target may already have what comes after ``location``; safe mode ends at ``exit_safe``."""
+    """Whether the target may already have the changes after ``location``; safe mode ends at ``exit_safe``."""
     if cfg.syncer.safe_mode:
         return True
     if exit_safe is None:
@@ -72,10 +72,10 @@ def start_after_switch(
     redo: BatchProgress | None,
     should_stop: Callable[[], bool],
 ) -> Location | None:
-    """Where to read again, in safe mode, so that all that is unfinished is applied from its transactions' starts.
+    """Where to read again, in safe mode, so that all unfinished work is applied from the start of its transactions.
 
-    ``redo`` is the unfinished range, if there is one. None when nothing of a transaction was given out. Raises DMError
-    where going back could lose or double rows.
+    ``redo`` is the unfinished range, if there is one. None when the planner output nothing of a transaction. Raises
+    DMError where going back could lose or double rows.
     """
     start, end = (redo.start, redo.end) if redo is not None else (applied, applied)
     if redo is None and not start.rows_events:

@@ -1,4 +1,4 @@
-"""One run of the syncer: from taking the subtask over to its pause, stop or error."""
+"""One run of the syncer: from the takeover of the subtask to its pause, stop or error."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer")
 
-#: How long the main loop waits for an instruction when all that is applied is durable (seconds).
+#: How long the main loop waits for an instruction when the applied location is durable (seconds).
 _IDLE_WAIT = 0.2
 
 
 class SyncRun:
-    """What lives from one ``run()`` to its end. Methods are for the main thread, unless they say otherwise."""
+    """The state of one ``run()``, from start to end. Methods are for the main thread, unless they say otherwise."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SyncRun:
         figures: SyncFigures | None = None,
         safe_request: int = 0,
     ) -> None:
-        """``figures``: those of the unit, to which this run adds. ``safe_request``: as in ``Control``."""
+        """``figures``: the unit's, to which this run adds. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
         self.figures = figures or SyncFigures()
         self._begin = begin
@@ -85,12 +85,12 @@ class SyncRun:
             safe_request=safe_request,
         )
         self._queue = InstructionQueue(self._policy.budget.queue)
-        #: None until the run has taken over, and until it reads.
+        #: None until the run has taken over and reads.
         self._parts: RunParts | None = None
         self._planning: PlanningThread | None = None
-        #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
+        #: Upstream commit time of what is being applied, or was when the run failed; 0 for nothing.
         self._applying = 0
-        #: The statement that is being handled, or was when the run ended in an error.
+        #: The statement that is executed, or was when the run failed.
         self.handling: BinlogStatement | SettleDDL | None = None
         self.monitor = self._monitor()
 
@@ -100,7 +100,7 @@ class SyncRun:
         target, by_gtid = TargetLook(cfg.to, self._should_stop), cfg.enable_gtid
         return Monitor(lookup, cfg.flavor, self._look, by_gtid=by_gtid, target=target, figures=self.figures)
 
-    # -- the script ---------------------------------------------------------------------------------------------
+    # -- the main loop ------------------------------------------------------------------------------------------
 
     def work(self) -> None:
         """Takes over, recovers, and replicates until a stop is requested. Raises DMError."""
@@ -116,8 +116,8 @@ class SyncRun:
         self._replicate(parts)
 
     def _replicate(self, parts: RunParts) -> None:
-        """Passes over the binlog in turn, until a stop is requested: another one follows where the rows to apply have
-        changed, where the upstream has, and after a batch that was too large."""
+        """Runs passes over the binlog until a stop is requested. Another pass follows where the rows to apply or the
+        upstream have changed, and after a batch that was too large."""
         while not self._should_stop():
             planning, redo = self._open_pass(parts), parts.redo
             try:
@@ -136,8 +136,8 @@ class SyncRun:
             parts.redo = None
 
     def _follow_pass(self, parts: RunParts, planning: PlanningThread) -> ServerSwitched | None:
-        """The main loop: applies what the planning thread gives out, until a stop is requested or another pass has to
-        follow: because the upstream is another server now, or else the next one of merged shards."""
+        """The main loop: applies the planning thread's output until a stop is requested or another pass must follow.
+        Returns the switch if the upstream is another server now; None for a stop, or a next pass of merged shards."""
         runner = parts.runner
         while not self._should_stop():
             if self._is_pass_over(parts):
@@ -145,7 +145,7 @@ class SyncRun:
             with self.figures.applying.clock.during(WAITING):
                 item = self._queue.get(0.0 if runner.has_unflushed else _IDLE_WAIT)
             if item is None:
-                # Nothing follows at once: what is applied becomes the checkpoint.
+                # No instruction waits: the applied location becomes the checkpoint.
                 runner.flush()
             elif isinstance(item, Batch):
                 self._apply(parts, item)
@@ -162,7 +162,7 @@ class SyncRun:
         runner.flush()
         return None
 
-    # -- its steps ----------------------------------------------------------------------------------------------
+    # -- main-loop steps ----------------------------------------------------------------------------------------
 
     def _apply(self, parts: RunParts, batch: Batch) -> None:
         self._applying = batch.commit_time
@@ -172,14 +172,14 @@ class SyncRun:
 
     def _advance(self, parts: RunParts, advance: Advance) -> None:
         if parts.redo is not None:
-            # Tables were filtered out since: nothing is left to finish.
+            # The tables were filtered out since: nothing is left to finish.
             log.warning("the unfinished batch no longer has rows", location=str(advance.location))
             parts.redo = None
         parts.runner.advance(advance)
         parts.keys.passed(parts.runner.applied)
 
     def _execute(self, parts: RunParts, statement: BinlogStatement, planning: PlanningThread) -> None:
-        """A statement is a barrier: the planning thread waits until :meth:`PlanningThread.resume`."""
+        """Executes a statement, a barrier: the planning thread waits until :meth:`PlanningThread.resume`."""
         runner, sharding = parts.runner, parts.sharding
         self._applying, self.handling = statement.event.timestamp, statement
         if sharding.reread is not None:
@@ -189,20 +189,20 @@ class SyncRun:
             effect = runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
         self._follow_effect(parts, effect)
-        # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
+        # If another pass follows, the planning thread must not plan beyond this one's end: the rules differ.
         if not sharding.needs_new_pass:
             planning.resume()
 
     def _follow_effect(self, parts: RunParts, effect: StatementEffect) -> None:
-        """Structures and keys may have changed. What runs at the target need not be what ran upstream."""
+        """Updates structures and keys. The target may run another statement than the upstream did."""
         self._connections.servers_keys.changed(effect.named, effect.tables)
         parts.registry.forget(effect.tables, keys=effect.about_keys)
         if effect.about_keys:
             parts.keys.changed(parts.runner.applied)
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
-        """The error that ended the reading, with its range, and with an advice if it has none."""
-        # A lost connection says nothing about the events after it; an event that can't be applied does.
+        """The error that ended the reading, with its range, and with advice if it has none."""
+        # A lost connection does not involve the events after it; an event that can't be applied does.
         self._applying = 0 if error.retryable else planner.newest
         where = location_range(flushed, planner.read_to)
         advice = error.workaround or ("" if error.retryable else Advice.CONTINUE_AFTER_EVENT)
@@ -211,7 +211,7 @@ class SyncRun:
     # -- passes over the binlog ---------------------------------------------------------------------------------
 
     def _open_pass(self, parts: RunParts) -> PlanningThread:
-        """Begins to read where the applied part ends."""
+        """Begins to read at the applied location."""
         runner, redo = parts.runner, parts.redo
         reread = parts.sharding.reread
         prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)
@@ -258,8 +258,8 @@ class SyncRun:
         planning.stop()
 
     def _go_back(self, parts: RunParts, switch: ServerSwitched, redo: BatchProgress | None) -> None:
-        """What is unfinished is applied again from the start of its first transaction, in safe mode; ``redo`` is the
-        range that was unfinished when the pass began. Raises DMError where that could lose or double rows."""
+        """Applies unfinished work again from the start of its first transaction, in safe mode; ``redo`` is the range
+        that was unfinished when the pass began. Raises DMError where that could lose or double rows."""
         runner = parts.runner
         begin = start_after_switch(
             self._cfg,
@@ -271,14 +271,14 @@ class SyncRun:
             redo=redo,
             should_stop=self._should_stop,
         )
-        # Statements that were read before may never have reached this server.
+        # This server may never have received the statements that were read before.
         self._connections.servers_keys.changed([ANY_TABLE], [])
         if begin is not None:
             runner.go_back(begin)
             parts.registry.forget()
 
     def _plan_smaller(self, parts: RunParts, refused: TooMuchAtOnce, planning: PlanningThread) -> None:
-        """The next pass begins at a batch that was too much for a transaction, and plans smaller ones. Raises its error
+        """Starts the next pass at a batch that was too large for a transaction, with smaller batches. Raises its error
         where that could lose or double rows."""
         prepare_smaller_batches(self._cfg, self._connections.store, refused, parts.runner.fence)
         self._end_pass(planning)
@@ -287,8 +287,8 @@ class SyncRun:
         parts.redo = None
 
     def _settle(self, parts: RunParts) -> None:
-        """The end of a pass of merged shards: what the lock service has decided on is executed here."""
-        # Rows that were held back may be due.
+        """Ends a pass of merged shards: executes what the lock service has decided."""
+        # Held rows may be due.
         parts.registry.forget((), keys=False)
         settle = parts.sharding.due(parts.runner.applied)
         if settle is not None:
@@ -296,12 +296,12 @@ class SyncRun:
             self._follow_effect(parts, parts.runner.settle(settle, parts.barrier))
             self.handling = None
             if not settle.execute:
-                # An operator may have given the source that executes statements about any table.
+                # An operator may have given the executing source statements for any table.
                 parts.registry.forget(keys=False)
         parts.sharding.pass_ended()
 
     def _is_pass_over(self, parts: RunParts) -> bool:
-        """Follows what the lock service decides; whether another pass has to follow this one."""
+        """Follows the lock service's decisions; returns whether another pass must follow this one."""
         sharding = parts.sharding
         if parts.redo is not None:
             return False
@@ -309,14 +309,14 @@ class SyncRun:
             parts.runner.note()
         return sharding.needs_new_pass or sharding.due(parts.runner.applied) is not None
 
-    # -- the end, and what others ask ---------------------------------------------------------------------------
+    # -- the end, and queries from other threads ----------------------------------------------------------------
 
     def abort(self) -> None:
-        """Ends the statement that runs at the target, if one does; from another thread."""
+        """Ends a statement that runs at the target; called from another thread."""
         self._connections.abort_statement()
 
     def close(self) -> None:
-        """Gives everything back; the status keeps its last values."""
+        """Releases all resources; the status keeps its last values."""
         if self._planning is not None:
             self._planning.stop()
         self.monitor.stop()
@@ -327,7 +327,7 @@ class SyncRun:
 
     @property
     def needed(self) -> Location | None:
-        """From here on statements may still be executed; None while that is not known. From any thread."""
+        """From this location on, statements may still be executed; None while unknown. From any thread."""
         parts = self._parts
         if parts is None:
             return None
@@ -335,21 +335,21 @@ class SyncRun:
         return flushed if held is None else min(flushed, held, key=lambda one: one.position)
 
     def has_settled(self, settle: SettleDDL) -> bool:
-        """Whether a DDL of merged shards is settled, as far as this run knows. From any thread."""
+        """Whether this run knows that a DDL of merged shards is settled. From any thread."""
         parts = self._parts
         return parts is not None and parts.sharding.is_settled(settle)
 
     @property
     def flushed(self) -> Location | None:
-        """The checkpoint as it is durable; None while that is not known. From any thread."""
+        """The durable checkpoint; None while unknown. From any thread."""
         return None if self._parts is None else self._parts.runner.flushed
 
     def _reading(self) -> Location | None:
-        """Where the planning thread reads; it asks itself."""
+        """The planning thread's reading location; called by that thread."""
         return None if self._planning is None else self._planning.planner.location
 
     def _look(self) -> RunSnapshot:
-        """For the monitor's thread."""
+        """The snapshot for the monitor's thread."""
         parts, planning, applying = self._parts, self._planning, self._applying
         if parts is None or planning is None:
             return RunSnapshot()

@@ -1,4 +1,4 @@
-"""What all parts of a run share."""
+"""The objects that all parts of a run share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.config.model import SubTaskConfig
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """One run of one subtask: its configuration, the connections it has, and whether it is to end."""
+    """One run of one subtask: its configuration, its connections, and whether it is to end."""
 
     cfg: SubTaskConfig
     rules: TaskRules

@@ -1,4 +1,4 @@
-"""How the shards of a run are coordinated: by the shard mode, and from what is durable."""
+"""How the shards of a run are coordinated: by the shard mode and the durable state."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = get_logger("syncer")
 
 
 class ShardAssembly:
-    """Makes the coordination of one run."""
+    """Creates the coordination of one run."""
 
     def __init__(self, scope: RunScope, lock_service: LockService | None) -> None:
         self._scope = scope
         self._lock_service = lock_service
 
     def groups(self, durable: DurableState) -> SourceGroups | None:
-        """What an earlier run stored. Raises 36007 or 36058."""
+        """The groups that an earlier run stored. Raises 36007 or 36058."""
         cfg = self._scope.cfg
         return stored_groups(durable.shards, self._scope.rules.route, by_gtid=cfg.enable_gtid)
 
@@ -44,7 +44,7 @@ class ShardAssembly:
         *,
         ours: bool,
     ) -> tuple[ShardCoordination, StatementDecisions]:
-        """By the shard mode. ``ours``: the checkpoint is the one of ``groups``."""
+        """Builds the coordination of the shard mode. ``ours``: the checkpoint is that of ``groups``."""
         if self._scope.cfg.shard_mode:
             sharding = self._pessimistic(groups, source, checkpoint, ours=ours)
             return sharding, ByShardGroups(sharding, router, online)
@@ -58,7 +58,7 @@ class ShardAssembly:
     ) -> Pessimistic:
         if groups is not None and not ours:
             ensure_settled(groups, "the checkpoint was changed by hand")
-            # Else those of targets that no table is routed to any more would stay.
+            # Otherwise, groups of targets that no table is routed to any more would stay.
             self._scope.connections.store.forget_shards()
             groups = None
         assert self._lock_service is not None, "merged shards need the other sources"
@@ -81,10 +81,10 @@ class ShardAssembly:
         )
 
     def _tables(self, checkpoint: Location | None) -> list[tuple[str, str]]:
-        """The migrated tables that there are now, and those that there were when the full copy was made."""
+        """The current migrated tables, and those at the time of the full copy."""
         found = self._scope.connections.upstream.ask(list_all_tables)
         names = {(schema, table) for schema, tables in found.items() for table in tables}
         if checkpoint is None:
-            # Those that were dropped since have a DROP after the position of the copy.
+            # For those dropped since, a DROP follows the position of the copy.
             names |= dumped_tables(self._scope.cfg)
         return sorted(name for name in names if self._scope.rules.allows(*name))

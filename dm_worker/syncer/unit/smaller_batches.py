@@ -1,4 +1,4 @@
-"""A batch that is more than the target takes in a transaction: its range is planned again, in smaller batches."""
+"""Plans the range of a batch again, in smaller batches, if the batch is too large for a transaction of the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = get_logger("syncer")
 
 class TooMuchAtOnce(Exception):
     """The target refused a bucket of a batch for its size. ``number``: of the first attempt at the batch in this run;
-    ``redone``: an earlier run began it. ``error`` is what the task stops with if nothing smaller is possible."""
+    ``redone``: an earlier run began it. The task stops with ``error`` if smaller batches are impossible."""
 
     def __init__(self, batch: Batch, number: int, redone: bool, error: DMError) -> None:
         super().__init__(batch, number, redone, error)
@@ -32,11 +32,11 @@ def prepare_smaller_batches(
     cfg: SubTaskConfig, store: MetaStore, refused: TooMuchAtOnce, fence: Callable[[], None]
 ) -> None:
     """Returns if the batch's range may be applied again from its start, in other batches; sets where safe mode ends.
-    After ``fence`` no task of the batch can write any more.
+    After ``fence``, no task of the batch can write any more.
 
-    If a bucket is in, its rows are written a second time, which needs safe mode and is not possible for rows that may
-    be written only once. Raises the batch's error then, for merged shards, whose held rows are located by batches, and
-    if the batch is a single event.
+    If a bucket is applied, its rows are written a second time, which needs safe mode and is not possible for rows that
+    may be written only once. Raises the batch's error in that case, for merged shards, whose held rows are located by
+    batches, and if the batch is a single event.
     """
     batch = refused.batch
     if cfg.shard_mode or batch.rows_events < 2:
@@ -58,20 +58,20 @@ def prepare_smaller_batches(
 
 
 def _end_of_transaction(cfg: SubTaskConfig, batch: Batch) -> Location | None:
-    """The batch's end. If it is inside a transaction: a location that lies behind all of that transaction's rows, and
-    before the next one's; None if nothing names it."""
+    """The batch's end. If that is inside a transaction: a location after all of that transaction's rows, and before
+    the next one's; None if there is no such location."""
     end = batch.end
     if cfg.enable_gtid:
         upto = uncertain_gtids(batch.start, end, cfg.flavor)
         return None if upto is None else Location(end.position, upto)
     if end.rows_events:
-        # All locations inside a transaction have the position of its start.
+        # All locations inside a transaction have the position of the transaction's start.
         return Location(Position(end.position.name, end.position.pos + 1), end.gtid_set)
     return end
 
 
 def _later(cfg: SubTaskConfig, leave: Location, known: Location | None) -> Location:
-    """Where safe mode ends, which may hold already."""
+    """Where safe mode ends; safe mode may hold already."""
     if known is None:
         return leave
     if cfg.enable_gtid:

@@ -27,7 +27,7 @@ log = get_logger("syncer")
 
 
 class StreamOpener:
-    """The planning thread uses it; the main thread only while no planning thread reads."""
+    """Used by the planning thread; by the main thread only while no planning thread reads."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class StreamOpener:
         should_stop: Callable[[], bool],
         received: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """``received`` gets the bytes that the upstream sends as binlog stream."""
+        """``received`` receives the bytes that the upstream sends as binlog stream."""
         self._received = received
         self._cfg = cfg
         self._upstream = upstream
@@ -47,7 +47,7 @@ class StreamOpener:
         self.is_local = False
 
     def open(self, location: Location) -> BinlogStream:
-        # What was prepared before enable-gtid was set has no GTID set yet.
+        # A checkpoint from before enable-gtid was set has no GTID set yet.
         location = self.with_gtid(location)
         relay, use_gtid = self._relay, self._reads_by_gtid(location)
         local = relay.open(location, use_gtid=use_gtid) if relay is not None else None
@@ -60,7 +60,7 @@ class StreamOpener:
         return relay.watched(stream) if relay is not None else stream
 
     def with_gtid(self, location: Location) -> Location:
-        """The location with its GTID set, if the task reads by GTID. Raises DMError when the server knows none.
+        """The location with its GTID set, if the task reads by GTID. Raises DMError when the server has none.
 
         The set of an upstream that had not written any transaction is empty, and remains so.
         """
@@ -77,12 +77,13 @@ class StreamOpener:
         return replace(location, gtid_set=known, cut="")
 
     def _reads_by_gtid(self, location: Location) -> bool:
-        """Where no transaction has a GTID yet, the position tells more than an empty set, which is any beginning."""
+        """False where no transaction has a GTID yet: the position is exact, an empty set may be any start."""
         return self._cfg.enable_gtid and bool(location.gtid_set or not location.position.name)
 
     def _ensure_same_history(self, location: Location, *, required: bool) -> None:
-        """A position names a file, which the planner compares. GTIDs mean the same in another binlog, unless it numbers
-        them anew: the upstream is asked. Not ``required``: the relay log can be read while the upstream is down."""
+        """Checks the history: a position names a file, which the planner compares. GTIDs mean the same in another
+        binlog unless it numbers them again, so this queries the upstream. Not ``required``: the relay log can be read
+        while the upstream is down."""
         known = location.file
         if known is None:
             return
@@ -110,11 +111,11 @@ class StreamOpener:
         return UpstreamBinlog(server_id, files, "" if end is None else end.gtid_set, namesake)
 
     def _replica_id(self, purpose: str) -> int:
-        """The same for every run, so that the upstream ends the connection of an earlier one."""
+        """The same id for every run, so that the upstream ends an earlier run's connection."""
         return replica_id(self._cfg.name, self._cfg.source_id, f"{self._cfg.server_id}{purpose}")
 
     def is_unaltered(self, table: str, location: Location) -> bool:
-        """Whether no statement from ``location`` up to now may be about a table of that name."""
+        """Whether no statement from ``location`` up to now may refer to a table of that name."""
         end = self._upstream.end_of_binlog(self._cfg.flavor)
         if end is None:
             return False

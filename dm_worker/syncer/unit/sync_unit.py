@@ -39,7 +39,7 @@ CANCEL_AGAIN = 0.5
 class SyncUnit:
     """Replicates one source's binlog into the target until it is stopped.
 
-    ``lock_service`` is the source's part in the locks of the task's shard DDL, needed with a ``shard-mode``.
+    ``lock_service`` is the source's client of the locks for the task's shard DDL, needed with a ``shard-mode``.
     """
 
     unit_type = pb.Sync
@@ -57,7 +57,7 @@ class SyncUnit:
         self._relay = relay
         self._orders = orders
         self._engine = engine
-        #: Over all runs.
+        #: Summed over all runs.
         self.figures = SyncFigures()
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._control = Control()
@@ -65,14 +65,14 @@ class SyncUnit:
         self._cancel_timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._run: SyncRun | None = None
-        #: The statement at which the last run that failed did so; None where it failed at something else.
+        #: The statement at which the last failed run failed; None where it failed at something else.
         self._stuck: BinlogStatement | SettleDDL | None = None
-        #: Held by what must have the checkpoint for itself.
+        #: Held by operations that need the checkpoint exclusively.
         self._busy = threading.Lock()
 
     @property
     def received_bytes(self) -> int:
-        """Bytes of the binlog stream; none of what the relay log gives."""
+        """Bytes of the binlog stream; without bytes from the relay log."""
         return self.figures.reading.received
 
     def is_finished(self) -> bool:
@@ -141,8 +141,8 @@ class SyncUnit:
         return timer
 
     def _cancel(self, control: Control) -> None:
-        """Cancels the run's jobs, now and again as long as the run continues, because its next job may begin only now.
-        Once it has ended, Spark may be closed any time."""
+        """Cancels the run's jobs, again and again until the run ends, because its next job may start at any time.
+        Once the run has ended, Spark may be closed at any time."""
         with self._lock:
             same = self._control is control
         if same and control.is_stopping() and self._busy.locked():
@@ -151,8 +151,8 @@ class SyncUnit:
 
     @property
     def stuck_at(self) -> BinlogStatement | SettleDDL | None:
-        """The statement at which the last failure was, until the checkpoint is past it; or the DDL of merged shards
-        that could not be settled, until it is."""
+        """The statement of the last failure, until the checkpoint is after it; or the DDL of merged shards that could
+        not be settled, until it is."""
         with self._lock:
             stuck, run = self._stuck, self._run
         if isinstance(stuck, SettleDDL):
@@ -163,21 +163,21 @@ class SyncUnit:
 
     @property
     def needed(self) -> Location | None:
-        """From here on statements may still be executed: the checkpoint, or where the first DDL of merged shards was
-        met that is not settled. None before the last run took over."""
+        """From this location on, statements may still be executed: the checkpoint, or the location of the first
+        unsettled DDL of merged shards. None before the last run took over."""
         with self._lock:
             run = self._run
         return run.needed if run is not None else None
 
     @property
     def flushed(self) -> Location | None:
-        """The checkpoint as the last run left it; None before it took over."""
+        """The checkpoint that the last run left; None before it took over."""
         with self._lock:
             run = self._run
         return run.flushed if run is not None else None
 
     def checkpoint(self) -> Location | None:
-        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        """The checkpoint, read from the target if no run knows it; None when there is none yet. Raises DMError."""
         flushed = self.flushed
         if flushed is not None:
             return flushed
@@ -189,7 +189,7 @@ class SyncUnit:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No run begins meanwhile. Raises 40051 during one."""
+        """Prevents that a run begins meanwhile. Raises 40051 during a run."""
         if not self._busy.acquire(blocking=False):
             raise errors.new(
                 Code.WorkerNotPausedStage,
@@ -204,12 +204,13 @@ class SyncUnit:
 
     @contextmanager
     def structures(self) -> Iterator[KnownStructures]:
-        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        """The known structures, to read and change; no run begins meanwhile. Raises 40051 during a run."""
         with self._alone(), closing(KnownStructures(self._cfg)) as structures:
             yield structures
 
     def hand_back(self, *, execute: bool) -> str:
-        """What is left for DM, as text; without ``execute`` it only would be. Raises DMError; 40051 during a run."""
+        """Hands the task back to DM and describes the result; only describes it without ``execute``. Raises DMError;
+        40051 during a run."""
         with self._alone():
             return hand_back(self._cfg, execute=execute)
 

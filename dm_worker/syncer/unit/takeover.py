@@ -1,4 +1,4 @@
-"""What a run takes over from a checkpoint of DM, as structures for the tracker and as text for operators. Pure."""
+"""What a run takes over from a checkpoint of DM: structures for the tracker, and a summary for operators. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, table_of_tidb_model
 from pkg.task_meta.unsettled_ddl import obstacle
 
-#: So many tables are named in a text.
+#: A message names at most this many tables.
 _NAMED = 5
 
 
 @dataclass(slots=True)
 class TakeoverFacts:
-    """``place``: where DM's checkpoint was. ``unusable``: tables whose structure DM left in a form that is not
-    understood, with the reason. ``ahead``: tables that DM had applied beyond its checkpoint."""
+    """``place``: the location of DM's checkpoint. ``unusable``: tables whose structure from DM is not understood, with
+    the reason. ``ahead``: tables that DM had applied beyond its checkpoint."""
 
     place: Location
     structures: list[TableInfo] = field(default_factory=list)
-    #: Ghost tables, whose structures follow from those of the real tables and what changed them; and the real tables.
+    #: Ghost tables, whose structures follow from the real tables' and the statements on them; and the real tables.
     ghosts: dict[TableId, TableId] = field(default_factory=dict)
     unusable: list[tuple[TableId, str]] = field(default_factory=list)
     ahead: Sequence[TableId] = ()
@@ -34,9 +34,9 @@ class TakeoverFacts:
 
 
 def takeover_of(durable: DurableState, server: ServerDefaults, *, foreign: bool) -> TakeoverFacts | None:
-    """What there is to take over, or was: ``foreign`` says that the checkpoint is another program's. None for neither.
+    """What this or an earlier run takes over; None for neither. ``foreign``: another program wrote the checkpoint.
 
-    Raises 36007 for shard DDL that can't begin anew.
+    Raises 36007 for shard DDL that can't begin again.
     """
     place = durable.checkpoint if foreign else durable.taken_over
     if place is None:
@@ -61,7 +61,7 @@ def takeover_of(durable: DurableState, server: ServerDefaults, *, foreign: bool)
 
 
 def _add_ghosts(facts: TakeoverFacts, durable: DurableState, server: ServerDefaults) -> None:
-    """DM follows no ghost table: it remembers the statements. The tool made it like the real table."""
+    """DM tracks no ghost table: it stores the statements. The tool created the ghost like the real table."""
     known = {(info.schema, info.name): info for info in (*durable.structures.tables, *facts.structures)}
     for name, record in durable.ghosts.items():
         real = known.get(record.other)
@@ -84,7 +84,7 @@ def _add_ghosts(facts: TakeoverFacts, durable: DurableState, server: ServerDefau
 
 
 def takeover_text(facts: TakeoverFacts, until: Location | None) -> str:
-    """For log and status. ``until``: safe mode holds until there; None out of safe mode."""
+    """The summary for log and status. ``until``: where safe mode ends; None out of safe mode."""
     parts = [f"the checkpoint {facts.place} of another program (DM)"]
     if facts.structures:
         parts.append(f"structures of {len(facts.structures)} tables")

@@ -1,4 +1,4 @@
-"""What table plans need to know of the target as a whole: collations, engines, foreign keys."""
+"""Facts about the target as a whole, for table plans: collations, engines, foreign keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = get_logger("syncer")
 
 
 class TargetFacts:
-    """The planning thread asks; the main thread only while no planning thread reads. Methods raise DMError."""
+    """Used by the planning thread; by the main thread only while no planning thread reads. Methods raise DMError."""
 
     def __init__(self, cfg: SubTaskConfig, target: ServerLookup, servers_keys: ServersKeys) -> None:
         self._cfg = cfg
@@ -31,7 +31,7 @@ class TargetFacts:
         self._differing: frozenset[str] | None = None
 
     def unsafe_engines(self) -> frozenset[str]:
-        """The target's engines that can't roll back; none where an operator answers for their tables."""
+        """The target's engines that can't roll back; none where an operator takes responsibility for their tables."""
         if self._engines is None:
             ignored = not {engines.IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items)
             asked = engines.engines_without_transactions
@@ -46,7 +46,7 @@ class TargetFacts:
         return checked_keys(checks, self._servers_keys.of_target)
 
     def collation_weights(self, charset: str, collation: str) -> CollationWeights | None:
-        """Asked once per run, and kept by the process: a server's collations don't change under it."""
+        """Queried once per run, and cached by the process: a running server's collations don't change."""
 
         def ask() -> CollationWeights | None:
             found = self._target.ask(lambda conn: fetch_collation_weights(conn, charset, collation))
@@ -60,14 +60,14 @@ class TargetFacts:
         return self._weights[collation]
 
     def differing_variables(self, upstream: ServerLookup) -> frozenset[str]:
-        """The variables by which the upstream's sessions compute generated columns otherwise than the writers."""
+        """The variables for which the upstream's sessions compute generated columns differently than the writers."""
         if self._differing is None:
             there = upstream.ask(computing_settings)
             self._differing = differing(there, self._target.ask(computing_settings), dict(self._cfg.to.session))
         return self._differing
 
     def values(self) -> TargetValues:
-        """In which forms the target takes values."""
+        """The forms in which the target takes values."""
         return self._target.ask(fetch_target_values)
 
     def characters(self, charset: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What the target does while a run waits for long. The driver does not see into a Spark task that waits for it."""
+"""What the target does while a run waits long. The driver can't see why a Spark task waits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pkg.errors import DMError
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 
-#: A statement that runs for so many seconds is waited for.
+#: A statement counts as long after this many seconds.
 _LONG = 1
 _AT_REST = ("Sleep", "Daemon")
 
 
 class TargetLook:
-    """Over a connection of its own, which opens when it is first needed."""
+    """Queries over its own connection, which opens when it is first needed."""
 
     def __init__(self, cfg: DBConfig, should_stop: Callable[[], bool]) -> None:
         self._server = ServerLookup(cfg, "downstream", should_stop, attempts=1)
         self._user = cfg.user
 
     def state(self) -> TargetState:
-        """Asks the target once. A long statement of the account makes it busy, also one of another task."""
+        """Queries the target once. A long statement of the account makes it busy, also one of another task."""
         try:
             threads = self._server.ask(lambda conn: query(conn, "SHOW PROCESSLIST"))
         except DMError:
@@ -35,7 +35,7 @@ class TargetLook:
         return TargetState.BUSY if busy else TargetState.ANSWERS
 
     def interrupt(self) -> None:
-        """From another thread: breaks off the question that is being asked."""
+        """Cancels the running query; called from another thread."""
         self._server.interrupt()
 
     def close(self) -> None:
