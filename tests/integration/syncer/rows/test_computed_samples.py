@@ -12,6 +12,7 @@ from pymysql.connections import Connection
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.unit import applying, computed_sampler
+from pkg.rules.model import RouteRule
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 
@@ -89,6 +90,45 @@ def test_another_time_zone_in_a_session_of_mysql_stops_the_task_by_name(
     mysql_upstream: SQLServer, target: SQLServer, spark: SparkEngine, change: str
 ) -> None:
     _stops_and_goes_on(mysql_upstream, target, spark, change)
+
+
+def test_the_way_out_where_updates_do_not_have_the_value(
+    mariadb_11_8_upstream: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_11_8_upstream, target):
+        server.execute("CREATE DATABASE d", _TABLE)
+    cfg = subtask(mariadb_11_8_upstream, target)
+    mariadb_11_8_upstream.execute(_EASTERN, _INSERT)
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+    assert (error.code, "drop the target's column instead" in error.workaround) == (36027, True)
+    target.execute("ALTER TABLE d.t DROP COLUMN g")
+    mariadb_11_8_upstream.execute(_EASTERN, _UPDATE)
+    run_until_synced(cfg, spark, mariadb_11_8_upstream)
+    assert target.execute(_ROWS.replace(" g,", "")) == mariadb_11_8_upstream.execute(_ROWS.replace(" g,", ""))
+
+
+def test_merged_shards_give_no_alarm(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = _watched(monkeypatch)
+    names = ("t1", "t2", "t3")
+    mariadb_upstream.execute("CREATE DATABASE d", *(_TABLE.replace("d.t", f"d.{name}") for name in names))
+    target.execute("CREATE DATABASE d", _TABLE)
+    cfg = subtask(mariadb_upstream, target, routes=(RouteRule("d", "d", "t*", "t"),))
+    with running(cfg, spark) as run:
+        for day in range(1, 5):
+            for shard, name in enumerate(names):
+                values = ", ".join(f"({10 * day + shard + 1000 * n}, '2024-03-0{day} 03:00:00', 0)" for n in range(9))
+                mariadb_upstream.execute(
+                    f"INSERT INTO d.{name} (id, ts, v) VALUES {values}",
+                    f"UPDATE d.{name} SET ts = ts + INTERVAL {day + shard} DAY",
+                    f"DELETE FROM d.{name} WHERE id % 7 = {day}",
+                )
+            run.wait_synced(mariadb_upstream)
+    union = " UNION ALL ".join(f"SELECT id, UNIX_TIMESTAMP(ts), g, v FROM d.{name}" for name in names)
+    assert target.execute(_ROWS) == mariadb_upstream.execute(f"{union} ORDER BY id")
+    assert len(asked) > len(names)
 
 
 def _table_of_all_kinds() -> str:
