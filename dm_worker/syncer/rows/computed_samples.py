@@ -2,7 +2,7 @@
 
 A stored generated column is decided by the plain columns that its expression names. So a row of the target that has a
 row image's values in these has to have the image's value in the generated column as well, whatever happened to the
-row before or after.
+row before or after. The expression is the target's: that of the upstream is not known of every structure.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _AS_TEXT = ("CAST(", " AS CHAR)")
 def sampled_columns(
     upstream: TableInfo, target: TableInfo, shape: RowShape, written: Sequence[Column], values: TargetValues
 ) -> tuple[ComputedColumn, ...]:
-    """The columns that both tables store, that have the same base columns in both, and whose values can be compared.
+    """The columns that both tables store, that columns of both decide, and whose values can be compared.
 
     ``written``: the target's columns that rows give values to.
     """
     numbers = {column.name.lower(): number for number, column in enumerate(written)}
     found = []
     for there in target.columns:
-        here, bases = upstream.column(there.name), _bases(upstream, target, there.name)
+        here, bases = upstream.column(there.name), base_columns(target, there.name)
         if here is None or bases is None or not here.generated == there.generated == "STORED":
             continue
-        plain = [column for name in bases if (column := target.column(name)) is not None]
+        plain = [written[numbers[name.lower()]] for name in bases if name.lower() in numbers]
         # A mapped column has another value than the one that the upstream computed with.
-        own = all(0 <= shape.index_of(name) < len(upstream.columns) for name in bases)
-        if own and _EXACT.issuperset(column.type_name for column in (here, there, *plain)) and bases <= numbers.keys():
+        same = len(plain) == len(bases) and all(0 <= shape.index_of(c.name) < len(upstream.columns) for c in plain)
+        if same and _EXACT.issuperset(column.type_name for column in (here, there, *plain)):
             number = shape.index_of(there.name)
             found.append(
                 ComputedColumn(
@@ -60,17 +60,11 @@ def sampled_columns(
                     number,
                     condition(shape.literal_column(number), there, values),
                     _SHOWN.get(there.type_name, _AS_TEXT),
-                    tuple(sorted(numbers[name] for name in bases)),
-                    bool(variables_of(target, there.name) | variables_of(upstream, here.name)),
+                    tuple(sorted(numbers[column.name.lower()] for column in plain)),
+                    bool(variables_of(target, there.name)),
                 )
             )
     return tuple(found)
-
-
-def _bases(upstream: TableInfo, target: TableInfo, name: str) -> frozenset[str] | None:
-    """The plain columns (lower case) that decide the column, when they are known and the same in both tables."""
-    here, there = ({c.lower() for c in base_columns(table, name) or ()} for table in (upstream, target))
-    return frozenset(here) if here and here == there else None
 
 
 def question(plan: TablePlan, column: ComputedColumn, row: Sequence[bytes]) -> bytes:

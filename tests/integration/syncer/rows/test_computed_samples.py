@@ -64,6 +64,9 @@ def _stops_and_goes_on(upstream: SQLServer, target: SQLServer, spark: SparkEngin
     for server in (upstream, target):
         server.execute("CREATE DATABASE d", _TABLE, "INSERT INTO d.t (id, ts, v) VALUES (3, '2024-02-01 12:00:00', 0)")
     cfg = subtask(upstream, target)
+    # A structure that a run has stored is read without its expressions.
+    upstream.execute("INSERT INTO d.t (id, ts, v) VALUES (4, '2024-02-01 12:00:00', 0)", "DELETE FROM d.t WHERE id = 4")
+    run_until_synced(cfg, spark, upstream)
     upstream.execute(_EASTERN, change)
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors

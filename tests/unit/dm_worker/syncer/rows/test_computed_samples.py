@@ -56,18 +56,24 @@ def test_the_columns_of_the_expression_decide_a_value(expression: str, bases: tu
         (table(), table(column=replace(G, generated="VIRTUAL"))),
         (table(column=replace(G, generated="VIRTUAL")), table()),
         (table(), table(None, replace(G, generated=""))),
-        (table(None), table()),
+        (table(), table(None)),
         (table("1 + 1"), table("1 + 1")),
-        (table("`n` + 1"), table("`id` + 1")),
+        (table(), replace(table("`own`"), columns=(*table().columns, replace(N, name="own")))),
         (table("`f` + 1"), table("`f` + 1")),
         (table("json_extract(`j`,'$.a')"), table("json_extract(`j`,'$.a')")),
         (table(column=replace(G, type_name="double")), table(column=replace(G, type_name="double"))),
         (table(key=None), table(key=None)),
     ],
-    ids=["virtual", "virtual-here", "plain", "unknown", "constant", "other", "float", "json", "result", "keyless"],
+    ids=["virtual", "virtual-here", "plain", "unknown", "constant", "own", "float", "json", "result", "keyless"],
 )
 def test_what_cannot_be_compared_is_no_sample(upstream: TableInfo, target: TableInfo) -> None:
     assert sampled(upstream, target) == []
+
+
+def test_the_upstreams_expression_need_not_be_known() -> None:
+    """It is not among what is stored of a structure."""
+    stored = TableInfo.from_json(table().to_json())
+    assert sampled(stored, table()) == [("g", (2,), True)]
 
 
 def test_what_rules_change_is_no_sample() -> None:
