@@ -14,6 +14,7 @@ from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.unit import applying, computed_sampler
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import SQLServer
+from tests.harness.targets import TARGET
 from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 
 _CHARSET = "DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci"
@@ -75,7 +76,11 @@ def _stops_and_goes_on(upstream: SQLServer, target: SQLServer, spark: SparkEngin
         assert part in error.message
     # The way out that the error names.
     assert "`ALTER TABLE `d`.`t` MODIFY COLUMN `g` date;`" in error.workaround
-    target.execute("ALTER TABLE d.t MODIFY COLUMN g date", "UPDATE d.t SET g = '2024-03-01' WHERE g = '2024-02-29'")
+    if TARGET == "tidb":
+        target.execute("ALTER TABLE d.t DROP COLUMN g", "ALTER TABLE d.t ADD COLUMN g date AFTER ts")
+    else:
+        target.execute("ALTER TABLE d.t MODIFY COLUMN g date")
+    target.execute("UPDATE d.t SET g = IF(ts < '2024-02-15', '2024-02-01', '2024-03-01')")
     upstream.execute(_EASTERN, "INSERT INTO d.t (id, ts, v) VALUES (9, '2024-03-05 03:00:00', 0)", "UPDATE d.t SET v=7")
     run_until_synced(cfg, spark, upstream)
     assert target.execute(_ROWS) == upstream.execute(_ROWS)
