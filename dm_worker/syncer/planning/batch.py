@@ -47,6 +47,14 @@ class Slice:
             yield self.data[start : start + length], number, position
             start += length
 
+    def latest_first(self) -> Iterator[tuple[memoryview, int, int]]:
+        """As :meth:`events`, from the last one on. Nothing is copied."""
+        end, data = len(self.data), memoryview(self.data)
+        for at in range(len(self.index) - RECORD.size, -1, -RECORD.size):
+            number, length, position = RECORD.unpack_from(self.index, at)
+            yield data[end - length : end], number, position
+            end -= length
+
     def plan_numbers(self) -> set[int]:
         """The numbers of the table plans that its events need."""
         return {number for number, _, _ in RECORD.iter_unpack(self.index)}

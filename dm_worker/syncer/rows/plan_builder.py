@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dm_worker.syncer.rows.computed_samples import sampled_columns
 from dm_worker.syncer.rows.conflict_sets import ConflictKey, Family, lower_case
 from dm_worker.syncer.rows.key_normalization import (
     INCOMPARABLE,
@@ -18,7 +19,7 @@ from dm_worker.syncer.rows.key_normalization import (
 from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
 from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
-from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, ComputedColumn, TablePlan
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql import session_expressions
@@ -116,13 +117,14 @@ class _WrittenColumns:
     """The target's columns that rows have values for: ``there``, and ``numbers`` of their literals.
 
     ``pairs`` are the literals' columns and the target's. In ``compared``, the former are without a charset where
-    literals may come in several.
+    literals may come in several. ``sampled``: generated ones that are compared with the upstream's by samples.
     """
 
     there: tuple[Column, ...]
     numbers: tuple[int, ...]
     pairs: Sequence[tuple[Column, Column]]
     compared: Sequence[tuple[Column, Column]]
+    sampled: tuple[ComputedColumn, ...]
 
     @classmethod
     def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape, options: PlanOptions) -> _WrittenColumns:
@@ -134,7 +136,9 @@ class _WrittenColumns:
         numbers = tuple(shape.index_of(column.name) for column in there)
         pairs = [(shape.columns[i], column) for i, column in zip(numbers, there, strict=True)]
         compared = [(shape.literal_column(i), column) for i, column in zip(numbers, there, strict=True)]
-        return cls(there, numbers, pairs, compared)
+        # A target that may change values decides about those that it computes as well.
+        sampled = () if options.lossy else sampled_columns(upstream, target, shape, there, options.values)
+        return cls(there, numbers, pairs, compared, sampled)
 
     def upserts(self, values: TargetValues) -> bool:
         """Whether the target takes their values by VALUES()."""
@@ -178,6 +182,8 @@ def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInf
         loadable=same and can_load(columns.pairs),
         numbered=any(column.auto_increment for column in target.columns),
         computed=tuple(column.name for column in target.columns if column.generated),
+        # Without a key a row is not found at once.
+        sampled=columns.sampled if plan.key else (),
         # Rows written before a refusal can only be undone there.
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),

@@ -33,6 +33,25 @@ class PeriodKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A generated column that upstream and target store.
+
+    ``definition``: the target's type, as a plain column has it. ``number`` is that of the upstream's value in a row
+    image, ``matcher`` compares it with the target's, and ``shown`` goes around a value to make it readable text.
+    ``bases`` are indexes into ``write`` of the plain columns that decide the value. ``dependent``: session variables
+    may, too.
+    """
+
+    name: str
+    definition: str
+    number: int
+    matcher: MatchExpression
+    shown: tuple[str, str]
+    bases: tuple[int, ...]
+    dependent: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
@@ -63,6 +82,7 @@ class TablePlan:
     they can hold every value of it.
     ``filled`` names (lower case) the key columns that the target may fill in (ON UPDATE): upserts assign these too.
     ``checks``: numbers of literals, and how the target would change values of them without an error.
+    ``sampled``: generated columns of the target that are compared with the upstream's values by samples.
     """
 
     number: int
@@ -99,6 +119,7 @@ class TablePlan:
     filled: tuple[str, ...] = ()
     checks: tuple[tuple[int, ColumnLoss], ...] = ()
     period_keys: tuple[PeriodKey, ...] = ()
+    sampled: tuple[ComputedColumn, ...] = ()
 
     @property
     def seed(self) -> int:

@@ -25,6 +25,7 @@ from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.coordination import ShardCoordination
 from dm_worker.syncer.unit.batch_runner import BatchRunner
+from dm_worker.syncer.unit.computed_sampler import BothValues, ComputedSampler, first_row
 from dm_worker.syncer.unit.recovery import is_unsafe
 from dm_worker.syncer.unit.run_scope import RunScope
 from pkg.ha.binlog_operator import OperatorSource
@@ -120,7 +121,11 @@ class RunApplying:
             should_stop=self._scope.should_stop,
             figures=self._figures,
             sharding=sharding,
+            sampler=ComputedSampler(self._first_row),
         )
+
+    def _first_row(self, statement: bytes) -> BothValues | None:
+        return self._scope.connections.written_rows.ask(lambda conn: first_row(conn, statement))
 
     def _settings(self) -> bytes:
         """The settings that decide how a range is planned. A digest of them is stored."""

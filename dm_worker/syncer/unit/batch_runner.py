@@ -30,6 +30,7 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.coordination import ShardCoordination
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.computed_sampler import ComputedSampler
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
 from pkg.errors import DMError
@@ -103,6 +104,7 @@ class BatchRunner:
         should_stop: Callable[[], bool],
         figures: ApplyFigures,
         sharding: ShardCoordination,
+        sampler: ComputedSampler,
     ) -> None:
         self._engine = engine
         self._figures = figures
@@ -117,6 +119,7 @@ class BatchRunner:
         self._is_unsafe = is_unsafe
         self._should_stop = should_stop
         self._sharding = sharding
+        self._sampler = sampler
         #: The durable checkpoint, and whether more than that is applied.
         self.flushed = self._checkpoint or sequencer.applied
         #: The batch whose buckets the next write must find.
@@ -173,9 +176,18 @@ class BatchRunner:
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
         self._count(batch, report, small=small)
+        self._passed(batch)
+
+    def _passed(self, batch: Batch) -> None:
+        """What follows from an applied batch. Raises DMError where the target has computed other values."""
         self._sharding.passed(batch)
         if self._sharding.has_news:
             self.flush()
+        difference = None if self._should_stop() else self._sampler.difference(batch)
+        if difference is not None:
+            # The batch is complete: the next run goes on behind it, whatever became of its tables.
+            self.flush()
+            raise difference
 
     def _count(self, batch: Batch, report: BatchReport, *, small: bool) -> None:
         targets = {number: plan.target for number, plan in batch.plans.items()}

@@ -1,0 +1,160 @@
+"""Compares what the target computed in generated columns with what the upstream did, by samples of the applied rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from heapq import nsmallest
+from itertools import chain, islice
+from math import inf
+from typing import Any
+
+from pymysql.connections import Connection
+
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.rows.computed_samples import question
+from dm_worker.syncer.rows.table_plan import ComputedColumn, TablePlan
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.position import Position
+from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.table_map import parse_rows_header, parse_table_map
+from pkg.errors import Code, DMError
+from pkg.mysql.driver import texts_as_bytes
+from pkg.mysql.names import qualified, quote
+
+#: The part of a run's time that samples may take.
+SHARE = 0.01
+#: A table where nothing but its base columns decides a value is looked at once in so many seconds.
+SELDOM = 60.0
+#: At most so many tables are looked at after one batch.
+MOST_TABLES = 8
+#: From the end of a batch, so many of its events are searched for samples.
+SEARCHED = 2000
+#: Larger events, in bytes, are no samples: decoding them takes too long.
+LARGEST = 256 << 10
+#: A value in a message is cut to so many characters.
+_SHOWN = 200
+_WRITING = frozenset({c.OP_INSERT, c.OP_UPDATE})
+
+#: The target's value and the upstream's, as the target sends them.
+BothValues = tuple[bytes | None, ...]
+#: Asks the target: a SELECT's first row, None when it gives none.
+AskTarget = Callable[[bytes], BothValues | None]
+
+
+def first_row(conn: Connection[Any], statement: bytes) -> BothValues | None:
+    """Raises the driver's exceptions."""
+    with texts_as_bytes(conn), conn.cursor() as cursor:
+        cursor.execute(statement)
+        row: BothValues | None = cursor.fetchone()
+    return row
+
+
+class ComputedSampler:
+    """One run's samples. ``clock`` gives seconds."""
+
+    def __init__(self, ask: AskTarget, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._began = clock()
+        self._spent = 0.0
+        #: When an upstream's table was looked at.
+        self._looked: dict[tuple[str, str], float] = {}
+
+    def difference(self, batch: Batch) -> DMError | None:
+        """36027 for a row of the applied batch that has another value at the target. Raises DMError when the target
+        can't be asked."""
+        if not self._may_look():
+            return None
+        began = self._clock()
+        try:
+            return self._look(batch, self._due(batch, began))
+        finally:
+            self._spent += self._clock() - began
+
+    def _may_look(self) -> bool:
+        return self._spent <= SHARE * (self._clock() - self._began)
+
+    def _due(self, batch: Batch, now: float) -> dict[int, TablePlan]:
+        """The plans whose tables are looked at, by number: those that waited longest."""
+
+        def last(plan: TablePlan) -> float:
+            return self._looked.get(plan.source, -inf)
+
+        waiting = [
+            (number, plan)
+            for number, plan in batch.plans.items()
+            if plan.sampled and (now - last(plan) >= SELDOM or any(column.dependent for column in plan.sampled))
+        ]
+        due = dict(nsmallest(MOST_TABLES, waiting, key=lambda pair: last(pair[1])))
+        self._looked.update((plan.source, now) for plan in due.values())
+        return due
+
+    def _look(self, batch: Batch, due: Mapping[int, TablePlan]) -> DMError | None:
+        for plan, row, place in samples(batch, due):
+            for column in plan.sampled:
+                values = self._ask(question(plan, column, row))
+                if values is not None:
+                    return _error(plan, column, values).at(place)
+        return None
+
+
+def samples(batch: Batch, due: Mapping[int, TablePlan]) -> Iterator[tuple[TablePlan, list[bytes], str]]:
+    """One row of each plan that is ``due``, among the last events of the batch: its literals, and where it is."""
+    left = dict(due)
+    if not left:
+        return
+    events = chain.from_iterable(((part, event) for event in part.latest_first()) for part in reversed(batch.slices))
+    for part, (data, number, position) in islice(events, SEARCHED):
+        plan = left.get(number)
+        if plan is None or len(data) > LARGEST or not _has_values(bytes(data), plan, part.file):
+            continue
+        del left[number]
+        *_, (_, _, after) = _decoder(plan).images(bytes(data), part.file)
+        if after is not None:
+            yield plan, after, f"rows event that ends at {Position(part.file, position)}"
+        if not left:
+            return
+
+
+def _needed(plan: TablePlan) -> tuple[int, ...]:
+    return tuple(column.number for column in plan.sampled)
+
+
+def _decoder(plan: TablePlan) -> RowDecoder:
+    shape = parse_table_map(event_from_bytes(plan.table_map))
+    return RowDecoder(shape, plan.columns, key=plan.key, write=plan.write, derived=plan.derived, needed=_needed(plan))
+
+
+def _has_values(data: bytes, plan: TablePlan, file: str) -> bool:
+    """Whether the event's images have the computed values, which MariaDB 11.8 leaves out of updates."""
+    event = event_from_bytes(data)
+    if c.ROWS_EVENTS.get(event.type) not in _WRITING:
+        return False
+    header = parse_rows_header(event, file)
+    return all(header.present[number] and header.present_after[number] for number in _needed(plan))
+
+
+def _text(value: bytes | None) -> str:
+    if value is None:
+        return "NULL"
+    text = value.decode("utf-8", "backslashreplace")
+    return f"{text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"
+
+
+def _error(plan: TablePlan, column: ComputedColumn, values: BothValues) -> DMError:
+    there, here = map(_text, values)
+    target, name = qualified(*plan.target), quote(column.name)
+    return errors.new(
+        Code.SyncerUnitDMLColumnNotMatch,
+        f"the target {target} computed {there} in its generated column {name}, and the upstream {here}, for the same "
+        f"row of {qualified(*plan.source)}",
+        scope="downstream",
+        workaround="A session of the upstream may have had another time_zone, or another variable that the expression "
+        "depends on, or the expressions differ. The rows up to here are applied. Make the target's column a plain one: "
+        f"`ALTER TABLE {target} MODIFY COLUMN {name} {column.definition};`. (In TiDB, drop it and add a plain one.) "
+        "Correct its values in the rows that were written before, then resume the task. Replication now writes the "
+        "upstream's values. MariaDB 11.8 does not log them in updates: with it, drop the target's column instead.",
+    )
