@@ -21,8 +21,8 @@ _NUMBER = 8
 _WHOLE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
-def as_logged(info: TableInfo, table_map: TableMap) -> TableInfo:
-    """The structure with what the upstream's binlog has beyond it; the same one for any other difference.
+def with_hidden_keys(info: TableInfo, table_map: TableMap) -> TableInfo:
+    """The structure with the hidden columns that the binlog has beyond it; the same one for any other difference.
 
     A virtual column is read over in rows, and never written.
     """
