@@ -172,6 +172,28 @@ def test_a_virtual_column_is_computed_by_the_session_that_reads_it(
     assert target.execute("SET SESSION sql_mode = 'TIME_ROUND_FRACTIONAL'", shown) == upstream
 
 
+def test_fractions_that_the_upstream_cuts_and_the_target_would_round(
+    mysql_upstream: MySQLServer, mysql_8: MySQLServer, spark: SparkEngine
+) -> None:
+    mode = mysql_upstream.execute("SELECT @@GLOBAL.sql_mode")[0][0]
+    mysql_upstream.execute(f"SET GLOBAL sql_mode = '{mode},TIME_TRUNCATE_FRACTIONAL'")
+    try:
+        for server in (mysql_upstream, mysql_8):
+            server.execute(
+                "DROP DATABASE IF EXISTS d",
+                "CREATE DATABASE d",
+                f"CREATE TABLE d.t (id INT PRIMARY KEY, b DATETIME(3), c DATETIME AS (b) STORED) {_CHARSET}",
+            )
+        cfg = subtask(mysql_upstream, mysql_8)
+        mysql_upstream.execute("INSERT INTO d.t (id, b) VALUES (1, '2024-01-01 10:00:00.500')")
+        with running(cfg, spark) as run:
+            outcome = run.wait_ended()
+    finally:
+        mysql_upstream.execute(f"SET GLOBAL sql_mode = '{mode}'")
+    assert [("`c` (TIME_TRUNCATE_FRACTIONAL)" in str(error), error.code) for error in outcome.errors] == [(True, 36027)]
+    assert mysql_8.execute("SELECT * FROM d.t") == []
+
+
 @pytest.mark.parametrize("form", ["c DATETIME AS (b) STORED", "c DATETIME AS (b) VIRTUAL, KEY (c)"])
 def test_a_mariadb_keeps_no_column_that_cuts_what_a_mysql_rounds(
     mysql_upstream: MySQLServer, target: SQLServer, spark: SparkEngine, tmp_path: Path, form: str
