@@ -10,9 +10,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from pkg.mysql.names import qualified, quote
-from pkg.mysql.schema import TableInfo
+from pkg.mysql.schema import Column, TableInfo
 
 TIME_ZONE = "time_zone"
+#: A mode of MySQL's sql_mode: fractions of seconds that do not fit are cut off, not rounded.
+CUT_FRACTIONS = "TIME_TRUNCATE_FRACTIONAL"
+#: What no setting of a task gives to the writers' sessions.
+_FIXED = frozenset({TIME_ZONE, CUT_FRACTIONS})
+_WITH_FRACTIONS = frozenset({"time", "datetime", "timestamp"})
 #: Parts of an expression that depend on a variable.
 _DEPENDENT: Mapping[str, re.Pattern[str]] = {
     TIME_ZONE: re.compile(
@@ -30,10 +35,11 @@ _ZONELESS = re.compile(
     rf"\b(?:unix_timestamp|isnull)\s*\(\s*{_NAME}\s*\)|{_NAME}\s+is\s+(?:not\s+)?null\b", re.IGNORECASE
 )
 _COLUMN = re.compile(rf"{_NAME}|([\w$]+)")
+_DIGITS = re.compile(r"\((\d)\)")
 
 
 def variables_of(table: TableInfo, name: str) -> frozenset[str]:
-    """The session variables that the value of the generated column ``name`` may depend on.
+    """The session variables, and the mode of sql_mode, that the value of the generated column ``name`` may depend on.
 
     None if the server does not show the expression.
     """
@@ -52,12 +58,20 @@ def variables_of(table: TableInfo, name: str) -> frozenset[str]:
             base = table.column(quoted.replace("``", "`") or word)
             if base is None or base.name.lower() in seen:
                 continue
+            if column.type_name in _WITH_FRACTIONS and _fraction_digits(base) > _fraction_digits(column):
+                found.add(CUT_FRACTIONS)
             if base.generated:
                 seen.add(base.name.lower())
                 waiting.append(base.name)
             if base.type_name == "timestamp" and not copies:
                 found.add(TIME_ZONE)
     return frozenset(found)
+
+
+def _fraction_digits(column: Column) -> int:
+    """Digits of a fraction of a second; 0 for a column without one."""
+    digits = _DIGITS.search(column.column_type) if column.type_name in _WITH_FRACTIONS else None
+    return int(digits[1]) if digits else 0
 
 
 def _kept_unless_timestamp(table: TableInfo) -> Callable[[re.Match[str]], str]:
@@ -101,7 +115,7 @@ def problem(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> st
 
 def remedy(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> str:
     """The operator action for it."""
-    variables = sorted({name for found in columns.values() for name in found} - {TIME_ZONE})
+    variables = sorted({name for found in columns.values() for name in found} - _FIXED)
     settings = "" if not variables else (
         f"Set {', '.join(variables)} under `session` of target-database to what the upstream has globally. "
     )  # fmt: skip

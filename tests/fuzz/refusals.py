@@ -135,13 +135,6 @@ TABLE: tuple[Refusal, ...] = (
         )
         for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
     ),
-    _one(
-        11054,
-        "MariaDB logs the new table of CREATE … SELECT as UTF-8, in a session of another charset",
-        "statement=create select",
-        "connection=gbk",
-        words="not valid text in gbk",
-    ),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     _one(
         36068,

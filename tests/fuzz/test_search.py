@@ -20,7 +20,7 @@ from tests.fuzz.servers import running_servers
 
 _FOUND = {file.stem: History.read(file) for file in (Path(__file__).parent / "found").glob("*.json")}
 #: Groups of histories, by seed: a few seconds each.
-_SEEDS = {"mariadb:mariadb": 71_000, "mysql-8.0:mariadb": 52_000}
+_SEEDS = {"mariadb:mariadb": 70_000, "mysql-8.0:mariadb": 50_000}
 _HISTORIES = 32
 
 

@@ -21,8 +21,8 @@ _NUMBER = 8
 _WHOLE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
-def as_logged(info: TableInfo, table_map: TableMap) -> TableInfo:
-    """The structure with the additional columns of the upstream's binlog; unchanged for any other difference.
+def with_hidden_keys(info: TableInfo, table_map: TableMap) -> TableInfo:
+    """The structure with the hidden columns that the binlog has beyond it; the same one for any other difference.
 
     A virtual column is skipped in rows, and never written.
     """

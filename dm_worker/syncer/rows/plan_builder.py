@@ -403,7 +403,7 @@ def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index
     wanted = {origin for name in key.columns if (origin := shape.origin_of(name))}
     for index in upstream.unique_keys:
         columns = [upstream.column(name) for name in index.columns]
-        whole = index.primary or all(c is not None and not c.nullable for c in columns)
+        whole = all(c is not None and not c.nullable for c in columns)
         if whole and {name.lower() for name in index.columns} == wanted:
             return key
     return None

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
-from dm_worker.syncer.rows.hidden_keys import as_logged
+from dm_worker.syncer.rows.logged_structure import as_logged
 from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits

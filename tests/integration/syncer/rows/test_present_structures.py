@@ -103,6 +103,40 @@ def test_a_target_with_other_charsets_and_members_gets_the_rows(
     assert_equal(mariadb_upstream, target, "d.t")
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys", "code", "words"),
+    [
+        ("CHAR(8) COLLATE utf8mb4_czech_ci", "UNIQUE (c, id)", 10006, "Column 'c' cannot be null"),
+        ("CHAR(8) COLLATE utf8mb4_bin", "PRIMARY KEY (c)", 10006, "Column 'c' cannot be null"),
+        ("TIMESTAMP", "PRIMARY KEY (id)", 36027, "would store another value than NULL for the row (3)"),
+    ],
+)
+def test_a_null_that_only_the_target_s_column_excludes_is_refused(
+    mariadb_upstream: MariaDBServer,
+    target: MariaDBServer,
+    spark: SparkEngine,
+    kind: str,
+    keys: str,
+    code: int,
+    words: str,
+) -> None:
+    """The upstream's table is gone: the structure of its rows is taken from the target."""
+    upstream_keys = keys.replace("PRIMARY KEY (c)", "UNIQUE (c)")
+    cfg = begun(
+        mariadb_upstream,
+        target,
+        f"id INT NOT NULL, c {kind} NULL, {upstream_keys}",
+        f"id INT NOT NULL, c {kind} NOT NULL, {keys}",
+    )
+    mariadb_upstream.execute("INSERT INTO d.t VALUES (3, NULL)", "DROP TABLE d.t")
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+    assert error.code == code
+    assert words in error.message
+    assert "`d`.`t`" in error.message
+    assert target.execute("SELECT * FROM d.t") == []
+
+
 ADD_NUMBERS = [
     "SET SESSION auto_increment_increment = 7, SESSION auto_increment_offset = 3",
     "ALTER TABLE d.t ADD COLUMN n INT AUTO_INCREMENT UNIQUE",

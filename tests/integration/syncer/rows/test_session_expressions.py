@@ -151,3 +151,56 @@ def test_a_virtual_column_is_not_taken_for_a_plain_one(
     assert [("`g` is date (generated) upstream" in str(error), error.code) for error in outcome.errors] == [
         (True, 36027)
     ]
+
+
+def test_a_virtual_column_is_computed_by_the_session_that_reads_it(
+    mysql_upstream: MySQLServer, target: SQLServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    """MySQL rounds fractions of seconds, MariaDB cuts them. Nothing but the base column is stored."""
+    mysql_upstream.execute(
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.t (id INT PRIMARY KEY, b DATETIME(3), c DATETIME AS (b) VIRTUAL) {_CHARSET}",
+        "INSERT INTO d.t (id, b) VALUES (1, '2024-01-01 10:00:00.500')",
+    )
+    cfg = config(mysql_upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    shown = "SELECT CAST(b AS CHAR), CAST(c AS CHAR) FROM d.t"
+    upstream = [("2024-01-01 10:00:00.500", "2024-01-01 10:00:01")]
+    assert mysql_upstream.execute(shown) == upstream
+    assert target.execute(shown) == [("2024-01-01 10:00:00.500", "2024-01-01 10:00:00")]
+    assert target.execute("SET SESSION sql_mode = 'TIME_ROUND_FRACTIONAL'", shown) == upstream
+
+
+def test_fractions_that_the_upstream_cuts_and_the_target_would_round(
+    mysql_upstream: MySQLServer, mysql_8: MySQLServer, spark: SparkEngine
+) -> None:
+    mode = mysql_upstream.execute("SELECT @@GLOBAL.sql_mode")[0][0]
+    mysql_upstream.execute(f"SET GLOBAL sql_mode = '{mode},TIME_TRUNCATE_FRACTIONAL'")
+    try:
+        for server in (mysql_upstream, mysql_8):
+            server.execute(
+                "DROP DATABASE IF EXISTS d",
+                "CREATE DATABASE d",
+                f"CREATE TABLE d.t (id INT PRIMARY KEY, b DATETIME(3), c DATETIME AS (b) STORED) {_CHARSET}",
+            )
+        cfg = subtask(mysql_upstream, mysql_8)
+        mysql_upstream.execute("INSERT INTO d.t (id, b) VALUES (1, '2024-01-01 10:00:00.500')")
+        with running(cfg, spark) as run:
+            outcome = run.wait_ended()
+    finally:
+        mysql_upstream.execute(f"SET GLOBAL sql_mode = '{mode}'")
+    assert [("`c` (TIME_TRUNCATE_FRACTIONAL)" in str(error), error.code) for error in outcome.errors] == [(True, 36027)]
+    assert mysql_8.execute("SELECT * FROM d.t") == []
+
+
+@pytest.mark.parametrize("form", ["c DATETIME AS (b) STORED", "c DATETIME AS (b) VIRTUAL, KEY (c)"])
+def test_a_mariadb_keeps_no_column_that_cuts_what_a_mysql_rounds(
+    mysql_upstream: MySQLServer, target: SQLServer, spark: SparkEngine, tmp_path: Path, form: str
+) -> None:
+    mysql_upstream.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT PRIMARY KEY, b DATETIME(3), {form})")
+    cfg = config(mysql_upstream, target, tmp_path)
+    dump(cfg, spark)
+    (error,) = LoadUnit(cfg, spark).run().errors
+    assert error.code == 34001
+    assert "1901" in str(error)

@@ -8,7 +8,7 @@ import pytest
 
 from pkg.mysql.computing_sessions import differing
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from pkg.mysql.session_expressions import kept_otherwise, remedy, variables_of
+from pkg.mysql.session_expressions import CUT_FRACTIONS, kept_otherwise, remedy, variables_of
 
 
 def table(expression: str, kind: str = "STORED", type_name: str = "varchar", keys: Sequence[str] = ()) -> TableInfo:
@@ -55,6 +55,28 @@ def test_the_variables_that_an_expression_depends_on(expression: str, variables:
 def test_a_copy_of_a_timestamp_is_the_same_moment() -> None:
     assert variables_of(table("`ts`", type_name="timestamp"), "g") == set()
     assert variables_of(table("`ts`", type_name="datetime"), "g") == {"time_zone"}
+
+
+@pytest.mark.parametrize(
+    ("base", "made", "variables"),
+    [
+        ("datetime(3)", "datetime", {CUT_FRACTIONS}),
+        ("time(6)", "time(3)", {CUT_FRACTIONS}),
+        ("datetime(3)", "datetime(3)", set()),
+        ("datetime(3)", "date", set()),
+        ("datetime", "datetime", set()),
+        ("varchar(6)", "datetime", set()),
+    ],
+)
+def test_fewer_digits_of_a_fraction_depend_on_the_mode(base: str, made: str, variables: set[str]) -> None:
+    columns = (Column("b", base.split("(")[0], base), Column("g", made.split("(")[0], made, generated="STORED"))
+    fractions = TableInfo("d", "t", columns, (), expressions=(("g", "`b` + interval 1 second"),))
+    assert variables_of(fractions, "g") == variables
+    refused = kept_otherwise(fractions, lambda: differing({"time_zone": "UTC", CUT_FRACTIONS: "ON"}, {}, {}))
+    assert refused == ({"g": variables} if variables else {})
+    cutting = {"sql_mode": f"STRICT_ALL_TABLES,{CUT_FRACTIONS}"}
+    assert not kept_otherwise(fractions, lambda: differing({"time_zone": "UTC", CUT_FRACTIONS: "ON"}, {}, cutting))
+    assert "Set " not in remedy(("d", "t"), {"g": frozenset({CUT_FRACTIONS})})
 
 
 def test_only_what_is_kept_counts() -> None:

@@ -34,6 +34,9 @@ def index(*columns: str, name: str = "PRIMARY", length: int = 0) -> Index:
 
 
 def table(*columns: Column, keys: tuple[Index, ...] = (), name: str = "t") -> TableInfo:
+    """Columns of the primary key are NOT NULL."""
+    primary = {column for key in keys if key.primary for column in key.columns}
+    columns = tuple(replace(column, nullable=False) if column.name in primary else column for column in columns)
     return TableInfo("d", name, columns, keys)
 
 
