@@ -47,6 +47,8 @@ class Advice(StrEnum):
     CORRECT_STRUCTURE = "<advice correct-structure>"
     #: For a table whose rows have no proven structure; it names the table.
     SUPPLY_STRUCTURE = "<advice supply-structure>"
+    #: The command that takes the target's structure as the one that the rows have; about the table.
+    STRUCTURE_OF_TARGET = "<advice structure-of-target>"
 
     def about(self, what: str) -> str:
         """The advice for one position."""
@@ -179,6 +181,10 @@ def _supply_structure(stopped: StoppedUnit, table: str) -> str:
     )
 
 
+def _structure_of_target(stopped: StoppedUnit, table: str) -> str:
+    return f"`dmctl binlog-schema update {stopped.task} {table or _SOME_TABLE} -s {stopped.source} --from-target`"
+
+
 _TEXTS: Mapping[Advice, Callable[[StoppedUnit, str], str]] = {
     Advice.SKIP_OR_REPLACE: _skip_or_replace,
     Advice.SKIP_OR_REPLACE_RESOLVED: _skip_or_replace_resolved,
@@ -193,6 +199,7 @@ _TEXTS: Mapping[Advice, Callable[[StoppedUnit, str], str]] = {
     Advice.FETCH_RELAY_AGAIN: _fetch_relay_again,
     Advice.CORRECT_STRUCTURE: _correct_structure,
     Advice.SUPPLY_STRUCTURE: _supply_structure,
+    Advice.STRUCTURE_OF_TARGET: _structure_of_target,
 }
 
 

@@ -20,6 +20,7 @@ from pkg.ddl.columns import bytes_of
 from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef, DropColumn, NoStructure
 from pkg.ddl.tokens import Token, tokenize, word_set
 from pkg.errors import Code, DMError
+from pkg.errors.workarounds import Advice
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Index, TableInfo
 
@@ -244,8 +245,8 @@ def _ids(changed: str, column: ColumnDef, sides: Sides, table: str) -> Iterator[
     if sides.unknown:
         what += "may not repeat: it is not known which primary key the upstream table had before the statement"
         way_out = (
-            "If it had the target's: `dmctl binlog-schema update TASK "
-            f"{table} -s SOURCE --from-target`, then resume the task. If it had another one, or none: "
+            f"If it had the target's: {Advice.STRUCTURE_OF_TARGET.about(table)}, then resume the task. If it had "
+            "another one, or none: "
             f"{_BY_HAND[0].lower()}{_BY_HAND[1:]}"
         )
     else:

@@ -211,7 +211,8 @@ def _parse(command_line: list[str]) -> Sequence[str]:
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("advice", Advice)
 def test_each_advice_has_commands_that_dmctl_parses(advice: Advice, known: bool) -> None:
-    what = "shop orders" if advice in (Advice.CORRECT_STRUCTURE, Advice.SUPPLY_STRUCTURE) else "bin.000001:4"
+    about_tables = (Advice.CORRECT_STRUCTURE, Advice.SUPPLY_STRUCTURE, Advice.STRUCTURE_OF_TARGET)
+    what = "shop orders" if advice in about_tables else "bin.000001:4"
     needs_position = advice is Advice.SKIP_OR_REPLACE_RESOLVED
     text = rendered(
         f"Do: {advice.about(what) if known or needs_position else advice}", StoppedUnit("mysql-01", "orders")
