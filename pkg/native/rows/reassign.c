@@ -50,7 +50,7 @@ static size_t record_size(int kind, const uint8_t *p, const uint8_t *end, uint32
     if (left < size)
         return 0;
     *row = get32(p + (kind == SECTION_STATES ? 5 : 13));
-    size += kind == SECTION_STATES ? get32(p + 9) + get32(p + 13) : get32(p + 17);
+    size += kind == SECTION_STATES ? (uint64_t)get32(p + 9) + get32(p + 13) : get32(p + 17);
     return size > left ? 0 : (size_t)size;
 }
 
