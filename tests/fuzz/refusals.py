@@ -62,6 +62,19 @@ TABLE: tuple[Refusal, ...] = (
         for key in ("value", "id and value")
     ),
     _one(
+        36068,
+        "an XA transaction was prepared before the task's start",
+        "transaction=xa",
+        words="are in the binlog before the task's start",
+    ),
+    _one(
+        34019,
+        "the mapped number is outside of the column's CHECK",
+        "mapping=partition id",
+        "attribute=check",
+        words="CONSTRAINT",
+    ),
+    _one(
         10006,
         "IGNORE upstream kept bytes that are no geometry where the input had no value",
         "type=point",
