@@ -73,7 +73,7 @@ class TaskRun:
             if running.outcome is not None:
                 self._resume(running.outcome)
                 continue
-            if self._is_at(want, running, settled=settled):
+            if self._is_at(want, running, settled=settled) and self._exists(upstream, running):
                 return
             time.sleep(0.01)
         raise Hang(f"the task is not at {want}: {self._running and self._running.unit.status()}")
@@ -90,6 +90,11 @@ class TaskRun:
             gtids = status.syncerBinlogGtid
         there = gtids == want.gtid_set if self.cfg.enable_gtid else at is not None and want.position <= at
         return there and not (settled and status.unresolvedGroups)
+
+    def _exists(self, upstream: SQLServer, running: Running) -> bool:
+        """Whether the upstream has the task's position: one from before a RESET MASTER may be beyond its end."""
+        here = running.unit.flushed
+        return self.cfg.enable_gtid or here is None or here.position <= location(upstream).position
 
     def forgive(self) -> None:
         """What failed so far is not counted: a server was away."""
