@@ -80,14 +80,27 @@ def _tied(history: History, chosen: Sequence[int]) -> frozenset[int]:
 def _settings(history: History) -> Iterator[History]:
     for name, plain in _PLAIN.items():
         value = history.settings.get(name, plain)
-        # An event of the relay needs one, and some events are prepared for.
-        needed = (name == "relay" and history.settings.get("event", "").startswith("relay")) or (
-            name == "event" and any(step.do == "event" and step.text == value for step in history.steps)
-        )
-        if value != plain and not (name == "target" and history.target) and not needed:
+        if value != plain and not _is_needed(history, name):
             yield replace(
                 history, settings={**history.settings, name: plain}, features=_without(history.features, name)
             )
+
+
+def _is_needed(history: History, name: str) -> bool:
+    """Whether the rest of the history makes sense only with this setting."""
+    settings, steps = history.settings, history.steps
+    match name:
+        case "target":
+            return bool(history.target)
+        case "mode":
+            # A target that rules change is prepared without rows.
+            return is_ruled(settings) and any(step.phase == "before" for step in steps)
+        case "relay":
+            return settings.get("event", "").startswith("relay")
+        case "event":
+            # Some events are prepared for.
+            return any(step.do == "event" and step.text == settings.get("event") for step in steps)
+    return False
 
 
 def _without(features: Sequence[str], name: str) -> tuple[str, ...]:

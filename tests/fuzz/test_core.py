@@ -189,6 +189,17 @@ def test_shrinking_keeps_what_is_needed_and_nothing_else() -> None:
     assert small.settings == {"mode": "incremental", "safe": "on", "target": "same"}
 
 
+def test_shrinking_keeps_a_full_copy_of_rows_that_rules_change() -> None:
+    history = _history()
+    ruled = replace(
+        history,
+        settings={**history.settings, "row filter": "insert"},
+        steps=tuple(replace(step, phase="before") for step in history.steps),
+    )
+    small = shrink(ruled, lambda one: bool(one.steps) and one.settings["row filter"] == "insert")
+    assert (small.settings["mode"], len(small.steps)) == ("all", 1)
+
+
 def test_shrinking_ends_when_its_tries_are_used_up() -> None:
     tries = 0
 
