@@ -18,7 +18,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED, ServerInfo
 from pkg.mysql.names import TableId
-from pkg.mysql.schema import Column, TableInfo
+from pkg.mysql.schema import GEOMETRIES, Column, TableInfo
 from pkg.rules import value_loss
 from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
@@ -26,19 +26,6 @@ from pkg.rules.online_tables import OnlineTables, TableKind
 
 #: The most tables that a finding names.
 _NAMED = 3
-_GEOMETRIES = frozenset(
-    (
-        "geometry",
-        "point",
-        "linestring",
-        "polygon",
-        "multipoint",
-        "multilinestring",
-        "multipolygon",
-        "geometrycollection",
-        "geomcollection",
-    )
-)
 #: Groups of types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
     "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
@@ -134,7 +121,7 @@ def check_axes(structures: Mapping[TableId, TableInfo]) -> list[CheckFinding]:
     found = [
         f"`{schema}`.`{table}`"
         for (schema, table), info in structures.items()
-        if any(column.type_name in _GEOMETRIES for column in info.columns)
+        if any(column.type_name in GEOMETRIES for column in info.columns)
     ]
     if not found:
         return []

@@ -14,7 +14,7 @@ from enum import Enum
 
 from pkg.binlog.charsets import UTF8
 from pkg.mysql.names import quote
-from pkg.mysql.schema import Column
+from pkg.mysql.schema import GEOMETRIES, Column
 
 FieldValue = bytes | None
 
@@ -34,19 +34,6 @@ class LiteralKind(Enum):
 _VERBATIM = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
 _QUOTED = frozenset({"date", "time", "datetime", "timestamp"})
 _HEX = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector"})
-_GEOMETRY = frozenset(
-    {
-        "geometry",
-        "point",
-        "linestring",
-        "polygon",
-        "multipoint",
-        "multilinestring",
-        "multipolygon",
-        "geometrycollection",
-        "geomcollection",
-    }
-)
 _SPECIAL = re.compile(rb"['\\\0\n\r\x1a]")
 _ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b"\\r", b"\x1a": b"\\Z"}
 
@@ -76,7 +63,7 @@ def kind_of(column: Column, *, json_types: bool = False) -> LiteralKind:
         return LiteralKind.FLOATING
     if name in _QUOTED:
         return LiteralKind.QUOTED
-    if name in _HEX or name in _GEOMETRY or column.charset == "binary":
+    if name in _HEX or name in GEOMETRIES or column.charset == "binary":
         return LiteralKind.HEX
     return LiteralKind.FOREIGN if column.charset and column.charset not in _EXACT else LiteralKind.TEXT
 

@@ -11,15 +11,11 @@ from pkg.binlog.charsets import collation_charset, same_charset
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
-from pkg.mysql.schema import Column
+from pkg.mysql.schema import GEOMETRIES, Column
 
 _CHARS = frozenset({c.TYPE_STRING})
 _VARCHARS = frozenset({c.TYPE_VARCHAR, c.TYPE_VAR_STRING, c.TYPE_VARCHAR_COMPRESSED})
 _BLOBS = frozenset({c.TYPE_BLOB, c.TYPE_BLOB_COMPRESSED})
-_GEOMETRIES = (
-    *("geometry", "point", "linestring", "polygon"),
-    *("multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"),
-)
 #: Tracked type → the types that TABLE_MAP may give it.
 _ALLOWED: dict[str, frozenset[int]] = {
     **dict.fromkeys(("tinyint", "bool", "boolean"), frozenset({c.TYPE_TINY})),
@@ -45,7 +41,7 @@ _ALLOWED: dict[str, frozenset[int]] = {
     "vector": frozenset({c.TYPE_VECTOR, c.TYPE_VARCHAR}),
     "enum": frozenset({c.TYPE_ENUM}),
     "set": frozenset({c.TYPE_SET}),
-    **dict.fromkeys(_GEOMETRIES, frozenset({c.TYPE_GEOMETRY})),
+    **dict.fromkeys(GEOMETRIES, frozenset({c.TYPE_GEOMETRY})),
 }
 #: Bytes of the length that precede a value, by the kind of TEXT or BLOB.
 _LENGTH_BYTES = {"tiny": 1, "": 2, "medium": 3, "long": 4}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pkg.mysql.bulk import BYTES, TEXT
-from pkg.mysql.schema import Column
+from pkg.mysql.schema import GEOMETRIES, Column
 
 #: Forms of literals; pkg/native/sqlscan/bulk_rows.c has the same numbers.
 NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
@@ -28,12 +28,7 @@ _LIKE_TEXT = {
         _TEXT,
     ),
 }  # fmt: skip
-_BINARY_TYPES = frozenset(
-    {
-        "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "geometry", "point", "linestring",
-        "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-    }
-)  # fmt: skip
+_BINARY_TYPES = GEOMETRIES | frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit"})
 
 _LOADED_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 #: Numbers whose literals a load reads as the same value when the target's column has the same type. Excluded: YEAR (the

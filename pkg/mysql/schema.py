@@ -10,6 +10,14 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
+#: Types of geometries; MySQL 8 has the short name of the last one.
+GEOMETRIES = frozenset(
+    {
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+        *("geometrycollection", "geomcollection"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
