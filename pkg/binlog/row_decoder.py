@@ -205,9 +205,10 @@ class RowDecoder:
         return errors.new(
             Code.BinlogNotLogColumn,
             f"only {logged} of {header.column_count} columns were logged for {place}",
-            workaround="SET GLOBAL binlog_row_image=FULL on the upstream, reconnect its clients, and migrate the "
-            "rows that were changed meanwhile again. MariaDB 11.8 leaves generated columns out in any case: rules "
-            "(expression filters, column mappings) and keys can't use these.",
+            workaround="On the upstream, SET GLOBAL binlog_row_image=FULL and SET GLOBAL binlog_format=ROW (in MIXED, "
+            "MariaDB logs only the written columns for some statements, such as INSERT … ON DUPLICATE KEY UPDATE), "
+            "reconnect its clients, and migrate the rows that were changed meanwhile again. MariaDB 11.8 leaves "
+            "generated columns out in any case: rules (expression filters, column mappings) and keys can't use these.",
             scope="upstream",
         )
 

@@ -29,6 +29,7 @@ TABLE: tuple[Refusal, ...] = (
     _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
     _one(11126, "the binlog has only a part of a row", "row image=NOBLOB"),
+    _one(11126, "in MIXED, MariaDB logs only the written columns of some statements", "binlog_format=MIXED"),
     *(
         _one(
             44019,
