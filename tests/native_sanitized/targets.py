@@ -156,6 +156,9 @@ def damaged_scan(buffer: bytes) -> None:
         assert why in (0, 1, 2)
         at = pos
     assert _SCAN.crc32(raw, 0) == zlib.crc32(raw)
+    start = random_.randrange(len(raw) + 1)
+    passed, _ = _SCAN.pass_rows(raw, start, packets, checksum, random_.choice((4, (1 << 32) - 10)))
+    assert start <= passed <= len(raw)
     for use in (
         lambda: events.append(1, raw[:30], 0),
         lambda: events.begin_gtid(raw[:16], 1),

@@ -21,6 +21,7 @@ from pkg import native
 from pkg.native.sources import digest
 from tests.compiled import required
 from tests.harness.cache import once
+from tests.native_sanitized.driver import NEVER_CALLED
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
@@ -93,6 +94,7 @@ def test_no_input_makes_the_compiled_parts_err(parts: Path, tmp_path: Path) -> N
     seed = int(os.environ.get("DM_TEST_SEED") or secrets.randbits(63))
     print(f"seed {seed}")
     done = _fuzz(parts, SECONDS, seed, tmp_path / "current", corpus=CORPUS)
+    assert done.returncode != NEVER_CALLED, f"seed {seed}; {done.stdout}"
     if done.returncode:
         kept = _keep(tmp_path / "current")
         pytest.fail(f"seed {seed}; the input is kept as {kept}\n{done.stdout[-3000:]}{done.stderr[-12000:]}")
