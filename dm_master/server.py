@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import grpc
 from google.protobuf.message import Message
 
+from dm_master.cutover.runner import read_facts
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from dm_master.election.etcd_metrics import EtcdMetrics
@@ -193,7 +194,7 @@ class MasterServer:
             ttl=config.election_ttl,
         )
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
-        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
+        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta, read_facts)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
         election.start()

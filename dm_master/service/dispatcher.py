@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
+from dm_master.service.cutover_service import CutoverService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
@@ -60,7 +61,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
-    operator_actions = OperatorActionsService(cluster)
+    operator_actions, cutover = OperatorActionsService(cluster), CutoverService(cluster, steps)
     table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -79,6 +80,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
+        "CheckCutover": cutover.check,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dm_master.cutover.runner import ReadFacts
 from dm_master.precheck.result import PrecheckResult
 from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
@@ -45,6 +46,7 @@ class TaskSteps:
     show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
     complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
+    read_cutover_facts: ReadFacts
 
 
 #: Operation → (desired stage to store, stage that workers then report).

@@ -797,3 +797,37 @@ class ListSourceConfigsResponse(_message.Message):
     msg: str
     sourceConfigs: _containers.ScalarMap[str, str]
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sourceConfigs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CheckCutoverRequest(_message.Message):
+    __slots__ = ("task", "seconds", "accept")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    seconds: float
+    accept: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., seconds: _Optional[float] = ..., accept: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckCutoverResponse(_message.Message):
+    __slots__ = ("result", "msg", "checks")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    checks: _containers.RepeatedCompositeFieldContainer[CutoverCheck]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., checks: _Optional[_Iterable[_Union[CutoverCheck, _Mapping]]] = ...) -> None: ...
+
+class CutoverCheck(_message.Message):
+    __slots__ = ("name", "verdict", "evidence", "remedy", "accepted")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verdict: str
+    evidence: _containers.RepeatedScalarFieldContainer[str]
+    remedy: str
+    accepted: bool
+    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[str] = ..., evidence: _Optional[_Iterable[str]] = ..., remedy: _Optional[str] = ..., accepted: _Optional[bool] = ...) -> None: ...
