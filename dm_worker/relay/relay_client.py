@@ -14,7 +14,7 @@ from dm_worker.relay.relay_writer import BlockCounts, RelayProgress, RelayWriter
 from dm_worker.relay.upstream_server import UpstreamServer, check_history, file_of, identify_server
 from pkg import errors
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import ServerStream, open_raw
+from pkg.binlog.streams.server_stream import ServerStream, open_raw
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice

@@ -12,7 +12,7 @@ from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.source import binlog_needs
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
-from pkg.binlog.server_stream import replica_id
+from pkg.binlog.streams.server_stream import replica_id
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import DMError

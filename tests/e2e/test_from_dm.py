@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from tests.harness.cluster import Cluster
 from tests.harness.dm_state.tables import DMState, models
 from tests.harness.mysql import MariaDBServer

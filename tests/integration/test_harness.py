@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info, list_tables, server_info
 from tests.harness.etcd import EtcdServer

@@ -18,9 +18,9 @@ import pytest
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from pkg.binlog.table_map import TableMap, parse_table_map
-from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pkg.binlog.jsonb import to_sql, to_text
+from pkg.binlog.rows.jsonb import to_sql, to_text
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, apply_changes, checksum, decode, events_between, here
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, binary, value_for

@@ -10,7 +10,7 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.syncer.rows.key_normalization import TEXT, TargetCharsets, normalize_function, normalizer_of
-from pkg.binlog.literals import escape
+from pkg.binlog.rows.literals import escape
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.schema import Column
 from tests.harness.tidb import TiDBServer

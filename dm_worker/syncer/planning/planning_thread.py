@@ -18,7 +18,7 @@ from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
 from pkg.process.log import get_logger

@@ -18,7 +18,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import parse_rows_header, parse_table_map
 from pkg.errors import Code, DMError
 from pkg.mysql.driver import texts_as_bytes

@@ -17,7 +17,7 @@ from dm_worker.syncer.execution.merge import BucketContent
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
 from pkg.binlog.position import Location
-from pkg.binlog.row_decoder import RowImages
+from pkg.binlog.rows.row_decoder import RowImages
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of

@@ -10,7 +10,7 @@ from pymysql.connections import Connection
 
 from pkg.binlog import constants as c
 from pkg.binlog.events import QueryEvent, parse_query
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.ddl import classify
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, query

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pkg.binlog.literals import inet6_text
+from pkg.binlog.rows.literals import inet6_text
 from tests.harness.mysql import MariaDBServer
 
 

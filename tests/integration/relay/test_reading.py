@@ -15,7 +15,7 @@ from dm_worker.relay.relay_stream import open_relay
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.running_relay import RunningRelay
 from tests.integration.binlog_replay import here, open_at

@@ -27,7 +27,7 @@ from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.table_registry import TableRegistry
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.connection import error_number

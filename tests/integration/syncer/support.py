@@ -17,7 +17,7 @@ from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import way_on

@@ -10,7 +10,7 @@ from dm_master.precheck import check_source
 from dm_master.task_setup.server_steps import fill_start_position
 from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
-from pkg.binlog.server_stream import open_upstream
+from pkg.binlog.streams.server_stream import open_upstream
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dm_master.precheck import PrecheckResult, run_prechecks
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from tests.harness.dm_state.tables import DMState

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
 from tests.harness.mysql import MariaDBServer, SQLServer

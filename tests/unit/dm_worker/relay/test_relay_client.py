@@ -16,7 +16,7 @@ from dm_worker.relay.relay_client import RelayClient
 from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, is_disk_full
 from dm_worker.relay.upstream_server import UpstreamServer
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import ServerStream
+from pkg.binlog.streams.server_stream import ServerStream
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig

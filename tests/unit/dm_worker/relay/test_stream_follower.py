@@ -20,7 +20,7 @@ from dm_worker.relay.recovery import recover
 from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
 from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummies, dummy, nearest, smallest_dummy
-from pkg.binlog.framing import RawFramer
+from pkg.binlog.streams.framing import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent

@@ -21,8 +21,8 @@ from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
-from pkg.binlog.framing import DumpEnded, FileFramer, PacketFramer, ServerErrorPacket
 from pkg.binlog.position import Location
+from pkg.binlog.streams.framing import DumpEnded, FileFramer, PacketFramer, ServerErrorPacket
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes

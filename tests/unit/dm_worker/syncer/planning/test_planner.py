@@ -15,8 +15,8 @@ from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import RawScan
-from pkg.binlog.transaction_payload import ExpandingStream
+from pkg.binlog.streams.stream import RawScan
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from tests.unit.dm_worker.syncer.planning.support import (
     LIMITS,
     Log,

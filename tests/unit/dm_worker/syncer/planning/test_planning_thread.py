@@ -17,7 +17,7 @@ from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from tests.harness.process import wait_until
 
 SIZE = 1000
