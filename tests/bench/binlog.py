@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
@@ -15,8 +17,6 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
 from tests.harness import binlog_bytes
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError
 
 _PIECE = 1 << 20
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
@@ -22,7 +23,6 @@ from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.compiled import kernels
 from tests.harness import binlog_bytes
-from tests.harness.mysql import SQLServer
 
 SESSION = (
     "SET SESSION time_zone='+00:00', foreign_key_checks=0, "

@@ -15,6 +15,8 @@ from zlib import crc32
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import binary
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
@@ -26,8 +28,6 @@ from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.harness import binlog_bytes
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import binary
 from tests.integration.binlog_replay import SESSION, checksum
 from tests.unit.pkg.binlog.file_stream import FileStream
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, wait_until
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.source.binlog_needs import needed_files
 from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig, SubTaskConfig
 from tests.fuzz.played import Hang
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, wait_until
 from tests.integration.syncer.support import location
 
 _SECONDS = 30.0

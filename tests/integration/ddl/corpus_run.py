@@ -8,6 +8,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog import constants as c
 from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.streams.server_position import master_status
@@ -17,7 +18,6 @@ from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, q
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from tests.ddl_corpus import Case, Flavor, Line, Version
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 SCHEMA = "corpus"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
 from dm_master.shardddl.lock_store import LockStore
@@ -25,7 +26,6 @@ from pkg.ha.shard_ddl import DDLTexts, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 from pkg.pb import dmmaster_pb2 as pb
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import FakeShards, FakeTarget, put_subtasks
 
 TASK = "merge"

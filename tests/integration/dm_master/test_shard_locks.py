@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_store import LockStore
 from dm_master.shardddl.locks import UnlockOrder
@@ -15,7 +16,6 @@ from pkg.etcd import EtcdClient, Put, WatchEvent
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
 from tests.unit.dm_master.shardddl.support import rebuilt
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
@@ -16,7 +17,6 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position
 from pkg.binlog.streams.stream import BinlogStream
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.running_relay import RunningRelay
 from tests.integration.binlog_replay import here, open_at
 

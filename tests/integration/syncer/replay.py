@@ -11,6 +11,7 @@ from typing import Any
 
 import pymysql
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.execution import keyless_writer, row_block, row_statements
 from dm_worker.syncer.execution.keyless import KeylessRows
 from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
@@ -35,7 +36,6 @@ from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import fetch_target_values
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 #: TiDB finds at the COMMIT that another transaction was first (9007).

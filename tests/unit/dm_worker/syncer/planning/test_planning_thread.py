@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.planning import planning_thread
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -18,7 +19,6 @@ from dm_worker.syncer.planning.planning_thread import InstructionQueue, Planning
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.streams.stream import BinlogStream
-from tests.harness.process import wait_until
 
 SIZE = 1000
 PLACE = Location(Position("bin.000001", 4))
