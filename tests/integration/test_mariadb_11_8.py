@@ -16,8 +16,7 @@ import pytest
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect

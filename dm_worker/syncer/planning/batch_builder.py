@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from dm_worker.syncer.planning.batch import Batch, HeldRowCounts, Slice
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.event_buffer import EventBuffer
-from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.table_maps import TableMaps
 from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location

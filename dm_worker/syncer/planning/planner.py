@@ -20,6 +20,7 @@ from typing import cast
 
 from dm_worker.syncer.planning.batch_builder import BatchBuilder
 from dm_worker.syncer.planning.batch_cutter import BatchCutter
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.event_buffer import (
     CLOSE,
     CUT,
@@ -30,7 +31,7 @@ from dm_worker.syncer.planning.event_buffer import (
     new_event_buffer,
 )
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner_progress import PlannerProgress
 from dm_worker.syncer.planning.planning_range import PlanningRange
 from dm_worker.syncer.planning.reading_state import ReadingState
@@ -58,8 +59,8 @@ _OF_NO_TRANSACTION = GTID_EVENTS | {
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 
 
-class Planner(PlannerProgress):
-    """Feed it events; it adds instructions to ``out``. ``until`` and ``limit``: see :class:`PlanningRange`."""
+class Planner:
+    """Feed it events; it adds instructions to :attr:`out`. ``until`` and ``limit``: see :class:`PlanningRange`."""
 
     def __init__(
         self,
@@ -74,16 +75,16 @@ class Planner(PlannerProgress):
         prepared: PreparedTransactions | None = None,
     ) -> None:
         self._by_gtid = by_gtid
-        buffer = new_event_buffer() if buffer is None else buffer
-        reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
+        self._buffer = buffer = new_event_buffer() if buffer is None else buffer
+        self._reading = reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
         self._range = PlanningRange(reading, until, limit, by_gtid=by_gtid)
         self._tables = TableMaps(buffer)
         self._limits = limits or BatchLimits()
         self._savepoints = SavepointTracker(buffer, start.rows_events)
         self._xa = XaState(prepared or PreparedTransactions())
         self._builder = BatchBuilder(start, buffer, self._tables, self._limits)
-        cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
-        super().__init__(buffer, reading, cutter)
+        self._cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
+        self.progress = PlannerProgress(buffer, reading, self._cutter)
         #: The stream must be opened at another position: see :meth:`take_reopen_request`.
         self._must_reopen = False
         #: Whether the current transaction is outside of the range up to ``until``.
@@ -93,6 +94,15 @@ class Planner(PlannerProgress):
         """From here on, a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
         self._builder.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
 
+    @property
+    def out(self) -> list[PlannerInstruction]:
+        """The instructions that were not taken yet."""
+        return self._cutter.out
+
+    def take_instructions(self) -> list[PlannerInstruction]:
+        taken, self._cutter.out = self._cutter.out, []
+        return taken
+
     # -- queries of the shell -----------------------------------------------------------------------------------
 
     @property
@@ -101,12 +111,12 @@ class Planner(PlannerProgress):
         return self._range.ends_with(self._builder.start)
 
     def take_reopen_request(self) -> bool:
-        """Whether the stream must be opened again, at :attr:`read_from`. Its events that were not fed are void."""
+        """Whether the stream must be opened again, at ``progress.read_from``; its events that were not fed are void."""
         requested, self._must_reopen = self._must_reopen, False
         return requested
 
     def reopened(self) -> None:
-        """The stream was opened again at :attr:`location`: skip the rows events that are already planned."""
+        """The stream was opened again at ``progress.location``: skip the rows events that are already planned."""
         self._reading.reopened()
         self._savepoints.reopened()
         self._tables.forget_ids()
@@ -432,7 +442,7 @@ class Planner(PlannerProgress):
         self._cutter.cut_before_statement()
         start = reading.inside() if buffer.inside and not standalone else reading.at_boundary()
         self._cutter.advance(start)
-        after, run = self.read_to, buffer.gtid
+        after, run = self.progress.read_to, buffer.gtid
         name = gtid_text(run) if self._by_gtid and run is not None else str(position)
         end = start
         if standalone:

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pymysql
 
 from dm_worker.relay.source_selection import RelayReader
-from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.planning.server_switch import UpstreamBinlog, ensure_same_history
 from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.unit.look_ahead import is_unaltered
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.binlog.streams.server_position import master_status

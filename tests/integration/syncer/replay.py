@@ -19,7 +19,7 @@ from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import feed_events
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, checked_keys, find_conflict_sets

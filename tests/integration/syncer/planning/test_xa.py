@@ -9,8 +9,7 @@ import pytest
 
 from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from pkg.config.model import SyncerConfig
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 

@@ -58,6 +58,10 @@ class Trickle:
 
     has_pending = has_rows
 
+    @property
+    def progress(self) -> Trickle:
+        return self
+
     def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
         self.reads += 1
         return [cast(Event, None)]
