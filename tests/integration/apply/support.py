@@ -8,7 +8,7 @@ from deploy.local.mysql import SQLServer
 from dm_worker.syncer.execution import compaction, row_statements
 from dm_worker.syncer.execution.merge import BucketContent, groups_of
 from dm_worker.syncer.execution.row_statements import StatementForm
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan

@@ -11,8 +11,7 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator, LockStore
 from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic import lock_views
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry

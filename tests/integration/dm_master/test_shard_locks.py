@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import LockStore
 from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
