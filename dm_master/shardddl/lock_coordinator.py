@@ -56,7 +56,7 @@ class LockStore:
         kvs, _ = self._client.get_prefix(self._prefix)
         return kvs
 
-    def follow(
+    def start_mirror(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> PrefixMirror:
         """A started mirror of all records: ``on_change`` gets the events for :meth:`Locks.apply`, the current
@@ -259,7 +259,7 @@ class LockTerm(Generic[L]):
             with self._changed:
                 self._locks, self._ready = self._new_locks(), False
             self._synced = False
-            self._mirror = self._store.follow(self._see, self._mirror_failed)
+            self._mirror = self._store.start_mirror(self._see, self._mirror_failed)
         while not self._synced and not self._stopping.is_set() and self._mirror_failure is None:
             self._synced = self._mirror.wait_synced(_SYNC_POLL)
         return self._synced

@@ -91,7 +91,7 @@ class RelayWorker:
                 log.error("cannot apply the relay's desired stage", source=self.source.source_id, error=str(exc))
                 continue
             if stage is not None:
-                self.relay.follow(stage)
+                self.relay.change_stage(stage)
 
     def _subtasks(self) -> list[SubTaskConfig]:
         """All subtasks of the source. Raises 20035 or 20010."""

@@ -23,7 +23,7 @@ def relayed(upstream: SQLServer, folder: Path, *, gtid: bool) -> Iterator[Source
     start = here(upstream)
     source = replace(source_of(upstream, enable_gtid=gtid), server_id=88_800 + upstream.port)
     relay = SourceRelay(source, folder, start_at=lambda: start, needed=lambda *_: [])
-    relay.follow("Running")
+    relay.change_stage("Running")
     try:
         yield relay
     finally:

@@ -33,7 +33,7 @@ class BatchBuilder:
             self._files.pop()
         self._files.append((self._buffer.count, name))
 
-    def begin(self, start: Location, given: int, file: str) -> None:
+    def begin_batch(self, start: Location, given: int, file: str) -> None:
         """The first ``given`` events were output. The rest belongs to the open transaction, in ``file``."""
         self.start = start
         self._buffer.cut(given)
@@ -42,7 +42,7 @@ class BatchBuilder:
     def batch(
         self, end: Location, count: int, prepared: PreparedLocations, held: HeldRowCounts, *, inside: bool
     ) -> Batch:
-        """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin`."""
+        """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin_batch`."""
         buffer = self._buffer
         return Batch(
             start=self.start,

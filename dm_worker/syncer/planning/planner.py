@@ -189,7 +189,7 @@ class Planner:
                 self._at_limit()
                 return index + 1
             if xa.cache.events is not None:
-                xa.cache.add(event, self._reading.file)
+                xa.cache.store(event, self._reading.file)
             if (bounded and (self._at_until() or self._at_limit())) or tables.needed is not None:
                 return index + 1
         return len(events)
@@ -231,7 +231,7 @@ class Planner:
             )
         if number <= FILTERED:
             if number < FILTERED:
-                self._cutter.held.add(self._tables.held(number), data, reading.file_read)
+                self._cutter.held.count(self._tables.held(number), data, reading.file_read)
             return
         # Rows that are read again take effect at their XA COMMIT.
         buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
@@ -249,7 +249,7 @@ class Planner:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        if not self._tables.add(data):
+        if not self._tables.assign(data):
             self._tables.ask(data, self._reading.position)
 
     def _on_other(self, event: Event) -> bool:
@@ -258,7 +258,7 @@ class Planner:
         if kind == c.FORMAT_DESCRIPTION_EVENT:
             self._on_format(event)
         if kind == c.ROTATE_EVENT:
-            if self._reading.follow(event):
+            if self._reading.on_rotate(event):
                 self._enter_file()
             return False
         if event.artificial:
@@ -301,7 +301,7 @@ class Planner:
                 buffer.begin_gtid(b"", 0)
                 self._reading.move(event)
                 return
-        self._reading.begin(event)
+        self._reading.begin_transaction(event)
         buffer.inside = True
         buffer.standalone = is_standalone(event)
         if event.type == c.MARIADB_GTID_EVENT:
@@ -363,7 +363,7 @@ class Planner:
         one_phase, xid = prepared_xid(event, self._reading.file)
         if not one_phase:
             kept = None if self._xa.cache.events is None else [*self._xa.cache.events, event]
-            self._xa.transactions.add(xid, self._reading.at_boundary(), kept)
+            self._xa.transactions.prepare(xid, self._reading.at_boundary(), kept)
             self._roll_back()
             return False
         if self._xa.overflown or self._range.is_cut_here():

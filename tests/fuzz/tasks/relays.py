@@ -40,7 +40,7 @@ class TaskRelay:
             needed=lambda folder, end: needed_files(folder, end, [self._cfg]),
             server_id=self._upstream.server_id + 50_000,
         )
-        relay.follow("Running")
+        relay.change_stage("Running")
         return relay
 
     def reader(self) -> RelayReader:
@@ -52,7 +52,7 @@ class TaskRelay:
     def restart(self) -> None:
         """As stop-relay and start-relay, in the middle of a file."""
         self._relay.close()
-        self._relay.follow("Running")
+        self._relay.change_stage("Running")
 
     def killed(self) -> None:
         """As kill -9 and a new worker: the last event that was written is torn. No task may read meanwhile."""

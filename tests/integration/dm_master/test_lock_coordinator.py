@@ -253,10 +253,10 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Coordinate
 
 def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """etcd may refuse to be read for a while (permissions): leadership goes on, and the locks do when it ends."""
-    follow, broken = LockStore.follow, list[PrefixMirror]()
+    start_mirror, broken = LockStore.start_mirror, list[PrefixMirror]()
 
     def breaking(self: LockStore, on_change: Any, on_error: Any) -> PrefixMirror:
-        mirror = follow(self, on_change, on_error)
+        mirror = start_mirror(self, on_change, on_error)
         if not broken:
             broken.append(mirror)
             assert mirror.wait_synced(60)
@@ -264,7 +264,7 @@ def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeyp
             on_error(PermissionError("denied"))
         return mirror
 
-    monkeypatch.setattr(LockStore, "follow", breaking)
+    monkeypatch.setattr(LockStore, "start_mirror", breaking)
     one, two = cluster.shards("s1", "s2")
     assert one.report(ADD_A)
     cluster.lead()

@@ -49,7 +49,7 @@ class LockingMaster:
         self.leader = leader
         self.locks = LockRegistry({TASK: SOURCES})
         self.errors: list[BaseException] = []
-        self.mirror = self.store.follow(self.see, self.errors.append)
+        self.mirror = self.store.start_mirror(self.see, self.errors.append)
 
     def see(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
@@ -107,7 +107,7 @@ def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: Etc
     leader, store, errors = lead(client), LockStore(client), list[BaseException]()
     heard: list[tuple[str, str]] = []
     one, other = (EtcdLockService(client, TASK, source) for source in SOURCES[:2])
-    mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
+    mirrors = one.start_mirrors(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
     assert other.report(info("s2"))
     assert one.report(info("s1"))
     locks = rebuilt(store.load(), {TASK: ["s1"]})

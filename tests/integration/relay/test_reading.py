@@ -39,7 +39,7 @@ class Copy:
     readable_end: ReadableEnd = field(default_factory=ReadableEnd)
 
     def __post_init__(self) -> None:
-        self.subdir = self.relay.add("7e427cc0-091c-11e9-9e45-72b7c59d52d7", RelayMeta("", 4, ""))
+        self.subdir = self.relay.create_subdir("7e427cc0-091c-11e9-9e45-72b7c59d52d7", RelayMeta("", 4, ""))
 
     def update(self) -> Position:
         """What the server has written until now can be read; where that ends."""

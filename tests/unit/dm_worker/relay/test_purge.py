@@ -98,7 +98,7 @@ class Disk:
         self.space = 0
         self.purger = Purger(self.folder, lambda: self.needed, space=lambda: self.space, now=lambda: 36000.0)
         for sub in (0, 1):
-            subdir = self.folder.add("s", RelayMeta("", 4, ""))
+            subdir = self.folder.create_subdir("s", RelayMeta("", 4, ""))
             for number in (8, 9, 10):
                 file = subdir.path / f"bin.{number:06d}"
                 file.write_bytes(bytes(10))

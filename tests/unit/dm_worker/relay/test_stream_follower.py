@@ -34,7 +34,7 @@ ONE = [Work("dml", 0, (10,)), Work("ddl", 0, (1,)), Work("dml", 0, (20, 30))]
 @contextmanager
 def writer(flavor: str, gtid_set: str = "") -> Iterator[RelayWriter]:
     with tempfile.TemporaryDirectory() as folder:
-        subdir = RelayDir(Path(folder)).add("uuid", RelayMeta("", 4, gtid_set))
+        subdir = RelayDir(Path(folder)).create_subdir("uuid", RelayMeta("", 4, gtid_set))
         made = RelayWriter(subdir, StreamFollower(flavor=flavor, gtid_set=gtid_set), ReadableEnd(), BlockCounts())
         try:
             yield made

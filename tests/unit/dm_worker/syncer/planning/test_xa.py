@@ -322,12 +322,12 @@ def test_memory_for_recent_transactions_is_bounded(monkeypatch: pytest.MonkeyPat
     event = Event(0, 0, 0, 0, 0, 0, bytes(40))
     xids = [xa.make_xid(1, bytes([number]), b"") for number in range(4)]
     for xid in xids:
-        prepared.add(xid, start(), [event])
+        prepared.prepare(xid, start(), [event])
     assert [prepared.events(xid) is None for xid in xids] == [True, True, False, False]
     assert list(prepared.waiting) == xids
     prepared.end(xids[3])
     prepared.end(xids[3])
-    prepared.add(xids[0], start(), [event])
+    prepared.prepare(xids[0], start(), [event])
     assert prepared.events(xids[0]) is not None
     assert prepared.events(xids[2]) is not None
 

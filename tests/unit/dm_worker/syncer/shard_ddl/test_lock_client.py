@@ -74,7 +74,7 @@ class Etcd:
         self.errors.append(error)
         return True
 
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[LockClient]:
         self._wake = on_change
