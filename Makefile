@@ -32,7 +32,7 @@ check: lint ## lint and the unit tests, before each commit
 
 test-tidb: ## all tests that have a target, into a real TiDB, which is built from its Go module first (needs Go; TESTS, JOBS)
 	@deploy/setup.sh test
-	@$(VENV)/python -m tests.harness.tidb
+	@$(VENV)/python -m deploy.local.tidb
 	DM_TEST_TARGET=tidb $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
 test-servers: ## the tests that take one server after the other, on every version there is (TESTS=path for others)

@@ -21,8 +21,7 @@ from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
-from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.shardddl.pessimistic.lock_views import lock_states
 from dm_master.task_setup.server_steps import complete, remove_meta

@@ -9,14 +9,15 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from deploy.local.cluster import KEEPALIVE_TTL, Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.targets import new_target
+from deploy.local.tidb import TiDBServer, build_in_background, go_installed
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.cluster import KEEPALIVE_TTL, Cluster
 from tests.harness.etcd import EtcdServer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.harness.sharded import Servers
-from tests.harness.targets import TARGET, new_target, runs
-from tests.harness.tidb import TiDBServer, build_in_background, go_installed
+from tests.harness.targets import TARGET, runs
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -110,7 +111,7 @@ def _target(request: pytest.FixtureRequest) -> Iterator[SQLServer]:
     if TARGET == "tidb":
         yield request.getfixturevalue("_tidb")
         return
-    server = new_target()
+    server = new_target(TARGET)
     server.start()
     yield server
     server.cleanup()

@@ -17,7 +17,7 @@ from dm_master.task_setup.task_split import (
     with_start_position,
 )
 from pkg import errors
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect

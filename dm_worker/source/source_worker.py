@@ -227,7 +227,7 @@ class SourceWorker:
             # Before the subtasks: they look for the relay when they start.
             stage = self._desired_relay_stage.changed()
             if stage is not None:
-                self.relay.follow(stage)
+                self.relay.change_stage(stage)
             self._reconcile()
         except DMError as exc:
             # Everything stays as it is, and the next loop tries again: a wrong guess could stop a running task.

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from deploy.local.process import HarnessError
 from pkg.process.heap import keep_freed
 from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, many_tables, relay, slow, tidb
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
-from tests.harness.process import HarnessError
 
 Part = Callable[[Rig], None]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, HarnessError, wait_until
 from pkg.etcd import EtcdClient
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, HarnessError, wait_until
 
 SECRET = "hunter2-Secret"
 #: The user ``dm``, without any privilege.

@@ -10,9 +10,9 @@ import re
 import urllib.request
 from typing import Any
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 
 #: Upstream and target user without privileges on the target's side.
 POOR = "user: poor, password: ''"

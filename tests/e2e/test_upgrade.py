@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import ROOT, Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import wait_until
+from deploy.local.cluster import ROOT, Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import wait_until
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
 VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"

@@ -11,8 +11,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.mysql.introspect import fetch_table_info
-from tests.harness.mysql import SQLServer
 from tests.integration.ddl.structures import comparable
 
 Table = tuple[str, str]

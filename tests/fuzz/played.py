@@ -7,12 +7,12 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.errors import DMError
 from tests.fuzz import oracle
 from tests.fuzz.history import History
 from tests.fuzz.tasks.filtered import FilteredRows
 from tests.fuzz.tasks.rules import Rules, rules_of
-from tests.harness.mysql import SQLServer
 
 
 class Hang(Exception):

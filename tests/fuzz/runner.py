@@ -13,6 +13,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from dm_worker.dumper import DumpUnit, dump_task
 from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
@@ -36,7 +37,6 @@ from tests.fuzz.tasks.subtasks import subtask_of
 from tests.fuzz.tasks.successor import Successor
 from tests.fuzz.tasks.task_run import RESUMES, TaskRun
 from tests.fuzz.verdict import Kind, Verdict
-from tests.harness.mysql import SQLServer
 
 #: XA_RBROLLBACK.
 _ROLLED_BACK = 1402

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.tidb import TiDBServer
 from tests.fuzz.features import Pair
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.tidb import TiDBServer
 
 _ZONES = "server zone"
 _MODES = {

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError, up
 from tests.bench import decode, lag, one_statement
 from tests.bench.binlog import end_of_binlog
 from tests.bench.lag import PROBE, Session
 from tests.bench.rig import Copies, checksum, copy_tables
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, up
 
 ROWS, CHANGES = 4000, 400
 

@@ -13,10 +13,10 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import wait_until
 from pkg.mysql import driver
 from pkg.mysql.connection import connect
-from tests.harness.mysql import SQLServer
-from tests.harness.process import wait_until
 
 
 @pytest.fixture(params=["mariadb_upstream", "mysql_upstream"])

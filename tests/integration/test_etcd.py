@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from deploy.local.process import free_port, wait_until
 from pkg.errors import Code, DMError
 from pkg.etcd import (
     CompactedError,
@@ -28,7 +29,6 @@ from pkg.etcd import (
     version_is,
 )
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import free_port, wait_until
 
 
 @pytest.fixture

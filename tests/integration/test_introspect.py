@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from pkg.mysql import introspect
 from pkg.mysql.foreign_key_introspect import fetch_table_keys, shown_table_keys
 from pkg.mysql.introspect import fetch_table_info, fetch_table_infos
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 
 TABLES = {
     "plain": "(a INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, b VARCHAR(9) DEFAULT 'x' COLLATE utf8mb4_bin)",

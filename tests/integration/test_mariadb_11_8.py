@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.running_relay import binlog_end
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_TRIED, MariaDBServer, MySQLServer
-from tests.harness.process import up
 from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.harness.targets import TARGET
+from tests.harness.versions import MYSQL_TRIED
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
+from tests.harness.versions import NEWEST_TRIED
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cache import once
 from pkg import native
 from pkg.native.sources import digest
 from tests.compiled import required
-from tests.harness.cache import once
 from tests.native_sanitized.driver import NEVER_CALLED
 
 ROOT = Path(__file__).resolve().parents[2]

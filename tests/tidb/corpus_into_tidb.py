@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from deploy.local.mysql import SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
@@ -26,8 +28,6 @@ from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import fetch_server_defaults
 from pkg.schema_tracker.render import create_table
 from tests.ddl_corpus import Flavor, Version, cases
-from tests.harness.mysql import SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, corpus_schemas, run_cases, tables_of
 from tests.integration.ddl.structures import comparable
 

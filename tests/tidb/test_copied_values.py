@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.replay import Replay
 from tests.tidb import values_workload
 

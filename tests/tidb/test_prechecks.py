@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_master.precheck import run_prechecks
 from dm_master.precheck.result import CheckFinding
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 
 #: Table → its definition, and what the check says of it.
 REFUSED: Mapping[str, tuple[str, str]] = {

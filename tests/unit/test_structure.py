@@ -1,4 +1,8 @@
-"""Long functions, crowded folders and one type name for several things: nobody can keep them in mind."""
+"""Very long functions, very crowded folders and one type name for several things: nobody can keep them in mind.
+
+Guidance is a function of at most 50 lines, a module of 600 (`make lint` warns) and a folder of 30 modules. These limits
+are far above it: a part is cut where a reader gains from it, not to satisfy a number.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTION, MODULES = 50, 30
+FUNCTION, MODULES = 80, 40
 _GENERATED = ("pkg/pb/", "pkg/etcd/pb/")
 
 

@@ -97,7 +97,7 @@ class BatchCutter:
         prepared, held = self._xa.transactions.waiting, self.held.take(inside=inside)
         batch = self.builder.batch(end, count, prepared, held, inside=inside) if count else Advance(end, prepared, held)
         self.out.append(batch)
-        self.builder.begin(end, count, self._reading.file_read)
+        self.builder.begin_batch(end, count, self._reading.file_read)
 
     def advance(self, location: Location) -> None:
         """Advances over filtered events before a statement at ``location``."""
@@ -106,7 +106,7 @@ class BatchCutter:
 
     def emit_statement(self, statement: BinlogStatement) -> None:
         """Outputs a statement; the next batch begins after it."""
-        self.builder.begin(statement.end, self._buffer.count, self._reading.file_read)
+        self.builder.begin_batch(statement.end, self._buffer.count, self._reading.file_read)
         self.out.append(statement)
 
     def _emit_finished(self) -> None:

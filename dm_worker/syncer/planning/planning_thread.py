@@ -18,7 +18,7 @@ from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
 from pkg.process.log import get_logger
@@ -178,22 +178,22 @@ class PlanningThread:
         self._give_out()
 
     def _plan(self, planner: Planner) -> None:
-        failures = 0
+        progress, failures = planner.progress, 0
         while not (self._stop.is_set() or planner.reached):
             try:
                 stream = self._connected(planner)
-                before = planner.bytes_read
+                before = progress.bytes_read
                 planner.bound(self._policy.most)
-                timeout = QUIET if planner.has_rows else IDLE_READ
+                timeout = QUIET if progress.has_rows else IDLE_READ
                 self._figures.reads()
                 events = stream.read(READ_BYTES, timeout, planner.scan if planner.can_scan else None)
-                scanned = planner.bytes_read > before
+                scanned = progress.bytes_read > before
                 self._figures.has_read(something=scanned or bool(events))
                 failures = 0
             except DMError as exc:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
-                    raise (exc.at(planner.reopen_reason) if planner.reopen_reason else exc) from None
+                    raise (exc.at(progress.reopen_reason) if progress.reopen_reason else exc) from None
                 log.warning("the binlog stream broke; opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
@@ -219,17 +219,17 @@ class PlanningThread:
 
     def _due(self, planner: Planner, busy: bool) -> bool:
         """Whether to pass the planned events to the main loop, although the batch is not full."""
-        now = time.monotonic()
-        if not planner.waiting_bytes:
+        now, progress = time.monotonic(), planner.progress
+        if not progress.waiting_bytes:
             self._waiting_since = 0.0
         elif not self._waiting_since:
             self._waiting_since = now
-        if not planner.has_rows:
-            return planner.has_pending and now - self._last_emit >= IDLE_ADVANCE
+        if not progress.has_rows:
+            return progress.has_pending and now - self._last_emit >= IDLE_ADVANCE
         return self._policy.due(
             idle=self._queue.idle,
             quiet=not busy,
-            size=planner.waiting_bytes,
+            size=progress.waiting_bytes,
             waited=now - self._waiting_since,
         )
 
@@ -256,7 +256,7 @@ class PlanningThread:
         with self._lock:
             if self._stream is not None:
                 return self._stream
-        stream = self._open(planner.read_from)
+        stream = self._open(planner.progress.read_from)
         with self._lock:
             self._stream = stream
             if self._stop.is_set():

@@ -125,7 +125,7 @@ class ReadingState:
             return event
         return event._replace(log_pos=ev.end_position(self._buffer.offset, event) & 0xFFFFFFFF)
 
-    def follow(self, rotate: Event) -> bool:
+    def on_rotate(self, rotate: Event) -> bool:
         """Whether a ROTATE leads to another file or offset. Raises 11071 when it is torn."""
         position, name = ev.parse_rotate(rotate, self.file_read)
         buffer = self._buffer
@@ -157,7 +157,7 @@ class ReadingState:
             self._buffer.offset = self._buffer.boundary = len(c.MAGIC)
         self.identity = found
 
-    def begin(self, gtid: Event) -> None:
+    def begin_transaction(self, gtid: Event) -> None:
         """A GTID event begins a transaction. Raises OtherServer when not the one that the stream was opened in."""
         self.move(gtid)
         # Servers leave out events: where the one before ended need not be where this one begins.

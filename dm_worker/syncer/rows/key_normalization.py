@@ -33,7 +33,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 from pkg.binlog.charsets import UTF8
-from pkg.binlog.literals import MembersByName, literal_charset
+from pkg.binlog.rows.literals import MembersByName, literal_charset
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 

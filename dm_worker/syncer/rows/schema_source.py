@@ -18,7 +18,7 @@ from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
 from dm_worker.syncer.rows.logged_structure import as_logged
 from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl, errors
-from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.rows.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice

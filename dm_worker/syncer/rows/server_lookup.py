@@ -11,7 +11,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_table_info, query, variable

@@ -12,7 +12,7 @@ from dm_worker.syncer.rows.conflict_sets import ConflictKey
 from dm_worker.syncer.rows.key_normalization import KeyNormalizer, by_block
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_matching import DigestForm, MatchExpression
-from pkg.binlog.derived_literals import Derived
+from pkg.binlog.rows.derived_literals import Derived
 from pkg.mysql.schema import Column
 from pkg.rules.value_loss import ColumnLoss
 

@@ -18,7 +18,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.execution.row_statements import StatementForm, wants_alias
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.sync_figures import ApplyFigures
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch_policy import BatchPolicy

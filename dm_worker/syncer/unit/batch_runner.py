@@ -19,7 +19,7 @@ from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.bucket_action import WriteBucket
 from dm_worker.syncer.execution.spill import spill_store_in
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.batch_report import BatchReport
 from dm_worker.syncer.figures.lag_reason import CHECKPOINT, JOB, STATEMENT
 from dm_worker.syncer.figures.sync_figures import ApplyFigures, BatchSize

@@ -133,7 +133,7 @@ class Monitor:
     def _tick(self) -> None:
         now = time.monotonic()
         snapshot = self._look()
-        self._recent.add(now, snapshot.rows)
+        self._recent.sample(now, snapshot.rows)
         self._sample(now, snapshot)
         at_end: bool | None = None
         asked = self._upstream_time()
@@ -189,7 +189,7 @@ class Monitor:
             self._sizes = self._server.binlog_files()
         self._behind = bytes_between(here, end, self._sizes)
         if self._behind is not None:
-            self._nearing.add(now, -self._behind)
+            self._nearing.sample(now, -self._behind)
 
     def _log(self) -> None:
         status, behind = self.status(), self._behind

@@ -203,8 +203,8 @@ class SyncRun:
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
         """The error that ended the reading, with its range, and with advice if it has none."""
         # A lost connection does not involve the events after it; an event that can't be applied does.
-        self._applying = 0 if error.retryable else planner.newest
-        where = location_range(flushed, planner.read_to)
+        self._applying = 0 if error.retryable else planner.progress.newest
+        where = location_range(flushed, planner.progress.read_to)
         advice = error.workaround or ("" if error.retryable else Advice.CONTINUE_AFTER_EVENT)
         return error.at(where).with_workaround(advice)
 
@@ -346,24 +346,24 @@ class SyncRun:
 
     def _reading(self) -> Location | None:
         """The planning thread's reading location; called by that thread."""
-        return None if self._planning is None else self._planning.planner.location
+        return None if self._planning is None else self._planning.planner.progress.location
 
     def _look(self) -> RunSnapshot:
         """The snapshot for the monitor's thread."""
         parts, planning, applying = self._parts, self._planning, self._applying
         if parts is None or planning is None:
             return RunSnapshot()
-        oldest = applying or self._queue.oldest_commit() or planning.planner.oldest_commit
+        oldest = applying or self._queue.oldest_commit() or planning.planner.progress.oldest_commit
         queued = self._queue.size()
         figures = self.figures
         figures.queued_batches, figures.queued_bytes = queued
-        figures.waiting_bytes = planning.planner.waiting_bytes
+        figures.waiting_bytes = planning.planner.progress.waiting_bytes
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
             self.needed,
             oldest,
-            planning.planner.newest,
+            planning.planner.progress.newest,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,

@@ -11,8 +11,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from tests.fuzz import oracle
-from tests.harness.mysql import SQLServer
 
 Row = tuple[Any, ...]
 Rows = Mapping[Any, Row]

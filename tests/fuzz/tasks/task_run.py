@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
+from deploy.local.mysql import SQLServer
 from dm_worker.subtask.unit import UnitOutcome
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SubTaskConfig
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.relays import TaskRelay
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import Running, location
 

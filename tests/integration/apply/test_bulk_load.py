@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.syncer.execution import apply, load_data, target_connections
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
@@ -14,7 +15,6 @@ from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import WriterPool, loads
 from pkg.errors import DMError
 from pkg.mysql.driver import ServerAnswer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from dm_worker.syncer.execution import bulk_choice, bulk_execution
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
@@ -12,7 +13,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.errors import DMError
 from pkg.mysql.bulk import PreparedStatement
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
@@ -14,7 +15,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from pkg.errors import DMError
 from pkg.mysql.pipeline import Refused
 from pkg.process.log_redaction import redact
-from tests.harness.mysql import MariaDBServer
 from tests.integration.apply.support import (
     TOKEN,
     content_of,

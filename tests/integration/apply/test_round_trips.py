@@ -10,6 +10,7 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
@@ -17,7 +18,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
-from tests.harness.mysql import MariaDBServer
 from tests.harness.proxy import CountingProxy
 from tests.integration.apply.support import (
     MARKERS,

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of
 from pkg.binlog.events import QueryEvent
@@ -21,8 +23,6 @@ from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import quote
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, fetch_server_defaults, parse_create_table
 from tests.ddl_corpus import Case, Flavor, Version, cases, named_types
-from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, Tables, corpus_schemas, run_cases, tables_of
 from tests.integration.ddl.structures import comparable
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
@@ -22,7 +23,6 @@ from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, server_info
 from pkg.schema_tracker import fetch_server_defaults
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 NOWHERE = Location(Position("", 0))

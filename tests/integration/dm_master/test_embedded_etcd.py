@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import free_port, wait_until
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
-from tests.harness.process import free_port, wait_until
 
 
 def config(folder: Path, name: str, *extra: str) -> MasterConfig:

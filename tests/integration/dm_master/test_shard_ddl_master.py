@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import DMMaster, environment, program
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from pkg.config.codec import encode_subtask
 from pkg.config.model import SubTaskConfig
 from pkg.etcd import EtcdClient
@@ -22,11 +25,8 @@ from pkg.ha.shard_ddl import DDLTexts
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmworker_pb2
 from pkg.settings.connections import DBConfig
-from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import FakeShards, FakeTarget
 
 TASK = "merge"

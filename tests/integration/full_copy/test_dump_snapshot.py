@@ -15,6 +15,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
@@ -22,7 +23,6 @@ from dm_worker.meta.load_progress import begin_load, remove_progress
 from pkg.rules.model import BlockAllowList, TableName
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load, snapshot_location
-from tests.harness.mysql import MariaDBServer, SQLServer
 
 _ACCOUNTS = 200
 

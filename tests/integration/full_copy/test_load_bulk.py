@@ -15,6 +15,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk_rows
@@ -29,7 +30,6 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump
-from tests.harness.mysql import MariaDBServer
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
 pytestmark = pytest.mark.target_with("bulk execution")

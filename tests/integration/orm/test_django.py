@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.targets import TARGET
 from tests.integration.orm import application
 from tests.integration.syncer.support import assert_equal, running, subtask

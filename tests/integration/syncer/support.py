@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import way_on
 from pkg.ha.binlog_operator import OperatorSource
-from tests.harness.mysql import SQLServer
-from tests.harness.process import WAIT_TIMEOUT
 
 
 def location(upstream: SQLServer) -> Location:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.source.purge_guard import RiskLevel
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch, ask_upstream
 from pkg.config.model import SourceConfig
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import here
 
 

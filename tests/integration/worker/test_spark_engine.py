@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.cluster import environment
+from deploy.local.cluster import environment
 
 
 def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:

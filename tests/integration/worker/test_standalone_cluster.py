@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import environment
 from pkg.process.dies_with_parent import dying_with_parent
-from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 
 #: JVMs of drivers and executors start slowly on a machine that does other things too.

@@ -15,6 +15,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from deploy.local.cluster import environment
+from deploy.local.process import Process, free_port, wait_until
 from dm_worker.relay.atomic_files import replace_file
 from dm_worker.subtask.subtask import GRACE
 from pkg.config.model import CheckerConfig, SourceConfig, SubTaskConfig
@@ -23,9 +25,7 @@ from pkg.ha.binlog_operator import BinlogOperator
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 from pkg.settings.connections import DBConfig
-from tests.harness.cluster import environment
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import Process, free_port, wait_until
 from tests.harness.registering_master import RegisteringMaster
 
 #: Nobody listens there: an upstream that is away must not matter to the worker itself.

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.process import wait_until
 from tests.harness.cputime import cpu_by_kind, cpu_seconds, spent
 from tests.harness.memory import MemorySampler, Peak, resident
-from tests.harness.process import wait_until
 from tests.harness.proctree import by_kind, command_of
 
 _HOLD = "import sys; data = bytearray(b'x') * {size}; print('ready', flush=True); sys.stdin.read()"

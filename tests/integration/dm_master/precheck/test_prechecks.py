@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import free_port
 from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, CheckFinding
 from pkg.config.model import Meta, SourceConfig, TaskConfig
@@ -14,8 +16,6 @@ from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
 from tests.harness.dm_state.tables import DMState
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port
 
 TABLE = "CREATE TABLE a.t (id INT PRIMARY KEY, v VARCHAR(20))"
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import free_port
 from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, CheckFinding
 from dm_master.rules.dry_run import show_rules
 from pkg.config.model import SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port
 
 USAGE, RULES, KEYS, BITS = "rule usage check", "rule check", "auto-increment key check", "partition id check"
 STRUCTURE = "table structure compatibility check"

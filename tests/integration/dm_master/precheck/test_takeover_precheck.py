@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from deploy.local.mysql import MariaDBServer
 from dm_master.precheck import PrecheckResult, run_prechecks
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from tests.harness.dm_state.tables import DMState
-from tests.harness.mysql import MariaDBServer
 
 _CHECK = "dm takeover check"
 _DDL = "ALTER TABLE `d`.`t` ADD COLUMN n INT"

@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local.cluster import DMMaster
+from deploy.local.mysql import MariaDBServer
 from pkg.settings.encrypt import decrypt
-from tests.harness.cluster import DMMaster
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
 from tests.integration.dm_master.process.support import (
     KEY,
     PASSWORD,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.config.model import LoaderConfig
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, refusal, running, subtask
 

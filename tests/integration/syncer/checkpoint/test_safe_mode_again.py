@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = pytest.mark.timeout(600)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl import known_keys
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]

@@ -15,6 +15,8 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
@@ -29,8 +31,6 @@ from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proxy import CountingProxy
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.support import assert_equal, running, subtask

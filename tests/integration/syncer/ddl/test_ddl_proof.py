@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]

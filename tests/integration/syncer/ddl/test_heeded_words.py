@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _CONSTRAINTS = (

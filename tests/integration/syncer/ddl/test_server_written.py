@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import running, subtask
 
 _TABLE = (

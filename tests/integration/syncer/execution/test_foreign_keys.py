@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import Code
 from pkg.rules.model import BinlogFilterRule
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import assert_equal, running, subtask
 

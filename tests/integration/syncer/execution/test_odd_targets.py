@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import QueryEvent
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import MariaDBServer, MySQLServer
-from tests.harness.process import up
 from tests.harness.targets import TARGET
 from tests.integration.syncer.name_spellings import two_spellings_stop_a_task
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble

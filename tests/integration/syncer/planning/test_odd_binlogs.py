@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from pkg.config.model import SyncerConfig
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 TABLES = ["CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(90))", "CREATE TABLE d.k (id INT, v VARCHAR(90))"]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.key_normalization import INCOMPARABLE, TEXT, TargetCharsets, normalizer_of
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
-from tests.harness.mysql import SQLServer
 
 PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500"))
 TEXTS = PAIRS // 20

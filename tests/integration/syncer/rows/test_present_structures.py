@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.errors.workarounds import way_on
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import rows
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import Code
@@ -20,7 +21,6 @@ from pkg.rules.model import (
     RouteRule,
     TableName,
 )
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 
 MERGE = (RouteRule("shard_*", "merged", "t_*", "t"), RouteRule("shard_*", "merged"))

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.binlog_needs import durable_location
 from dm_worker.syncer.planning.planning_thread import PlanningThread
@@ -18,8 +20,6 @@ from pkg.ha.binlog_operator import BinlogOperator
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.rules.model import BinlogFilterRule, RouteRule
 from tests.harness.etcd import EtcdServer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import merged, merging, wait_settled
 from tests.integration.syncer.support import location, running

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer
 from tests.harness.targets import target_has
 from tests.integration.syncer.support import assert_equal, refusal, run_until_synced, running, subtask
 

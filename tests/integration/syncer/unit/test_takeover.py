@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
@@ -13,7 +14,6 @@ from pkg.errors import Code
 from pkg.mysql.introspect import query
 from pkg.task_meta.dm_progress import read_progress
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, run_until_synced, running, subtask
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import free_port
 from dm_master.service.secret_key import key_for
 from dm_worker.membership.registration import Registration, register
 from pkg.errors import Code, DMError
 from tests.harness.certificates import Authority
-from tests.harness.process import free_port
 from tests.harness.registering_master import RegisteringMaster
 
 ETCD = "127.0.0.1:2379"

@@ -16,7 +16,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code
 from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, binlog_file, write_log
 

@@ -20,7 +20,7 @@ from dm_worker.relay.recovery import recover
 from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
 from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummies, dummy, nearest, smallest_dummy
-from pkg.binlog.framing import RawFramer
+from pkg.binlog.streams.framing import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
@@ -34,7 +34,7 @@ ONE = [Work("dml", 0, (10,)), Work("ddl", 0, (1,)), Work("dml", 0, (20, 30))]
 @contextmanager
 def writer(flavor: str, gtid_set: str = "") -> Iterator[RelayWriter]:
     with tempfile.TemporaryDirectory() as folder:
-        subdir = RelayDir(Path(folder)).add("uuid", RelayMeta("", 4, gtid_set))
+        subdir = RelayDir(Path(folder)).create_subdir("uuid", RelayMeta("", 4, gtid_set))
         made = RelayWriter(subdir, StreamFollower(flavor=flavor, gtid_set=gtid_set), ReadableEnd(), BlockCounts())
         try:
             yield made

@@ -129,7 +129,7 @@ def worker_text(folder: Path) -> str:
     ]
     merged = sharded(waiting=True)
     merged.sync.masterBinlog = merged.sync.syncerBinlog
-    metrics.follow(lambda: ("s1", [merged, *copies]))
+    metrics.expose(lambda: ("s1", [merged, *copies]))
     figures = busy_figures()
     metrics.follow_figures(lambda: ("s1", [("t1", figures)]))
     metrics.follow_engine(lambda: EngineFigures(1, 0, 0, {"worker": 1}))

@@ -8,8 +8,8 @@ from typing import IO
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.framing import FileFramer
-from pkg.binlog.stream import RawScan, aborted, encrypted
+from pkg.binlog.streams.framing import FileFramer
+from pkg.binlog.streams.stream import RawScan, aborted, encrypted
 from pkg.errors import Code
 
 _PIECE = 1 << 20

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg import errors
 from pkg.binlog import events as ev
-from pkg.binlog.framing import DumpEnded, PacketFramer, ServerErrorPacket
+from pkg.binlog.streams.framing import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 from tests.unit.pkg.binlog.file_stream import FileStream

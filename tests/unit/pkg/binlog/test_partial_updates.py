@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.json_diffs import apply_diffs, parse_path
-from pkg.binlog.jsonb import to_text
+from pkg.binlog.rows.json_diffs import apply_diffs, parse_path
+from pkg.binlog.rows.jsonb import to_text
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code
 from pkg.mysql.schema import Column

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg import errors
-from pkg.binlog.decimals import decimal_decoder, decimal_size
-from pkg.binlog.literals import escape, float_literal, inflate_column
-from pkg.binlog.row_decoder import RowDecoder
-from pkg.binlog.table_check import fits
+from pkg.binlog.rows.decimals import decimal_decoder, decimal_size
+from pkg.binlog.rows.literals import escape, float_literal, inflate_column
+from pkg.binlog.rows.row_decoder import RowDecoder
+from pkg.binlog.rows.table_check import fits
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.errors import Code
 from pkg.errors.workarounds import way_on

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from pkg.binlog.derived_literals import Derived
-from pkg.binlog.literals import Codec
-from pkg.binlog.row_reader import PythonReaders
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.literals import Codec
+from pkg.binlog.rows.row_reader import PythonReaders
 
 INT = Codec(fixed="i", form=b"%d")
 TEXT = Codec(prefix=1, form=b"'%b'", escape=True)

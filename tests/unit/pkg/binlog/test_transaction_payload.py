@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
-from pkg.binlog.stream import RawScan
-from pkg.binlog.transaction_payload import ExpandingStream, TransactionPayload
+from pkg.binlog.streams.stream import RawScan
+from pkg.binlog.streams.transaction_payload import ExpandingStream, TransactionPayload
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 

@@ -37,11 +37,11 @@ WITHOUT_ADVICE = {
     "dm_worker/relay/recovery.py": "caught: why a file is cut",
     "dm_worker/syncer/ddl/trial.py": "caught: why a trial does not count; it is logged",
     "pkg/binlog/events.py": "reading: the syncer adds how to go on behind the event, the relay how to resume",
-    "pkg/binlog/framing.py": "reading: as pkg/binlog/events.py",
-    "pkg/binlog/row_decoder.py": "reading: as pkg/binlog/events.py",
-    "pkg/binlog/transaction_payload.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/streams/framing.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/rows/row_decoder.py": "reading: as pkg/binlog/events.py",
+    "pkg/binlog/streams/transaction_payload.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/position.py": "a request's or checkpoint's text; whoever asks adds the advice",
-    "pkg/binlog/stream.py": "a stream that its run has closed",
+    "pkg/binlog/streams/stream.py": "a stream that its run has closed",
     "pkg/mysql/connection.py": "certificates that cannot be read: the message names the file",
 }
 _COMMAND = re.compile(r"`dmctl ([a-z][a-z-]+)")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.process import free_port
 from pkg.errors import Code, DMError
 from pkg.etcd.discovery import fetch_endpoints
-from tests.harness.process import free_port
 
 
 @pytest.fixture

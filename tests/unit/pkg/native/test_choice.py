@@ -15,7 +15,9 @@ from pkg.native.sources import COMMON, digest
 from tests.compiled import required
 
 FOLDER = Path(native.__file__).parent
-SHOW = "from pkg import native; from pkg.binlog.row_decoder import KERNEL; print(native.in_use(), KERNEL is not None)"
+SHOW = (
+    "from pkg import native; from pkg.binlog.rows.row_decoder import KERNEL; print(native.in_use(), KERNEL is not None)"
+)
 
 
 def shown(choice: str) -> subprocess.CompletedProcess[str]:

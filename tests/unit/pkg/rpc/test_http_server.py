@@ -50,7 +50,7 @@ def serve() -> Iterator[_Serve]:
             app: ASGIApp | None = None, *, request_timeout: int = 60, tls: SecurityConfig | None = None
         ) -> PortServer:
             routes = HttpRoutes(status=lambda: "fine\n", metrics=Metrics(), ready=lambda: True)
-            routes.add("PUT", "/size", lambda request: json_response(len(request.body)))
+            routes.add_route("PUT", "/size", lambda request: json_response(len(request.body)))
             if app is not None:
                 routes.mount("/app", app)
             port = PortServer("127.0.0.1", 0, lambda _: None, routes, tls, request_timeout=request_timeout)
@@ -344,7 +344,7 @@ def test_an_application_that_fails(serve: _Serve, caplog: pytest.LogCaptureFixtu
 
 def test_a_quoted_slash_belongs_to_the_name(serve: _Serve) -> None:
     routes = HttpRoutes(status=str, metrics=Metrics(), ready=bool)
-    routes.add("GET", "/named/{name}/", lambda request: json_response(dict(request.params)))
+    routes.add_route("GET", "/named/{name}/", lambda request: json_response(dict(request.params)))
     port = PortServer("127.0.0.1", 0, lambda _: None, routes)
     port.start()
     try:

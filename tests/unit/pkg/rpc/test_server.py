@@ -46,10 +46,10 @@ class _Echo(dmmaster_pb2_grpc.MasterServicer):
 
 def _routes(ready: bool = True) -> HttpRoutes:
     routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready, hosts=["DM.example"])
-    routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: json_response(dict(request.params)))
-    routes.add("PUT", "/echo", lambda request: Response(request.body))
-    routes.add("POST", "/echo", lambda request: Response(request.body))
-    routes.add("GET", "/broken", _broken)
+    routes.add_route("GET", "/apis/v1alpha1/status/{name}", lambda request: json_response(dict(request.params)))
+    routes.add_route("PUT", "/echo", lambda request: Response(request.body))
+    routes.add_route("POST", "/echo", lambda request: Response(request.body))
+    routes.add_route("GET", "/broken", _broken)
     return routes
 
 

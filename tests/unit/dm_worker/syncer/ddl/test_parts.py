@@ -181,7 +181,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
         assert [part.parsed.sql for part in parts.for_target(followed)] == [part.parsed.sql for part in found]
         for part in followed:
             known.apply(part.parsed)
-            online.follow(part.parsed, GhostSession.of(query))
+            online.record(part.parsed, GhostSession.of(query))
         return found
 
     assert not feed("CREATE TABLE _t_new LIKE t")

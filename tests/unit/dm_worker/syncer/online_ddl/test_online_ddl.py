@@ -54,7 +54,7 @@ def feed(online: OnlineDDL, *events: str) -> list[ddl.DDLStatement | Replay]:
         assert online.resolve(parts) == resolved, "to resolve changes nothing"
         found += [one for one in resolved if one is not None]
         for part in parts:
-            online.follow(part, ONE)
+            online.record(part, ONE)
     return found
 
 
@@ -177,7 +177,7 @@ def test_what_can_not_be_followed_is_refused(events: list[str], code: int) -> No
 def test_a_drop_that_an_operator_passed_over_is_followed_by_the_swap() -> None:
     online = OnlineDDL(TABLES)
     feed(online, *PT_OSC[:2])
-    online.follow(ddl.parse("DROP TABLE IF EXISTS `d`.`t`"), ONE)
+    online.record(ddl.parse("DROP TABLE IF EXISTS `d`.`t`"), ONE)
     assert texts(feed(online, "RENAME TABLE `d`.`_t_new` TO `d`.`t`")) == [PT_OSC[1]]
 
 
@@ -190,7 +190,7 @@ def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_made_anew() -> N
 def test_a_table_that_an_operator_made_anew_is_one_like_others() -> None:
     online = OnlineDDL(TABLES)
     feed(online, "RENAME TABLE t TO _t_old")
-    online.follow(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)
+    online.record(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)
     [replay] = feed(online, "CREATE TABLE _t_gho LIKE t", ATOMIC[2])
     assert isinstance(replay, Replay)
     assert replay.holder == ("d", "t")

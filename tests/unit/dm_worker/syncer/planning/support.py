@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.batch_policy import BatchLimits
+from dm_worker.syncer.planning.instructions import BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan

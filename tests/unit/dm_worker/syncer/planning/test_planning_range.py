@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import ServerSwitched
 from pkg.binlog.position import Location, Position

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.planning import planning_thread
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -17,8 +18,7 @@ from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
-from tests.harness.process import wait_until
+from pkg.binlog.streams.stream import BinlogStream
 
 SIZE = 1000
 PLACE = Location(Position("bin.000001", 4))
@@ -57,6 +57,10 @@ class Trickle:
         return self.waiting_bytes > 0
 
     has_pending = has_rows
+
+    @property
+    def progress(self) -> Trickle:
+        return self
 
     def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
         self.reads += 1

@@ -18,8 +18,8 @@ from dm_worker.syncer.rows.conflict_sets import Family, families, key_hash
 from dm_worker.syncer.rows.key_normalization import EXACT
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns, unspread
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
-from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
+from pkg.binlog.rows.literals import MembersByName
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import TargetValues

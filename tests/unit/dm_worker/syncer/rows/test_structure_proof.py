@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
+from dm_worker.syncer.unit.look_ahead import is_unaltered
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event

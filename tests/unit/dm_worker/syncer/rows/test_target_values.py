@@ -8,7 +8,7 @@ from dm_worker.syncer.rows.key_normalization import TEXT, normalize_function
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_matching import around, condition, digest_form
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.binlog.literals import MembersByName, TextInUtf8, codec_for
+from pkg.binlog.rows.literals import MembersByName, TextInUtf8, codec_for
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues

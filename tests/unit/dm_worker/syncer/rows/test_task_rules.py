@@ -21,7 +21,7 @@ from dm_worker.syncer.rows.row_filter import RowFilter, zone_of
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo

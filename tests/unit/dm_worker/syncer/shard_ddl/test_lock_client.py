@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
@@ -18,7 +19,6 @@ from pkg.binlog.position import Location, Position
 from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
-from tests.harness.process import wait_until
 
 TARGET = ("m", "t")
 TEXTS = ("ALTER TABLE `m`.`t` ADD COLUMN a INT",)
@@ -74,7 +74,7 @@ class Etcd:
         self.errors.append(error)
         return True
 
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[LockClient]:
         self._wake = on_change

@@ -1,4 +1,4 @@
-"""A cache outside the checkout for files that tests fetch or build once per machine."""
+"""A cache outside the checkout for files that are fetched or built once per machine."""
 
 from __future__ import annotations
 

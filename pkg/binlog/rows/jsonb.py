@@ -21,7 +21,7 @@ from pkg.binlog.constants import (
     TYPE_TIME,
     TYPE_TIMESTAMP,
 )
-from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.binlog.rows.decimals import decimal_decoder, decimal_size
 
 #: The types of values in binary JSON.
 SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY = 0x00, 0x01, 0x02, 0x03

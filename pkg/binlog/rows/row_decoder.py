@@ -13,14 +13,14 @@ from typing import Any
 
 from pkg import errors, native
 from pkg.binlog import constants as c
-from pkg.binlog.column_programs import derived_programs, programs
 from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
-from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes, inflate
-from pkg.binlog.literals import Codec, codec_for
-from pkg.binlog.partial_updates import PartialImages, PartialUpdates, completable
-from pkg.binlog.row_reader import PythonReaders, RowReaders
-from pkg.binlog.table_check import check_table_map
+from pkg.binlog.rows.column_programs import derived_programs, programs
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.literals import Codec, codec_for
+from pkg.binlog.rows.partial_updates import PartialImages, PartialUpdates, completable
+from pkg.binlog.rows.row_reader import PythonReaders, RowReaders
+from pkg.binlog.rows.table_check import check_table_map
 from pkg.binlog.table_map import RowsHeader, TableMap, parse_rows_header
 from pkg.errors import Code
 from pkg.mysql.schema import Column

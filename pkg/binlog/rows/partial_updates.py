@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import Cursor
-from pkg.binlog.json_diffs import apply_diffs
-from pkg.binlog.literals import Codec
+from pkg.binlog.rows.json_diffs import apply_diffs
+from pkg.binlog.rows.literals import Codec
 
 _PARTIAL_JSON = 1
 

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset, decode_text, is_ascii_alone, utf8_characters
-from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.events import unzip
+from pkg.binlog.rows import jsonb, temporal
+from pkg.binlog.rows.decimals import decimal_decoder, decimal_size
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 from pkg.mysql.schema import Column

@@ -2,7 +2,7 @@
 
 This is the reference for tests of the compiled kernel, and it runs where the kernel was not built. It is plain on
 purpose: an image is a bitmap of NULLs and then the values, one after another; each value becomes a literal by its
-column's :class:`~pkg.binlog.literals.Codec`.
+column's :class:`~pkg.binlog.rows.literals.Codec`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from pkg.binlog import constants as c
-from pkg.binlog.derived_literals import Derived
-from pkg.binlog.literals import Codec
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.literals import Codec
 
 #: The bytes of each value of an image; None for NULL.
 Values = list[bytes | None]

@@ -13,7 +13,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import malformed
 from pkg.binlog.events import HEADER, Event, parse_format_description, parse_rotate
-from pkg.binlog.stream import RawScan, encrypted
+from pkg.binlog.streams.stream import RawScan, encrypted
 
 #: The CRC32 of any bytes followed by their own little-endian CRC32.
 _CRC_RESIDUE = 0x2144DF1C

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pkg.binlog.cursor import Cursor
-from pkg.binlog.jsonb import (
+from pkg.binlog.rows.jsonb import (
     DOUBLE,
     INT16,
     INT32,

@@ -9,7 +9,7 @@ from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey
 from dm_worker.syncer.planning.table_maps import SHAPE
 from dm_worker.syncer.planning.table_resolution import Resolve
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 
 #: Seconds to wait for what this server does not have yet.
 _WAIT = 0.2

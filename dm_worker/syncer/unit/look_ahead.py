@@ -9,7 +9,7 @@ from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import Position
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 
 #: The limit of the look-ahead: for a task that lags more, an operator can set the structure.
 MOST_BYTES = 64 * 1024 * 1024

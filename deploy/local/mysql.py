@@ -14,18 +14,15 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from deploy.local.cache import once
+from deploy.local.process import Process, binary, free_port, wait_until
+from deploy.local.server_files import in_home, of_a_release, run, server_files
 from pkg.mysql.driver import PreferringConnection
 from pkg.settings.connections import DBConfig
-from tests.harness.cache import once
-from tests.harness.process import Process, binary, free_port, wait_until
-from tests.harness.server_files import in_home, of_a_release, run, server_files
 
 #: 8.0 is 8.0.12, from before compressed transactions and invisible columns; 8.0-newest is the series' last.
 MYSQL_VERSIONS = ("5.6", "5.7", "8.0", "8.0-newest", "8.4", "9.7")
-#: The versions for tests that run on each version; with DM_TEST_SERVERS=all (`make test-servers`) all of them.
-MYSQL_TRIED = MYSQL_VERSIONS if os.environ.get("DM_TEST_SERVERS") == "all" else ("5.6", "5.7", "8.0")
-NEWEST_TRIED = tuple(version for version in MYSQL_TRIED if version in ("8.0-newest", "8.4", "9.7"))
-#: The version for tests that name none.
+#: The version where none is named.
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
 #: Of MariaDB, "" is the machine's own package (10.11 in Debian 12).
 MARIADB_VERSIONS = ("", "11.8")

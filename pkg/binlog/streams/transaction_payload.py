@@ -19,7 +19,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED, Cursor, TornBytes, malformed
 from pkg.binlog.events import HEADER, Event, parse_rotate, parsing
-from pkg.binlog.stream import BinlogStream, RawScan, aborted
+from pkg.binlog.streams.stream import BinlogStream, RawScan, aborted
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pymysql
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 
-Row = tuple[Any, ...]
+SQLRow = tuple[Any, ...]
 
 #: A typical application's table: several types, text that needs escapes, NULLs, a decimal.
 ORDERS = """(
@@ -42,7 +42,7 @@ class Shard:
         return f"`{self.schema}`.`{self.table}`"
 
 
-def order_row(rng: random.Random, row_id: int) -> Row:
+def order_row(rng: random.Random, row_id: int) -> SQLRow:
     """One row of :data:`ORDERS`, seeded."""
     note = rng.choice([None, "", "plain", 'it\'s \\ "quoted"\n', "žluťoučký 🐎", "x" * rng.randint(0, 60)])
     raw = rng.choice([None, b"", rng.randbytes(rng.randint(1, 40))])
@@ -52,7 +52,7 @@ def order_row(rng: random.Random, row_id: int) -> Row:
     return (row_id, rng.randint(0, 2**32 - 1), note, amount, ratio, raw, created)
 
 
-def event_row(rng: random.Random) -> Row:
+def event_row(rng: random.Random) -> SQLRow:
     """One row of :data:`EVENTS`; few distinct values, so that equal rows are common."""
     return (rng.randint(0, 20), rng.choice([None, "a", "b'\\"]), rng.choice([None, 0.1, 2.5e300]))
 
@@ -161,7 +161,7 @@ class Writer:
                 return
 
 
-def fetch(server: SQLServer, table: str, columns: str) -> list[Row]:
+def fetch(server: SQLServer, table: str, columns: str) -> list[SQLRow]:
     """All rows, floats with their exact bits, bytes as they are."""
     conn = server.connect(use_unicode=True)
     with conn.cursor() as cursor:

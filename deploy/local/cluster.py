@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT, HarnessError, Process, free_port, wait_until
 from dmctl.cli import main as dmctl_main
-from tests.harness.mysql import SQLServer
-from tests.harness.process import WAIT_TIMEOUT, HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that a worker may not answer on a busy machine: one without its lease stops its subtasks and restarts them.

@@ -1,4 +1,4 @@
-"""A server process of a test: starts it, waits until it is ready, kills it, and never leaves it running."""
+"""A server process of the demo or a test: starts it, waits until it is ready, kills it, and never leaves it running."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def binary(*names: str) -> str:
         found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
         if found:
             return found
-    raise HarnessError(f"none of {', '.join(names)} is installed; `make setup` installs what the tests need")
+    raise HarnessError(f"none of {', '.join(names)} is installed; `make setup` installs it")
 
 
 def wait_until(

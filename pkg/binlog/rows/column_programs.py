@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
-from pkg.binlog.derived_literals import Derived
-from pkg.binlog.literals import Codec, float_literal
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.literals import Codec, float_literal
 
 
 class ColumnOp(IntEnum):

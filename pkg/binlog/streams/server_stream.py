@@ -17,11 +17,11 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.position import FileIdentity, Location, Position
-from pkg.binlog.stream import BinlogStream, RawScan, aborted
-from pkg.binlog.transaction_payload import ExpandingStream
+from pkg.binlog.streams.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
+from pkg.binlog.streams.stream import BinlogStream, RawScan, aborted
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 from pkg.mysql import driver

