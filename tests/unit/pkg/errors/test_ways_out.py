@@ -48,6 +48,17 @@ _COMMAND = re.compile(r"`dmctl ([a-z][a-z-]+)")
 SOURCES = [path for folder in ("dm_worker", "dm_master", "pkg") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+def called(call: ast.Call) -> str:
+    """The name of a called function, as far as it is one or two words, like ``errors.new``."""
+    match call.func:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            return f"{owner}.{name}"
+        case _:
+            return ""
+
+
 def trees(paths: list[Path]) -> Iterator[tuple[str, ast.AST]]:
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -71,7 +82,7 @@ def test_every_error_of_a_unit_says_what_to_do_or_is_tried_again(unit: str) -> N
         f"{file}:{node.lineno}"
         for file, node in trees([path for path in SOURCES if str(path.relative_to(ROOT)).startswith(unit + "/")])
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "errors.new"
+        and called(node) == "errors.new"
         and not {"workaround", "retryable"} & {keyword.arg for keyword in node.keywords}
         and file not in CAUGHT
     }
@@ -137,7 +148,7 @@ def sites(folders: tuple[str, ...]) -> Iterator[RaiseSite]:
             file = str(path.relative_to(ROOT))
             names = vars(importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")))
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("errors.new", "new"):
+                if isinstance(node, ast.Call) and called(node) in ("errors.new", "new"):
                     given = {keyword.arg: keyword.value for keyword in node.keywords}
                     yield RaiseSite(
                         f"{file}:{node.lineno}",
