@@ -13,7 +13,7 @@ from dm_master.cutover.verdict import Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.mysql.connection import error_number
 from pkg.mysql.foreign_key_introspect import shown_foreign_keys
 from pkg.mysql.introspect import list_other_objects, query

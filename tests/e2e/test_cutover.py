@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import HarnessError
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import HarnessError
 
 TASK = """
 name: task
