@@ -103,7 +103,7 @@ def test_a_packet_out_of_order_ends_the_connection(conn: Connection[Any]) -> Non
     assert not conn.open
 
 
-def test_rows_are_read_from_the_buffer_and_from_the_socket_behind_it(conn: Connection[Any]) -> None:
+def test_rows_are_read_from_the_buffer_and_from_the_socket_after_it(conn: Connection[Any]) -> None:
     driver.command(conn, COMMAND.COM_QUERY, "SELECT REPEAT('z', 3000000)")
     for _ in range(3):
         driver.read_packet(conn)

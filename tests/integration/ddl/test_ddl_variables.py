@@ -1,4 +1,4 @@
-"""Hazard: what a statement's session or server decided is lost on the way to the target, without a word."""
+"""Hazard: what a statement's session or server decided is silently lost on the way to the target."""
 
 from __future__ import annotations
 

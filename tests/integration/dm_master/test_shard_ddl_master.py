@@ -51,7 +51,7 @@ def bound_worker(master: DMMaster, source: str) -> str:
 
 
 def no_locks(master: DMMaster) -> bool:
-    """Whether there is no lock, as the leader tells. One that has not read the records yet lists none, and says no."""
+    """Whether there is no lock, as the leader reports. One that has not read the records yet says no."""
     answer = dmctl(master, "shard-ddl-lock")
     return bool(answer["result"]) and not answer["locks"]
 
@@ -219,7 +219,7 @@ def test_locks_are_resolved_by_operators(migration: MergeOfShards) -> None:
     assert migration.dmctl("shard-ddl-lock")["locks"] == []
 
 
-def test_a_stopped_task_keeps_what_was_executed_and_one_that_begins_anew_forgets_it(migration: MergeOfShards) -> None:
+def test_a_stopped_task_keeps_what_was_executed_and_one_that_starts_over_forgets_it(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     one.report(ADD_A)
     migration.wait_shown("waiting", "s2")

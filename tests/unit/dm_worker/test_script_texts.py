@@ -1,4 +1,4 @@
-"""Scripts of DM look for fixed words in errors and logs of a worker. What a real server has to say is in
+"""Scripts of DM look for fixed strings in errors and logs of a worker. What a real server has to say is in
 ``tests/e2e/test_texts.py``."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_a_lock_of_many_tables_is_shown_cut() -> None:
     assert len(str(_no_lock(_DENIED, many))) < 1500
 
 
-def test_each_missing_extended_column_is_told_and_one_statement_adds_all() -> None:
+def test_each_missing_extended_column_is_reported_and_one_statement_adds_all() -> None:
     number = Column("id", "int", "int(11)", nullable=False)
     there = TableInfo("out", "t", (number,), ())
     problems = extract_problems(TableInfo("d", "t", (number,), ()), there, ["c_table", "c_source"])

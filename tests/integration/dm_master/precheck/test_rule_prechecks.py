@@ -66,7 +66,7 @@ def merged(target: MariaDBServer) -> MariaDBServer:
 INSTANCE = "route-rules: [used, typo], block-allow-list: l"
 
 
-def test_rules_that_do_nothing_are_told_with_their_place_and_refused_when_asked_for(
+def test_rules_that_do_nothing_are_reported_with_their_location_and_refused_when_asked_for(
     shards: MariaDBServer, target: MariaDBServer
 ) -> None:
     rules = (

@@ -116,7 +116,7 @@ def test_mapped_texts_are_keys_by_the_targets_collation(
     )
 
 
-def test_a_value_beyond_the_range_stops_with_its_table_and_place(
+def test_a_value_beyond_the_range_stops_with_its_table_and_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_shards(mariadb_upstream, "id BIGINT PRIMARY KEY")
@@ -286,7 +286,7 @@ def test_kinds_of_row_changes_are_left_out_per_table(
     assert found["none_"] == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
 
 
-def test_a_kind_that_must_not_come_stops_the_task_with_its_place(
+def test_a_kind_that_must_not_come_stops_the_task_with_its_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_pair(mariadb_upstream, target, "t", "other")
@@ -349,7 +349,7 @@ def test_expressions_leave_rows_out_and_follow_the_structure(
     assert rows(target, "d.plain") == [(1, 11, None)]
 
 
-def test_an_expression_that_a_row_has_no_value_for_stops_with_its_place(
+def test_an_expression_that_a_row_has_no_value_for_stops_with_its_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_pair(mariadb_upstream, target, "t")

@@ -97,7 +97,7 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
     assert_equal(mariadb_upstream, target, "d.t")
 
 
-def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_another(
+def test_a_column_that_was_moved_after_the_start_does_not_get_the_values_of_another(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     for server in (mariadb_upstream, target):

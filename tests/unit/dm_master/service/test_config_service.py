@@ -1,4 +1,4 @@
-"""Hazard: scripts that look for DM's words do not find them, or miss the warnings about a program's settings."""
+"""Hazard: scripts that look for DM's strings do not find them, or miss the warnings about a program's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hazard: whoever reaches the master's port registers as a worker and is told the key of all passwords."""
+"""Hazard: whoever reaches the master's port registers as a worker and receives the key of all passwords."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY, OTHER = b"k" * 32, b"o" * 32
 
 
 @pytest.mark.parametrize(("mutual_tls", "told"), [(True, KEY), (False, b"")])
-def test_the_key_is_told_over_mutual_tls_alone(mutual_tls: bool, told: bytes) -> None:
+def test_the_key_is_given_over_mutual_tls_alone(mutual_tls: bool, told: bytes) -> None:
     assert key_for("w1", key_proof(KEY, "w1"), key=KEY, mutual=mutual_tls) == told
 
 

@@ -109,7 +109,7 @@ def test_query_status_names_the_lock_and_its_owner_while_the_source_waits() -> N
     assert unknown == status("s1", task="another")
 
 
-def test_a_group_that_the_worker_knows_is_not_told_as_unknown() -> None:
+def test_a_group_that_the_worker_knows_is_not_reported_as_unknown() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
     half = status("s2", pb.ShardingGroup(target=TARGET, synced=["`a`.`x`"], unsynced=["`a`.`y`"]))

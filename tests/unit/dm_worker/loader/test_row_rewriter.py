@@ -76,7 +76,7 @@ def test_statements_follow_each_other(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [b"-1", b"17592186044416", b"1.5", b"'x'", b"1e3", b"9" * 20, b"TRUE"])
-def test_a_value_that_does_not_fit_is_named_with_its_place(kernel: str, bad: bytes) -> None:
+def test_a_value_that_does_not_fit_is_named_with_its_location(kernel: str, bad: bytes) -> None:
     before = b"SET NAMES utf8mb4;\n-- a comment; with a semicolon\n"
     text = b"INSERT INTO t_3 (id) VALUES (1),\n(2), (%b);" % bad
     statements = read_statements(io.BytesIO(before + text), 0, "f")
@@ -117,7 +117,7 @@ def test_the_columns_are_listed_whatever_the_file_lists(kernel: str, text: bytes
         (b"INSERT INTO t_3 SELECT 1;", 34003, "no VALUES"),
     ],
 )
-def test_a_file_that_does_not_suit_the_rules_is_refused_with_its_place(
+def test_a_file_that_does_not_suit_the_rules_is_refused_with_its_location(
     kernel: str, text: bytes, code: int, what: str
 ) -> None:
     with pytest.raises(DMError, match=what) as caught:

@@ -75,7 +75,7 @@ def test_the_number_tells_the_place_of_a_file_that_is_not_there(subdir: str, fil
     assert before(FILES, subdir, file) == (FILES[:count], False)
 
 
-def test_a_file_missing_between_others_keeps_its_place() -> None:
+def test_a_file_missing_between_others_keeps_its_position() -> None:
     assert before([*FILES[:4], FILES[5]], "s.000002", "bin.000009") == (FILES[:4], False)
 
 

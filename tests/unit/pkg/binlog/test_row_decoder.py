@@ -361,7 +361,7 @@ def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collatio
         (b"\x20", (False, False, False, True)),
     ],
 )
-def test_a_year_does_not_shift_the_signs_of_others(flags: bytes, signs: tuple[bool | None, ...]) -> None:
+def test_a_year_does_not_shift_the_signedness_of_others(flags: bytes, signs: tuple[bool | None, ...]) -> None:
     types = bytes([3, 13, 3, 3])
     table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))
     assert table_map.unsigned == signs
@@ -373,7 +373,7 @@ def test_a_year_does_not_shift_the_signs_of_others(flags: bytes, signs: tuple[bo
 
 
 @pytest.mark.parametrize("flags", [b"\xff", b"\xff\x80"])
-def test_the_number_of_bytes_tells_whether_a_year_has_a_sign(flags: bytes) -> None:
+def test_the_number_of_bytes_shows_whether_a_year_has_a_sign(flags: bytes) -> None:
     """Eight numbers and a year: one byte for the numbers alone."""
     types = bytes([13] + [3] * 8)
     table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))

@@ -1,4 +1,4 @@
-"""Hazard: a word that TiDB does not know stops a task, or a statement means something else in TiDB's words."""
+"""Hazard: a keyword that TiDB does not know stops a task, or a statement means something else in TiDB's syntax."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def plain(text: str) -> str:
     return " ".join(text.split()).replace(" ,", ",").replace(" )", ")")
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_what_is_left_out_is_reported() -> None:
     found = in_target_words("ALTER ONLINE TABLE d.t FORCE, ADD x INT INVISIBLE, LOCK=NONE", MARIADB, "tidb")
     assert found.left_out == ("FORCE", "LOCK=NONE", "ONLINE", "INVISIBLE")
 

@@ -1,4 +1,4 @@
-"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client for ever."""
+"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client forever."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_browser_that_speaks_http_2_calls_nothing(server: PortServer, content:
     assert b"web pages may not call this" in refused
 
 
-def test_not_ready_is_told() -> None:
+def test_not_ready_is_reported() -> None:
     port = PortServer("127.0.0.1", 0, _register, _routes(ready=False))
     port.start()
     try:

@@ -1,4 +1,4 @@
-"""Hazards: a session's oddity is passed over without a word, or stops statements that it has no bearing on."""
+"""Hazards: a session's oddity is silently ignored, or stops statements that it has no bearing on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_defaults_that_tidb_does_not_keep() -> None:
     assert found("CREATE TABLE t (c BINARY(2) DEFAULT x'FE00')", target=TO_TIDB) == []
 
 
-def test_what_failed_or_is_not_known_is_told() -> None:
+def test_what_failed_or_is_not_known_is_reported() -> None:
     add = "ALTER TABLE t ADD a INT"
     assert found(add) == []
     assert found(add, error_code=1317) == [""]
@@ -167,7 +167,7 @@ def test_a_table_without_an_engine_has_the_upstreams_default(engine: str, alike:
 
 @pytest.mark.parametrize("what", ["TRUNCATE PARTITION p0", "EXCHANGE PARTITION p0 WITH TABLE d.u"])
 def test_rows_of_a_partition_by_hash_are_others_in_tidb(what: str) -> None:
-    """Both servers hash, in another way: the statement would be about other rows, without a word."""
+    """Both servers hash, in another way: the statement would silently be about other rows."""
     hashed = "CREATE TABLE `t` (`a` int)\nPARTITION BY KEY (`a`) PARTITIONS 4"
     ranges = "CREATE TABLE `t` (`a` int)\nPARTITION BY RANGE (`a`)\n(PARTITION `p0` VALUES LESS THAN (1))"
     sql = f"ALTER TABLE t {what}"

@@ -114,7 +114,7 @@ def test_another_text_is_no_position(text: str) -> None:
         ("DROP TABLE d.a; DROP TABLE d.b", "unexpected text", 11118),
     ],
 )
-def test_a_wrong_statement_is_refused_with_its_place(text: str, problem: str, code: int) -> None:
+def test_a_wrong_statement_is_refused_with_its_position(text: str, problem: str, code: int) -> None:
     with pytest.raises(DMError, match=problem) as caught:
         checked(["DROP TABLE d.x", text])
     assert caught.value.code == code

@@ -47,7 +47,7 @@ def source(server: ServerDefaults = ServerDefaults()) -> SchemaSource:  # noqa: 
 
 
 def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None) -> list[tuple[int, str]]:
-    """What the target gets: numbers and texts."""
+    """What the target receives: numbers and SQL."""
     server = DBConfig("h", 1)
     names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)

@@ -46,7 +46,7 @@ PT_OSC = [
 
 
 def feed(online: OnlineDDL, *events: str) -> list[ddl.DDLStatement | Replay]:
-    """What the target gets for these events, one after the other."""
+    """What the target receives for these events, one after the other."""
     found: list[ddl.DDLStatement | Replay] = []
     for event in events:
         parts = ddl.split(ddl.parse(event, default_schema="d"))
@@ -106,7 +106,7 @@ def test_a_tool_that_gives_up_and_starts_again() -> None:
     assert texts(feed(online, *ATOMIC)) == [
         "ALTER TABLE `d`.`_t_gho` add column e int".replace("ALTER TABLE", "alter table")
     ]
-    # Without the drop, a new table of that name begins anew just the same.
+    # Without the drop, a new table of that name starts over just the same.
     feed(online, *GH_OST, "CREATE OR REPLACE TABLE _t_gho LIKE t", again[1])
     assert texts(feed(online, *ATOMIC)) == [again[1]]
 
@@ -181,13 +181,13 @@ def test_a_drop_that_an_operator_passed_over_is_followed_by_the_swap() -> None:
     assert texts(feed(online, "RENAME TABLE `d`.`_t_new` TO `d`.`t`")) == [PT_OSC[1]]
 
 
-def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_made_anew() -> None:
+def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_recreated() -> None:
     online = OnlineDDL(TABLES)
     found = feed(online, "RENAME TABLE t TO _t_old", "DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)")
     assert texts(found) == ["DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)"]
 
 
-def test_a_table_that_an_operator_made_anew_is_one_like_others() -> None:
+def test_a_table_that_an_operator_recreated_is_one_like_others() -> None:
     online = OnlineDDL(TABLES)
     feed(online, "RENAME TABLE t TO _t_old")
     online.record(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)

@@ -41,7 +41,7 @@ def settle(target: TableId, execute: bool, first: int) -> SettleDDL:
 
 
 class Script:
-    """Groups that are told events at places of a binlog."""
+    """Groups that receive events at positions of a binlog."""
 
     def __init__(self, *tables: TableId) -> None:
         self.groups = SourceGroups(route)
@@ -346,7 +346,7 @@ def everything(schema: str, table: str) -> bool:
     return True
 
 
-def test_where_nothing_is_under_way_a_start_groups_tables_anew() -> None:
+def test_where_nothing_is_under_way_a_start_groups_tables_again() -> None:
     """By the routes of now: those that were there, though they may have gone since, and those that are listed."""
 
     def moved(schema: str, table: str) -> TableId:
