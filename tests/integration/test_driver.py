@@ -48,7 +48,7 @@ def test_a_command_is_answered_by_packets_in_order(conn: Connection[Any]) -> Non
     assert _one(conn, "SELECT 7") == 7
 
 
-def test_a_text_that_is_none_in_the_charset_is_read_as_bytes(conn: Connection[Any]) -> None:
+def test_a_string_that_is_invalid_in_the_charset_is_read_as_bytes(conn: Connection[Any]) -> None:
     with driver.texts_as_bytes(conn):
         assert _one(conn, "SELECT 'ä'") == "ä".encode()
         assert _one(conn, "SELECT CONVERT('ä' USING latin1), 7") == "ä".encode(), "as the connection's results are"

@@ -279,7 +279,7 @@ def test_checks_of_a_mysql_keep_their_names(pair: Pair, target: SQLServer, spark
     assert_equal(upstream, target, "d.t")
 
 
-def test_a_check_that_the_target_calls_otherwise_stops_the_task(
+def test_a_check_that_the_target_names_differently_stops_the_task(
     pair: Pair, target: SQLServer, spark: SparkEngine
 ) -> None:
     upstream = pair[0]

@@ -125,7 +125,7 @@ def test_rows_that_mysql_skips_without_a_warning_are_an_error(
 
 
 @pytest.mark.parametrize("torn", [b"1,'a'),(2,'b')", b"(1,'a')(2,'b')", b"(1,'a';(2,'b')"])
-def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
+def test_rows_that_are_skipped_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
     # Only the number of records shows it: the server neither warns nor counts what is not between "(" and ")".
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
     text = load_data.statement(plan_of(target, "t"), replace=False)

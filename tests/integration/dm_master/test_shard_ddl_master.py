@@ -137,7 +137,7 @@ def holds_back(rows: int, *tables: str) -> Callable[[dmworker_pb2.SubTaskStatus]
     return twist
 
 
-def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: MergeOfShards) -> None:
+def test_a_lock_is_shown_before_anything_runs_and_with_dms_strings(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     assert migration.dmctl("shard-ddl-lock") == {"result": True, "msg": "no DDL lock exists", "locks": []}
     assert migration.dmctl("show-ddl-locks", TASK)["msg"] == "no DDL lock exists"

@@ -17,7 +17,7 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
     return server
 
 
-def test_it_tells_files_and_retention_as_the_server_has_them(upstream: SQLServer) -> None:
+def test_it_reports_files_and_retention_as_the_server_has_them(upstream: SQLServer) -> None:
     source = SourceConfig("s1", upstream.db_config, flavor=upstream.flavor)
     names = ["expire_logs_days"]
     if upstream.execute("SHOW VARIABLES LIKE 'binlog_expire_logs_seconds'"):

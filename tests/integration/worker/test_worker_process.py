@@ -147,7 +147,7 @@ def test_a_worker_without_source_says_so(master: RegisteringMaster, new_worker: 
     assert worker.get("/health") == '{"health": "true"}'
 
 
-def test_status_and_metrics_tell_that_compiled_code_is_missing(
+def test_status_and_metrics_show_that_compiled_code_is_missing(
     master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker = new_worker(without="rows")

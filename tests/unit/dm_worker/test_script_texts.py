@@ -26,7 +26,7 @@ _LOCK = "LOCK TABLES `x`.`t` READ"
         (_not_met(0, (1, 3), "0-1-4"), "Message", "no relay pos match gtid 0-1-3"),
     ],
 )
-def test_an_error_has_the_words_in_one_text(error: DMError, member: str, words: str) -> None:
+def test_an_error_has_the_strings_in_one_message(error: DMError, member: str, words: str) -> None:
     assert words in error.to_dict()[member]
 
 

@@ -159,7 +159,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
-def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
+def test_equal_strings_have_equal_canonical_bytes_and_few_others_do(
     flavor: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer
 ) -> None:
     server = mariadb_upstream if flavor == "mariadb" else mysql_upstream

@@ -88,7 +88,7 @@ def test_partition_ids_keep_merged_shards_apart(
     assert len(want) == 10
 
 
-def test_mapped_texts_are_keys_by_the_targets_collation(
+def test_mapped_strings_are_keys_by_the_targets_collation(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     columns = "k VARCHAR(40) COLLATE utf8mb4_general_ci PRIMARY KEY, n VARCHAR(20), v INT"
@@ -426,7 +426,7 @@ def test_a_statement_that_must_not_come_stops_the_task_before_any_part_ran(
     assert [name for (name,) in target.execute("SHOW TABLES FROM d")] == ["a", "b"]
 
 
-def test_a_statement_that_is_not_understood_is_passed_over_by_its_text(
+def test_a_statement_that_is_not_understood_is_skipped_by_its_sql(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """ALTER SEQUENCE is none of ours: refused unless a filter for all schemas names it."""

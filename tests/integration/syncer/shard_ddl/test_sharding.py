@@ -213,7 +213,7 @@ def test_two_sources_with_writers(
     assert structure(target) == (2, ["PRIMARY", "v"])
 
 
-def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
+def test_structures_that_were_not_reported_are_found_when_rows_are_read_again(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """Tables without rows before their DDL, and none of a dump; new ones that are filled by their own statement."""

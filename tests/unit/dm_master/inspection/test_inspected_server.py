@@ -9,7 +9,7 @@ from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
 
 
-def test_a_server_that_is_away_is_reported_in_dms_words() -> None:
+def test_a_server_that_is_down_is_reported_with_dms_strings() -> None:
     with pytest.raises(DMError, match="Please check the database connection") as caught:
         open_server(DBConfig("127.0.0.1", 1), "downstream")
     assert caught.value.kind is Code.TaskCheckFailedOpenDB

@@ -39,7 +39,7 @@ def test_a_prepared_table_stays_whole() -> None:
         assert text == CHILD.replace("`c``d`", "`m`.`x`", 1).replace("AUTO_INCREMENT=7 ", "")
 
 
-def test_indexes_of_words_are_found_and_left_out() -> None:
+def test_fulltext_indexes_are_found_and_left_out() -> None:
     text, names = creation_trial.without_fulltext(CHILD)
     assert names == ["`words`"]
     assert text == CHILD.replace("  FULLTEXT KEY `words` (`note`),\n", "")

@@ -115,7 +115,7 @@ def test_a_table_that_is_left_out_shows_why(schema: str, table: str, reason: str
     assert (explained.target, explained.reason, explained.applied) == (None, reason, ())
 
 
-def test_a_table_that_would_stop_the_task_tells_with_what() -> None:
+def test_a_table_that_would_stop_the_task_shows_with_what() -> None:
     missing = _rules().explain("shop_1", "orders_3", [Column("v", "int", "int")])
     assert "code=26004" in missing.problem
     assert missing.target == ("all", "orders")

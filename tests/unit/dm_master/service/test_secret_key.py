@@ -48,6 +48,6 @@ def test_mutual_tls_takes_a_certificate_and_an_authority() -> None:
         assert not mutual(less)
 
 
-def test_a_proof_tells_nothing_where_there_is_no_key() -> None:
+def test_a_proof_reveals_nothing_where_there_is_no_key() -> None:
     assert key_proof(b"", "w1") == b""
     assert KEY not in key_proof(KEY, "w1")

@@ -147,7 +147,7 @@ def test_a_mapped_column_may_come_from_another(kernel: str) -> None:
         ("raw", "utf8mb4", b"0x41", "x'{}'".format("é-A".encode().hex()).encode()),
     ],
 )
-def test_what_is_added_to_a_text_is_in_its_charset(
+def test_what_is_added_to_a_string_is_in_its_charset(
     kernel: str, column: str, charset: str, literal: bytes, expected: bytes
 ) -> None:
     rules = _rules(_rule(column, "add prefix", "é-"))
@@ -166,7 +166,7 @@ def test_what_is_added_to_a_text_is_in_its_charset(
         ("a\\", "utf8mb4", b"_utf8mb4 x'615c'"),
     ],
 )
-def test_an_extracted_text_is_the_same_in_every_session(kernel: str, text: str, charset: str, expected: bytes) -> None:
+def test_an_extracted_string_is_equal_in_every_session(kernel: str, text: str, charset: str, expected: bytes) -> None:
     found = _rewritten(_rules(extracted=[("c", text)]), b"INSERT INTO t_3 (id) VALUES (1);", charset)
     assert found == b"(`id`,`c`) VALUES (1,%b)" % expected
 
@@ -235,7 +235,7 @@ _TOKENS = st.sampled_from(
 @given(st.lists(_TOKENS, max_size=14), st.integers(1, 4), st.booleans())
 @example([b"1", b"--\n"], 1, True)
 @settings(max_examples=800, deadline=None)
-def test_any_text_is_mapped_as_in_python_or_left_to_it(tokens: list[bytes], width: int, around: bool) -> None:
+def test_any_sql_is_mapped_as_in_python_or_left_to_it(tokens: list[bytes], width: int, around: bool) -> None:
     native = required("sqlscan").map_rows
     text = b"".join(tokens)
     text = b"(" + text + b")" if around else text

@@ -25,7 +25,7 @@ def master() -> Iterator[RegisteringMaster]:
     master.close()
 
 
-def test_a_dead_master_is_passed_over(master: RegisteringMaster) -> None:
+def test_a_dead_master_is_skipped(master: RegisteringMaster) -> None:
     answer = register([f"127.0.0.1:{free_port()}", master.address], "w1", "10.0.0.1:8262", None)
     assert answer.etcd_endpoints == (ETCD,)
     assert master.registered == {"w1": "10.0.0.1:8262"}

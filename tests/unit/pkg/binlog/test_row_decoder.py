@@ -66,7 +66,7 @@ def test_inserts_and_deletes(rows: list[tuple[int, str | None, str | None]], kin
 
 
 @given(st.lists(st.tuples(row, row), max_size=4), st.sampled_from([24, 31]))
-def test_updates_tell_whether_the_key_changed(
+def test_updates_show_whether_the_key_changed(
     pairs: list[tuple[tuple[int, str | None, str | None], tuple[int, str | None, str | None]]], kind: int
 ) -> None:
     data = binlog_bytes.rows(kind, 3, b"".join(_image(*before) + _image(*after) for before, after in pairs))

@@ -437,7 +437,7 @@ def test_timezone_is_warned_of_without_an_expression_filter() -> None:
     assert warning.startswith("timezone has no effect: rows are transferred in UTC")
 
 
-def test_a_contradiction_of_is_sharding_is_reported_in_dms_words() -> None:
+def test_a_contradiction_of_is_sharding_is_reported_with_dms_strings() -> None:
     sample = (Path(__file__).resolve().parents[4] / "configs" / "task-full.yaml").read_text()
     with pytest.raises(DMError, match=r"please use `shard-mode` only\."):
         load_task(sample.replace('shard-mode: ""', "is-sharding: true\nshard-mode: optimistic"))

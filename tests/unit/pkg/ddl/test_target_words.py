@@ -61,7 +61,7 @@ MARIADB = Dialect.of("", "mariadb", (10, 11, 6))
         ("ALTER DATABASE d COMMENT 'x' CHARACTER SET utf8mb4", ["ALTER DATABASE d CHARACTER SET utf8mb4"]),
     ],
 )
-def test_the_words_of_tidb(sql: str, expected: list[str]) -> None:
+def test_statements_in_the_syntax_of_tidb(sql: str, expected: list[str]) -> None:
     kinds = {"u": "UNIQUE", "f": "FOREIGN KEY"}
     found = in_target_words(sql, MARIADB, "tidb", lambda schema, table, name: kinds.get(name, ""))
     assert [plain(text) for text in found.statements] == [plain(text) for text in expected]
@@ -132,7 +132,7 @@ def test_the_own_family_gets_the_text() -> None:
         ("ALTER DATABASE d COMMENT 'x' CHARACTER SET utf8mb4", ["ALTER DATABASE d CHARACTER SET utf8mb4"]),
     ],
 )
-def test_mariadb_s_statements_in_the_words_of_mysql(sql: str, expected: list[str]) -> None:
+def test_mariadb_s_statements_in_the_syntax_of_mysql(sql: str, expected: list[str]) -> None:
     found = in_target_words(sql, MARIADB, "mysql", lambda schema, table, name: "UNIQUE")
     assert [plain(text) for text in found.statements] == [plain(text) for text in expected]
 
@@ -184,7 +184,7 @@ def test_mariadb_s_statements_in_the_words_of_mysql(sql: str, expected: list[str
         ("ALTER TABLE d.t ADD UNIQUE KEY ((v + 1))", None),
     ],
 )
-def test_mysql_s_statements_in_the_words_of_mariadb(sql: str, expected: list[str] | None) -> None:
+def test_mysql_s_statements_in_the_syntax_of_mariadb(sql: str, expected: list[str] | None) -> None:
     found = in_target_words(sql, Dialect.of("", "mysql"), "mariadb")
     assert [plain(text) for text in found.statements] == [
         plain(text) for text in ([sql] if expected is None else expected)

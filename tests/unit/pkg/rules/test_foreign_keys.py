@@ -62,7 +62,7 @@ def test_what_keeps_the_target_from_acting_is_reported_with_both_actions(
     assert IGNORE in found[0].workaround
 
 
-def test_a_parent_that_is_not_migrated_never_tells_when_it_acts() -> None:
+def test_a_parent_that_is_not_migrated_never_shows_when_it_acts() -> None:
     (found,) = find_problems(
         [key("c", "p")], [], MigratedTables.of({("d", "c"): ("e", "c")}), PRESENT, ForeignKeySetting(checks=True)
     )

@@ -233,7 +233,7 @@ def test_event_filters_decide_on_the_statement_but_not_on_what_an_operator_gives
     assert world.executed == ["TRUNCATE d.x"]
 
 
-def test_an_operators_text_is_read_without_the_sql_mode_of_the_event() -> None:
+def test_an_operators_sql_is_read_without_the_sql_mode_of_the_event() -> None:
     log = Log()
     ansi_quotes = struct.pack("<BQ", 1, 4 | 1 << 22)
     head = struct.pack("<IIBHH", 7, 0, 1, 0, len(ansi_quotes))

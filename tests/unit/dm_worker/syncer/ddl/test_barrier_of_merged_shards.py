@@ -77,7 +77,7 @@ def rows_of_a(columns: int) -> TableMap:
     return TableMap(7, "d", "a", bytes([c.TYPE_LONG] * columns), (0,) * columns, (True,) * columns)
 
 
-def test_rows_after_a_statement_that_was_not_followed_are_read_again_as_an_operator_tells() -> None:
+def test_rows_after_a_statement_that_was_not_followed_are_read_again_as_an_operator_orders() -> None:
     """Their structure as the groups know it is older than the statement: nothing else could change it."""
     world = merging("ALTER TABLE a ADD n INT")
     world.run()
@@ -161,7 +161,7 @@ def test_each_statement_of_an_order_is_a_ddl_of_its_own(sql: str, kind: str, giv
         assert group.members["d", "b"].steps[-1].structure == behind.renamed("", "").to_json()
 
 
-def test_what_is_injected_before_a_table_that_its_statement_fills_is_told_the_groups() -> None:
+def test_what_is_injected_before_a_table_that_its_statement_fills_is_reported_to_the_groups() -> None:
     world = merging("CREATE TABLE a2 (id INT)")
     world.statement = replace(world.statement, end=world.statement.start)
     assert world.statement.inside

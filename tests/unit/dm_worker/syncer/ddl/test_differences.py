@@ -98,7 +98,7 @@ def test_an_operators_statement_is_not_judged_by_the_event() -> None:
         (MYSQL, 0, TargetSession("mariadb", (10, 3, 0)), "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
     ],
 )
-def test_fractions_that_the_target_treats_otherwise(
+def test_fractions_that_the_target_treats_differently(
     upstream: UpstreamSession, mode: int, target: TargetSession, sql: str, conditions: list[str]
 ) -> None:
     assert found(sql, upstream, target, sql_mode=mode) == conditions
@@ -123,7 +123,7 @@ def test_only_rows_that_lose_fractions_matter(sql: str, conditions: list[str]) -
     assert found(sql, MARIADB, TO_TIDB, sql_mode=0, tables=(None, copy)) == conditions
 
 
-def test_empty_texts_and_names_of_months_where_the_target_knows_no_such_session() -> None:
+def test_empty_strings_and_names_of_months_where_the_target_knows_no_such_session() -> None:
     empty = ROUND | 1 << 32
     assert found("ALTER TABLE t ADD a CHAR(1) DEFAULT ''", MARIADB, TO_80, sql_mode=empty) == [""]
     assert found("ALTER TABLE t ADD a CHAR(1) DEFAULT 'x'", MARIADB, TO_80, sql_mode=empty) == []
@@ -213,7 +213,7 @@ def test_modes_for_each_target() -> None:
         ((10, 4, 99), 0, None),
     ],
 )
-def test_flags_tell_what_timestamp_means_where_the_version_writes_it(
+def test_flags_show_what_timestamp_means_where_the_version_writes_it(
     version: tuple[int, int, int], flags: int, told: bool | None
 ) -> None:
     query = replace(NO_QUERY, flags=flags)
@@ -221,7 +221,7 @@ def test_flags_tell_what_timestamp_means_where_the_version_writes_it(
     assert in_plain_words(query, UpstreamSession("mysql", version)).explicit_defaults_for_timestamp is None
 
 
-def test_a_target_is_told_only_what_it_knows() -> None:
+def test_a_target_receives_only_what_it_knows() -> None:
     query = replace(NO_QUERY, charsets=(45, 255, 45), auto_increment=(5, 3))
     told = "; ".join(settings("alter table", query, 7, upstream=MYSQL, target=TO_TIDB, foreign_keys=True))
     assert "auto_increment" not in told

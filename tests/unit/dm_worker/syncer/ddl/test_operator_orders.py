@@ -96,7 +96,7 @@ def test_positions_are_taken_in_every_form(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["mysql-bin.000003", ":4", "x"])
-def test_another_text_is_no_position(text: str) -> None:
+def test_another_string_is_no_position(text: str) -> None:
     with pytest.raises(DMError, match="is not valid") as caught:
         parse_place(text)
     assert caught.value.kind is Code.VerifyHandleErrorArgs

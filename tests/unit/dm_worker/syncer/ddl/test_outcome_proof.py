@@ -90,7 +90,7 @@ def test_verdict(sql: str, now: str, leads_to: str | None, expected: StatementOu
         ((), (), UNKNOWN),
     ],
 )
-def test_files_tell_whether_a_partition_was_exchanged(
+def test_files_show_whether_a_partition_was_exchanged(
     before: tuple[tuple[int, ...], ...], now: tuple[tuple[int, ...], ...], expected: StatementOutcome
 ) -> None:
     parsed = ddl.parse("ALTER TABLE d.t EXCHANGE PARTITION p WITH TABLE d.u")

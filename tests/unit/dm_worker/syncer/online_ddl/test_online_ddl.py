@@ -86,7 +86,7 @@ def test_gh_ost_swaps_once_and_leaves_nothing_behind(cut_over: list[str]) -> Non
     assert texts(feed(online, "DROP TABLE t", "CREATE TABLE t (a INT)")) == ["DROP TABLE t", "CREATE TABLE t (a INT)"]
 
 
-def test_a_restart_anywhere_comes_to_the_same() -> None:
+def test_a_restart_anywhere_has_the_same_result() -> None:
     events = [*GH_OST, *TWO_STEPS, *AFTER, *PT_OSC, "ALTER TABLE t ADD d INT"]
     whole = texts(feed(OnlineDDL(TABLES), *events))
     for cut in range(len(events)):
@@ -174,14 +174,14 @@ def test_what_can_not_be_followed_is_refused(events: list[str], code: int) -> No
     assert refused(OnlineDDL(TABLES), *events).code == code
 
 
-def test_a_drop_that_an_operator_passed_over_is_followed_by_the_swap() -> None:
+def test_a_drop_that_an_operator_skipped_is_followed_by_the_swap() -> None:
     online = OnlineDDL(TABLES)
     feed(online, *PT_OSC[:2])
     online.record(ddl.parse("DROP TABLE IF EXISTS `d`.`t`"), ONE)
     assert texts(feed(online, "RENAME TABLE `d`.`_t_new` TO `d`.`t`")) == [PT_OSC[1]]
 
 
-def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_recreated() -> None:
+def test_a_table_that_was_renamed_away_for_good_can_be_dropped_and_recreated() -> None:
     online = OnlineDDL(TABLES)
     found = feed(online, "RENAME TABLE t TO _t_old", "DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)")
     assert texts(found) == ["DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)"]

@@ -183,7 +183,7 @@ def test_a_new_try_takes_its_old_error_back_and_is_done_without_one(etcd: Etcd, 
     assert etcd.errors == ["refused", "", "refused again"]
 
 
-def test_an_error_is_not_told_of_another_decision(etcd: Etcd, link: LockClient) -> None:
+def test_an_error_is_not_reported_for_another_decision(etcd: Etcd, link: LockClient) -> None:
     etcd.tell(9, execute=True)
     link.tell_error(ExecutionError(TARGET, 8, "refused"))
     link.stop()
