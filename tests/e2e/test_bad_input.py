@@ -145,7 +145,7 @@ def grant(server: SQLServer, *grants: str) -> None:
         ("enable-gtid: maybe\n", {}, ("code=20003", ":2:14", "enable-gtid", "true or false")),
     ],
 )  # fmt: skip
-def test_bad_source_is_told_and_not_created(
+def test_bad_source_is_reported_and_not_created(
     place: Field, rest: str, account: dict[str, object], told: tuple[str, ...]
 ) -> None:
     before = place.state()

@@ -73,7 +73,7 @@ CONFIGS = (
 )
 
 
-def test_the_fixed_words(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
+def test_the_fixed_strings(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     """One test, because its tasks take long to start."""
     scene = Scene(free_cluster, mariadb_upstream, target)
     scene.prepare()

@@ -146,7 +146,7 @@ def _end_online_change_and_xa(before: Before) -> None:
         "AND TABLE_NAME = 't' AND COLUMN_NAME = 'w'",
         "the change of the ghost table arrives",
     )
-    arrives(before.target, "SELECT 1 FROM changing.t WHERE id = 2 AND w = 2", "rows behind it arrive")
+    arrives(before.target, "SELECT 1 FROM changing.t WHERE id = 2 AND w = 2", "rows after it arrive")
 
 
 def _stop_a_load_half_way(before: Before) -> None:

@@ -147,7 +147,7 @@ def _read(code: str, charset: str) -> str | None:
 
 
 def _text_or_none(text: str) -> str | None:
-    """The server puts a question mark, or a sign of its own, for what is no character."""
+    """The server stores a question mark, or a character of its own, for what is no character."""
     return None if "?" in text or "\ufffd" in text else text
 
 

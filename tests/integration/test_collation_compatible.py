@@ -1,4 +1,4 @@
-"""Hazards: the target's own default collations take the place of those that the upstream's tables have."""
+"""Hazards: the target's own default collations replace those that the upstream's tables have."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ WORDS = (
 )
 
 
-def test_every_two_words_compare_as_in_mysql_8(table_of_mysql_8: Table) -> None:
+def test_every_two_strings_compare_as_in_mysql_8(table_of_mysql_8: Table) -> None:
     table_of_mysql_8.keep(WORDS)
     for word in WORDS:
         literal = "'" + word + "'"

@@ -1,7 +1,7 @@
 """Hazard: upstream and target are of different families or versions, and what the one writes, the other refuses or
 keeps as something else.
 
-Each pair copies, replicates with and without a relay, and follows DDL in the words of the upstream's family.
+Each pair copies, replicates with and without a relay, and follows DDL in the syntax of the upstream's family.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _write(upstream: SQLServer, tables: dict[str, str], turn: int) -> None:
 
 
 def _alter(upstream: SQLServer, target: str, turn: int) -> list[str]:
-    """DDL in the words of the upstream's family; the tables that it makes."""
+    """DDL in the syntax of the upstream's family; the tables that it makes."""
     made = f"d.made{turn}"
     maria = upstream.flavor == "mariadb"
     statements = [

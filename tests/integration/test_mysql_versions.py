@@ -95,7 +95,7 @@ def test_a_copy_and_its_replication_are_equal(pair: Pair, spark: SparkEngine, tm
 
 
 @pytest.mark.timeout(600)
-def test_a_year_is_no_hindrance_for_numbers_behind_it(pair: Pair, spark: SparkEngine) -> None:
+def test_a_year_is_no_hindrance_for_numbers_after_it(pair: Pair, spark: SparkEngine) -> None:
     """Servers differ in whether they log a sign for it, and whose sign is whose depends on that."""
     upstream, target = pair
     for server in pair:

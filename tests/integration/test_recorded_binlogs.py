@@ -189,7 +189,7 @@ def test_compressed_transaction_of_mysql_8_reads_as_if_it_were_plain(tmp_path: P
     assert "'Once Upon a Time in the West'" in ours[0][2]
 
 
-def test_padding_of_aurora_is_passed_over() -> None:
+def test_padding_of_aurora_is_skipped() -> None:
     found = _events(FOLDER / "mysql-bin.aurora-padding")
     assert c.AURORA_PADDING_EVENT in {event.type for event in found}
     for event in found:

@@ -126,7 +126,7 @@ class CorpusIntoTiDB:
         self._tidb = tidb
 
     def differences(self, group: str) -> list[Difference]:
-        """What is different behind each statement of the group's cases that made it so."""
+        """What is different after each statement of the group's cases that made it so."""
         with closing(self._upstream.connect()) as conn:
             defaults = fetch_server_defaults(conn)
         chosen = [case for case in cases() if case.group == group and case.for_server(self._flavor, self._version)]

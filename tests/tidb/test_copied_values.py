@@ -1,4 +1,4 @@
-"""Hazard: replication into TiDB writes a value otherwise than the full copy, and does not find the copy's row."""
+"""Hazard: replication into TiDB writes a value differently than the full copy, and does not find the copy's row."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Crash(Exception):
     """The process ends."""
 
 
-@pytest.mark.parametrize("executed", [True, False], ids=["behind each part", "before each part"])
+@pytest.mark.parametrize("executed", [True, False], ids=["after each part", "before each part"])
 def test_each_part_runs_once_though_the_run_ends_at_every_one(
     mariadb_upstream: MariaDBServer,
     tidb: TiDBServer,

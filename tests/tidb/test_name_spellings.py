@@ -1,4 +1,4 @@
-"""Hazard: TiDB ignores case in names, so the rows of two tables of the upstream become one table's without a word."""
+"""Hazard: TiDB ignores case in names, so the rows of two tables of the upstream silently become one table's."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class SchemaSource:
         def upstream(*name: str) -> TableInfo | None:
             return proven(table_map, logged(self._upstream(*name)), logged(self._brought(*name)))
 
-        # What is known further behind comes last: an operator may have set it for these rows.
+        # What is known further on comes last: an operator may have set it for these rows.
         origins: list[tuple[str, FetchTable]] = [
             ("target", self._brought),
             ("upstream", upstream),

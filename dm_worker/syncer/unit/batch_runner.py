@@ -185,7 +185,7 @@ class BatchRunner:
             self.flush()
         difference = None if self._should_stop() else self._sampler.difference(batch)
         if difference is not None:
-            # The batch is complete: the next run goes on behind it, whatever became of its tables.
+            # The batch is complete: the next run goes on after it, whatever became of its tables.
             self.flush()
             raise difference
 

@@ -1,4 +1,4 @@
-"""Hazards: LOAD DATA turns errors into warnings, skips duplicates, and reads some literals otherwise than INSERT."""
+"""Hazards: LOAD DATA turns errors into warnings, skips duplicates, and reads some literals differently than INSERT."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def test_rows_that_mysql_skips_without_a_warning_are_an_error(
 
 
 @pytest.mark.parametrize("torn", [b"1,'a'),(2,'b')", b"(1,'a')(2,'b')", b"(1,'a';(2,'b')"])
-def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
-    # Only the number of records tells: the server neither warns nor counts what is not between "(" and ")".
+def test_rows_that_are_skipped_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
+    # Only the number of records shows it: the server neither warns nor counts what is not between "(" and ")".
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
     text = load_data.statement(plan_of(target, "t"), replace=False)
     with WriterPool().writer(spec_of(target).address) as writer:

@@ -104,7 +104,7 @@ def test_row_at_fault_is_named_and_none_is_written(
     assert marker(target) == 0
 
 
-def test_literals_that_a_parameter_would_store_otherwise_stay_literals(target: MariaDBServer, bulks: list[int]) -> None:
+def test_literals_that_a_parameter_would_change_stay_literals(target: MariaDBServer, bulks: list[int]) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM('1', '2', '0'), y YEAR)")
     plans = {1: plan_of(target, "t")}
     rows = [(INSERTED, b"%d" % n, b"(%d,3,0)" % n) for n in range(500)]

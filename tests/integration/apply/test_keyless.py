@@ -303,7 +303,7 @@ def test_where_rows_can_not_be_exchanged_they_are_changed_one_by_one(
     assert target.execute("SELECT * FROM d.t") == [(100, *{"a trigger": ("xy",), "MyISAM": ("x",)}.get(why, ("x", 9)))]
 
 
-def test_rows_that_a_digest_does_not_tell_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
+def test_rows_with_equal_digests_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
     _simple(target, 40)
     plan = plan_of(target, "t", source="up")
     wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]))

@@ -173,6 +173,6 @@ def test_answers_stay_in_step_with_statements_of_every_size(target: MariaDBServe
         with pytest.raises(Refused) as caught:
             list(send_ahead(conn, again, bytes))
         assert caught.value.statement == again[1]
-        # What was sent behind it ran as well, and goes with the transaction.
+        # What was sent after it ran as well, and goes with the transaction.
         conn.rollback()
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(len(sizes),)]

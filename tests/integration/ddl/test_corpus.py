@@ -94,7 +94,7 @@ def understood(query: QueryEvent, flavor: Flavor) -> DDLStatement:
 
 
 class Follower:
-    """A tracker that is told what the binlog holds."""
+    """A tracker that receives what the binlog holds."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -122,7 +122,7 @@ class Follower:
         compare(followed, step.tables, f"{step.line.place}: {step.line.sql}")
 
     def check_at_end(self, step: Step) -> None:
-        """What else is compared behind a case."""
+        """What else is compared after a case."""
 
 
 class Replica(Follower):
@@ -206,7 +206,7 @@ def follow_case(follower: Follower, steps: list[Step]) -> None:
 
 
 def assert_refused(step: Step, flavor: Flavor) -> None:
-    """Stopped with the text, the place in it, and a way out."""
+    """Stopped with the statement, the position in it, and a remedy."""
     assert step.logged, step.line.place
     for logged in step.logged:
         with pytest.raises(DMError) as caught:

@@ -1,4 +1,4 @@
-"""Hazard: a statement's bytes mean other names or texts to us than to the server that ran it."""
+"""Hazard: a statement's bytes mean other names or strings to us than to the server that ran it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SCHEMA = "ddl_oracle"
 
 
 class Twin:
-    """One schema on a server, and a tracker that is told the same statements."""
+    """One schema on a server, and a tracker that receives the same statements."""
 
     def __init__(self, server: SQLServer) -> None:
         self.conn: Connection[Any] = server.connect()

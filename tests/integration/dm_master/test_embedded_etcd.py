@@ -54,7 +54,7 @@ def member() -> Iterator[Callable[[MasterConfig], EmbeddedEtcd]]:
 
 @pytest.fixture
 def master_of() -> Iterator[Callable[[EmbeddedEtcd], str]]:
-    """A stand-in for a running master's HTTP port, which tells etcd's endpoints."""
+    """A stand-in for a running master's HTTP port, which lists etcd's endpoints."""
     servers: list[http.server.HTTPServer] = []
 
     def serve(etcd: EmbeddedEtcd) -> str:

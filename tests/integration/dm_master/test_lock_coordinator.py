@@ -251,7 +251,7 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Coordinate
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
-def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_breaks_is_started_again(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """etcd may refuse to be read for a while (permissions): leadership goes on, and the locks do when it ends."""
     start_mirror, broken = LockStore.start_mirror, list[PrefixMirror]()
 

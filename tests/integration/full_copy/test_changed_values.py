@@ -1,4 +1,4 @@
-"""Hazard: a target table that was made by hand rounds, cuts or fills in values of a full copy, and nobody is told."""
+"""Hazard: a target table that was made by hand rounds, cuts or fills in values of a full copy without a message."""
 
 from __future__ import annotations
 

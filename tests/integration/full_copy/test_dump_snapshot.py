@@ -285,7 +285,7 @@ def test_a_dump_only_takes_what_filter_and_condition_let_through(
     assert [row[0] for row in target.execute("SELECT id FROM a.t")] == [2, 3]
 
 
-def test_a_stopped_dump_starts_anew_and_completes(
+def test_a_stopped_dump_starts_again_and_completes(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
     mariadb_upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (id INT PRIMARY KEY AUTO_INCREMENT, c CHAR(200))")
@@ -321,7 +321,7 @@ _CHANGES = {
 
 
 @pytest.mark.parametrize("change", list(_CHANGES))
-def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
+def test_a_table_that_changes_after_the_snapshot_is_dumped_in_its_new_form(
     upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, change: str
 ) -> None:
     # The first table's rows keep the only session waiting while the other one, not read yet, changes.
@@ -389,7 +389,7 @@ def test_two_sources_of_a_task_never_share_a_folder(
     assert contents(target, "s.t") == [(1,)]
 
 
-def test_history_tables_and_sequences_are_not_left_out_without_a_word(
+def test_history_tables_and_sequences_are_not_left_out_silently(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
     mariadb_upstream.execute(

@@ -19,7 +19,7 @@ _KEYS = (
 
 
 @pytest.mark.parametrize("flavor", [pytest.param("mariadb", marks=pytest.mark.target_with("MariaDB's words")), "mysql"])
-def test_django_migrates_forth_and_back_while_it_is_replicated(
+def test_django_migrates_up_and_down_while_it_is_replicated(
     mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: SQLServer, spark: SparkEngine, flavor: str
 ) -> None:
     upstream: SQLServer = {"mariadb": mariadb_upstream, "mysql": mysql_upstream}[flavor]

@@ -35,7 +35,7 @@ def _assert_alike(upstream: SQLServer, target: SQLServer, after: object) -> None
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
 @pytest.mark.target_with("MariaDB's words")
-def test_alembic_migrates_forth_and_back_while_it_is_replicated(
+def test_alembic_migrates_up_and_down_while_it_is_replicated(
     mariadb_upstream: MariaDBServer,
     mysql_upstream: MySQLServer,
     target: SQLServer,

@@ -1,4 +1,4 @@
-"""Hazard: relay files that DM fetched are refused, fetched again, or continued at the wrong place."""
+"""Hazard: relay files that DM fetched are refused, fetched again, or continued at the wrong position."""
 
 from __future__ import annotations
 

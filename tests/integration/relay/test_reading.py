@@ -58,7 +58,7 @@ class Copy:
 
 
 def _append_new(original: Path, copy: Path) -> None:
-    """Readers have the copy open: what they were told of must be there at any time, so it only grows."""
+    """Readers have the copy open: what they were notified of must be there at any time, so it only grows."""
     with original.open("rb") as source, copy.open("ab") as file:
         source.seek(file.tell())
         shutil.copyfileobj(source, file)

@@ -78,7 +78,7 @@ class Running:
         self.outcome = outcome
 
     def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
-        """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
+        """Until the checkpoint is at the end of the upstream's binlog, as it is now, or after it.
 
         MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after a FLUSH.
         """

@@ -186,7 +186,7 @@ def test_a_folder_that_only_this_machine_sees_is_refused(second: SecondDriver) -
     assert sorted(path.name for path in second.shared.iterdir()) == ["f.sql"], "the proofs are gone"
 
 
-def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
+def test_a_cluster_that_cannot_be_used_is_reported_with_its_reason(
     spark_cluster: SparkCluster, turned_away: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     faults: dict[str, tuple[dict[str, str], float]] = {

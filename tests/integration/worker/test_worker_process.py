@@ -147,7 +147,7 @@ def test_a_worker_without_source_says_so(master: RegisteringMaster, new_worker: 
     assert worker.get("/health") == '{"health": "true"}'
 
 
-def test_status_and_metrics_tell_that_compiled_code_is_missing(
+def test_status_and_metrics_show_that_compiled_code_is_missing(
     master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker = new_worker(without="rows")
@@ -165,7 +165,7 @@ def test_status_and_metrics_tell_that_compiled_code_is_missing(
     assert '["compiled code is missing"]' in worker.tail()
 
 
-def test_units_run_in_order_and_status_tells_each(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
+def test_units_run_in_order_and_status_shows_each(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert list(empty.subTaskStatus) == []
@@ -210,7 +210,7 @@ def test_pause_resume_stop(master: RegisteringMaster, worker: FakeUnitWorker) ->
     wait_until(lambda: not worker.query().subTaskStatus, "subtask gone")
     assert worker.journal() == ["dump run", "dump canceled", "dump run", "dump canceled"]
     assert "dm_worker_task_state{" not in worker.get("/metrics")
-    # Started anew, it is a new subtask.
+    # Started again, it is a new subtask.
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
 

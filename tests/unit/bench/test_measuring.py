@@ -68,7 +68,7 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
     assert used["new"] >= used["driver"]
 
 
-def test_processes_are_told_apart_by_what_they_run() -> None:
+def test_processes_are_distinguished_by_what_they_run() -> None:
     names = {
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
         "python workers": [

@@ -66,7 +66,7 @@ def merged(target: MariaDBServer) -> MariaDBServer:
 INSTANCE = "route-rules: [used, typo], block-allow-list: l"
 
 
-def test_rules_that_do_nothing_are_told_with_their_place_and_refused_when_asked_for(
+def test_rules_that_do_nothing_are_reported_with_their_location_and_refused_when_asked_for(
     shards: MariaDBServer, target: MariaDBServer
 ) -> None:
     rules = (
@@ -227,9 +227,7 @@ def test_expressions_over_columns_that_are_not_there(shards: MariaDBServer, merg
 # The dry run
 
 
-def test_a_dry_run_tells_of_every_table(
-    shards: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
-) -> None:
+def test_a_dry_run_lists_every_table(shards: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer) -> None:
     mysql_upstream.execute("CREATE DATABASE a_7", f"CREATE TABLE a_7.t_8 {SHARD}")
     rules = (
         f"{MERGE}column-mappings:\n  ids: {{schema-pattern: 'a_*', table-pattern: 't_*', expression: partition id,"

@@ -1,4 +1,4 @@
-"""Hazard: what can't be taken over from DM is noticed only after the task runs, or bars a start that begins anew."""
+"""Hazard: what can't be taken over from DM is noticed only after the task runs, or bars a start that starts over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _here(upstream: MariaDBServer) -> Location:
     return found
 
 
-def test_what_is_taken_over_is_told_before_anything_starts(
+def test_what_is_taken_over_is_reported_before_anything_starts(
     mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
     state, here = DMState(target, source="s1"), _here(mariadb_upstream)
@@ -64,7 +64,7 @@ def test_a_purged_binlog_fails(mariadb_upstream: MariaDBServer, target: MariaDBS
     assert ("fail", "binlog file mysql-bin.000000 of DM's checkpoint is not on the upstream") in _said(result)
 
 
-def test_an_unfinished_copy_fails_unless_the_task_begins_anew(
+def test_an_unfinished_copy_fails_unless_the_task_starts_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
     DMState(target, source="s1").put_copy("running")

@@ -88,7 +88,7 @@ def test_a_source_moves_to_a_free_worker_with_its_tasks(
     assert dmctl("query-status")["tasks"] == [{"taskName": "t1", "taskStatus": "Running", "sources": ["s1"]}]
 
 
-def test_a_worker_that_dies_is_told_by_its_source(
+def test_a_worker_that_dies_is_reported_by_its_source(
     dmctl: Dmctl, master: DMMaster, workers: Callable[[str], FakeWorker], upstream: MariaDBServer, tmp_path: Path
 ) -> None:
     worker = workers("w1")

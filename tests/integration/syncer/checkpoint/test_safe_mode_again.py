@@ -1,4 +1,4 @@
-"""Hazard: a batch that the target refused keeps its mode: no setting of the task gets it going."""
+"""Hazard: a batch that the target refused keeps its mode: no setting of the task makes it continue."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_statement_costs_the_same_with_many_tables(
 
 
 def opened(upstream: SQLServer, target: SQLServer, spark: SparkEngine, tables: int) -> int:
-    """How many tables both servers opened while the statements ran, each with a row behind it."""
+    """How many tables both servers opened while the statements ran, each with a row after it."""
     servers = (upstream, target)
     for server in servers:
         server.wipe()

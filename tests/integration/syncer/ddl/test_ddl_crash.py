@@ -106,7 +106,7 @@ def test_no_statement_begins_after_a_stop_at_once(target: MariaDBServer) -> None
 def test_a_table_that_its_statement_fills_is_killed_anywhere(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The statement is a part of a transaction, which begins anew when the run died behind it."""
+    """The statement is a part of a transaction, which starts over when the run died after it."""
     cfg = prepared(mariadb_upstream, target)
     mariadb_upstream.execute(
         "INSERT INTO d.t VALUES (1, 1), (2, 2)",

@@ -83,7 +83,7 @@ def made(*servers: SQLServer) -> None:
 def test_a_stopped_workers_statement_does_not_begin_once_another_has_taken_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, statement: str
 ) -> None:
-    """It is on its way when the worker is stopped, and arrives behind rows that the successor has written."""
+    """It is on its way when the worker is stopped, and arrives after rows that the successor has written."""
     made(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target)
     with through_a_proxy(target) as (proxy, address):

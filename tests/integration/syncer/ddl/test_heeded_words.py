@@ -1,4 +1,4 @@
-"""Hazard: upstream and target read the same words, and only one of them makes a constraint of them."""
+"""Hazard: upstream and target read the same keywords, and only one of them makes a constraint of them."""
 
 from __future__ import annotations
 

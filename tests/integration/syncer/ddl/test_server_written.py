@@ -29,7 +29,7 @@ def mysql() -> Iterator[MySQLServer]:
 
 
 @pytest.mark.parametrize("charset", ["latin1", "gbk"])
-def test_create_table_select_keeps_its_texts(
+def test_create_table_select_keeps_its_strings(
     mariadb_upstream: MariaDBServer, target: SQLServer, spark: SparkEngine, charset: str
 ) -> None:
     target.execute("CREATE DATABASE d CHARACTER SET utf8mb4")

@@ -1,4 +1,4 @@
-"""Hazard: foreign keys that act change rows upstream without a word in the binlog, and the target does not do the same,
+"""Hazard: foreign keys that act change rows upstream without a trace in the binlog, and the target does not act alike,
 or does it where the upstream did not."""
 
 from __future__ import annotations

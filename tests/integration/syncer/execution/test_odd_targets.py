@@ -78,7 +78,7 @@ def test_a_table_that_is_another_one_in_a_target_without_case_stops_the_task(
         two_spellings_stop_a_task(mariadb_upstream, target, spark, met=met)
 
 
-def test_shards_that_number_members_otherwise_keep_their_names(
+def test_shards_that_number_members_differently_keep_their_names(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     wide = ",".join(f"'m{i}'" for i in range(63))

@@ -63,7 +63,7 @@ def stopped_inside(
 
 
 def inside(target: MariaDBServer) -> int:
-    """Rows events behind the transaction's start."""
+    """Rows events after the transaction's start."""
     if not target.execute("SHOW DATABASES LIKE 'dm_meta'") or not target.execute(
         "SHOW TABLES IN dm_meta LIKE 't_sync%batch'"
     ):

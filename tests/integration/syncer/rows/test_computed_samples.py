@@ -1,4 +1,4 @@
-"""Hazard: one session of the upstream computes a stored generated column otherwise than the writers do."""
+"""Hazard: one session of the upstream computes a stored generated column differently than the writers do."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def begun(upstream: MariaDBServer, target: MariaDBServer, table: str, at_target:
         ("id INT PRIMARY KEY, v INT", ["ALTER TABLE d.t ADD CONSTRAINT c CHECK (v > 0), ADD UNIQUE KEY k (v)"]),
     ],
 )
-def test_keys_that_are_added_behind_the_start_are_no_contradiction(
+def test_keys_that_are_added_after_the_start_are_no_contradiction(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, table: str, statements: list[str]
 ) -> None:
     cfg = begun(mariadb_upstream, target, table)

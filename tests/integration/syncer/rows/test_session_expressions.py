@@ -55,7 +55,7 @@ def mysql_8() -> Iterator[MySQLServer]:
         yield server
 
 
-def test_rows_are_found_though_their_key_is_computed_otherwise(
+def test_rows_are_found_though_their_key_is_computed_differently(
     eastern_mysql: MySQLServer, mysql_8: MySQLServer
 ) -> None:
     for server in (eastern_mysql, mysql_8):

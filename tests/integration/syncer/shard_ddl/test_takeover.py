@@ -1,4 +1,4 @@
-"""Hazard: shard DDL that DM left in the middle is lost, runs twice, or keeps rows back for ever."""
+"""Hazard: shard DDL that DM left in the middle is lost, runs twice, or keeps rows back forever."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _blocked(upstream: MariaDBServer, target: MariaDBServer, *, active: int) -> 
     state.put_shard_group("`m`.`t`", here, [_DDL], ["`d`.`t1`"], active=active)
 
 
-def test_a_ddl_that_dm_has_not_executed_begins_anew(
+def test_a_ddl_that_dm_has_not_executed_starts_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     _shards(mariadb_upstream, target)

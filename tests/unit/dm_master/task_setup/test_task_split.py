@@ -108,7 +108,7 @@ def test_upstream_modes_that_change_data_stay_upstream(mode: str) -> None:
     assert mode not in dict(target_session((), mode, TASK))["sql_mode"]
 
 
-def test_defaults_are_set_where_the_target_has_them_unless_told_otherwise() -> None:
+def test_defaults_are_set_where_the_target_has_them_unless_configured_otherwise() -> None:
     """A variable that some version lacks would refuse every connection."""
     assert dict(target_session(TARGET_DEFAULTS, "", TASK)).items() >= TARGET_DEFAULTS.items()
     assert "tidb_txn_mode" not in dict(target_session({"allow_auto_random_explicit_insert"}, "", TASK))

@@ -1,4 +1,4 @@
-"""Hazard: passing over rows loses a statement, or the place where the stream is."""
+"""Hazard: passing over rows loses a statement, or the position of the stream."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_damaged_index_is_an_error(tmp_path: Path, text: str, code: int) -> No
     assert caught.value.code == code
 
 
-def test_a_folder_that_no_index_names_is_made_anew(tmp_path: Path) -> None:
+def test_a_folder_that_no_index_names_is_recreated(tmp_path: Path) -> None:
     left = tmp_path / f"{UUID}.000001"
     left.mkdir()
     (left / "mysql-bin.000001").write_bytes(b"rest of a process that was killed")

@@ -71,11 +71,11 @@ def test_a_file_is_found_with_and_without_its_sub_folder() -> None:
         ("s.000001", "bin.000001", 0),
     ],
 )
-def test_the_number_tells_the_place_of_a_file_that_is_not_there(subdir: str, file: str, count: int) -> None:
+def test_the_number_shows_the_position_of_a_missing_file(subdir: str, file: str, count: int) -> None:
     assert before(FILES, subdir, file) == (FILES[:count], False)
 
 
-def test_a_file_missing_between_others_keeps_its_place() -> None:
+def test_a_file_missing_between_others_keeps_its_position() -> None:
     assert before([*FILES[:4], FILES[5]], "s.000002", "bin.000009") == (FILES[:4], False)
 
 

@@ -1,4 +1,4 @@
-"""Hazard: the relay begins or continues at the wrong place, or accepts another server's history."""
+"""Hazard: the relay begins or continues at the wrong position, or accepts another server's history."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_another_sources_relay_log_is_not_taken_for_its_own(tmp_path: Path) -> N
         one.close()
 
 
-def test_without_a_relay_there_is_nothing_to_tell_or_purge(tmp_path: Path) -> None:
+def test_without_a_relay_there_is_nothing_to_report_or_purge(tmp_path: Path) -> None:
     one = relay(tmp_path / "relay")
     for _ in range(2):
         assert one.status() is None

@@ -121,7 +121,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
                 current.abandon()
                 recovered = recover(current.subdir, flavor=flavor)
                 assert str(recovered.gtids) == str(follower.gtids)
-                # A file that was only begun is begun anew.
+                # A file that was only begun is started again.
                 assert not follower.begun or (recovered.file, recovered.boundary) == (follower.file, follower.boundary)
                 current = RelayWriter(current.subdir, recovered, ReadableEnd(), BlockCounts())
         assert written(current) == {file.name: file.data for file in upstream.files}
@@ -131,7 +131,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
 
 @settings(max_examples=60, deadline=None)
 @given(flavors, st.booleans(), st.booleans(), files_of_works, st.data())
-def test_holes_keep_every_event_in_its_place(
+def test_holes_keep_every_event_in_its_position(
     flavor: str, checksum: bool, placeless: bool, contents: list[list[Work]], data: st.DataObject
 ) -> None:
     """A server leaves out what a GTID set has, and MariaDB the annotations when nobody asks for them."""
@@ -170,7 +170,7 @@ def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, conte
         class Watched(ReadableEnd):
             def moved(self, subdir: str, file: str, size: int) -> None:
                 seen.append(RelayLogEnd(subdir, file, size))
-                # What a reader is told of is in the file already.
+                # What a reader is notified of is in the file already.
                 assert (made.subdir.path / file).stat().st_size >= size
 
         made._readable_end = Watched()
@@ -179,7 +179,7 @@ def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, conte
         assert seen[-1] == RelayLogEnd("uuid.000001", upstream.files[-1].name, len(upstream.files[-1].data))
 
 
-def test_messages_name_the_place_of_an_event_that_does_not() -> None:
+def test_messages_name_the_position_of_an_event_that_does_not() -> None:
     """What MariaDB 11.8 sends is damaged on the way."""
     upstream = Upstream("mariadb", True, [ONE], placeless=True)
     (file,) = upstream.files

@@ -57,7 +57,7 @@ class FileStream:
             if scan is not None and self._positioned and self._described:
                 if self._framer.scan(scan):
                     return []
-                # One at a time: behind it the scan may go on.
+                # One at a time: after it the scan may go on.
                 max_bytes = 1
             if not self._positioned:
                 events = self._framer.split(1)

@@ -1,4 +1,4 @@
-"""Hazard: the way the network cuts bytes changes the events, or damage passes without an error that names the place."""
+"""Hazard: the way the network cuts bytes changes the events, or damage passes without an error with the position."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_server_error_comes_after_the_events_before_it() -> None:
         assert caught.value.text == "Could not find first log file name"
 
 
-def test_orderly_end_is_told_apart() -> None:
+def test_orderly_end_is_distinguished() -> None:
     framer = PacketFramer(checksummed=False)
     framer.feed(b"\x05\0\0\x01\xfe\0\0\x02\0")
     with pytest.raises(DumpEnded):

@@ -180,7 +180,7 @@ def test_an_update_has_whole_images_of_what_was_logged_in_part() -> None:
         b"\x01\x02\x06\x01\x00\x00\x00\x08\x00\x00\x00\x02\x03$.b",
     ],
 )  # fmt: skip
-def test_damaged_updates_name_their_place(after: bytes) -> None:
+def test_damaged_updates_name_their_position(after: bytes) -> None:
     with pytest.raises(errors.DMError) as caught:
         _decoder().changes(_event(_BEFORE + after))
     assert caught.value.kind is Code.BinlogParseSingleEv

@@ -36,7 +36,7 @@ PARTS = (
 WITHOUT_ADVICE = {
     "dm_worker/relay/recovery.py": "caught: why a file is cut",
     "dm_worker/syncer/ddl/trial.py": "caught: why a trial does not count; it is logged",
-    "pkg/binlog/events.py": "reading: the syncer adds how to go on behind the event, the relay how to resume",
+    "pkg/binlog/events.py": "reading: the syncer adds how to go on after the event, the relay how to resume",
     "pkg/binlog/streams/framing.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/rows/row_decoder.py": "reading: as pkg/binlog/events.py",
     "pkg/binlog/streams/transaction_payload.py": "reading: as pkg/binlog/events.py",

@@ -1,4 +1,4 @@
-"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client for ever."""
+"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client forever."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_client_that_sends_before_it_reads_sees_the_refusal(serve: _Serve) -> 
     connection.close()
 
 
-def test_an_unwanted_body_without_an_end_is_not_read_for_ever(serve: _Serve) -> None:
+def test_an_unwanted_body_without_an_end_is_not_read_forever(serve: _Serve) -> None:
     with _open(serve()) as client:
         client.sendall(b"PUT /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         client.sendall(f"{MAX_BODY + 1:x}\r\n".encode() + bytes(MAX_BODY + 1))
@@ -299,7 +299,7 @@ def test_a_running_request_ends_in_peace_when_the_port_stops(serve: _Serve) -> N
         _open(port)
 
 
-def test_a_stop_waits_no_longer_than_it_is_told(serve: _Serve) -> None:
+def test_a_stop_waits_no_longer_than_its_limit(serve: _Serve) -> None:
     begun = threading.Event()
 
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:

@@ -132,7 +132,7 @@ def held(instructions: list[PlannerInstruction]) -> int:
 
 
 def held_in(log: Log) -> int:
-    """The rows events behind TABLE_MAPs of held back tables."""
+    """The rows events after TABLE_MAPs of held back tables."""
     maps = [event.data[27:] for event in log.events if event.type == c.TABLE_MAP_EVENT]
     return sum(table == b"h" for table in maps)
 
@@ -160,7 +160,7 @@ LIMITS = BatchLimits(batch_bytes=200, batch_events=4, slice_bytes=80)
 
 
 def by_server(log: Log, server_id: int) -> list[Event]:
-    """What a server sends of ``log``: the FORMAT_DESCRIPTION tells that it wrote it."""
+    """What a server sends of ``log``: the FORMAT_DESCRIPTION says that it wrote it."""
     header = HEADER.pack(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0)
     return [Event(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0, header), *log.events]
 

@@ -32,7 +32,7 @@ from tests.unit.dm_worker.syncer.planning.support import (
 
 
 @given(logs(), st.lists(st.integers(0, 80), max_size=5))
-def test_every_cut_is_a_place_to_go_on_from(logged: tuple[Log, list[int]], pieces: list[int]) -> None:
+def test_every_cut_is_a_position_to_go_on_from(logged: tuple[Log, list[int]], pieces: list[int]) -> None:
     log, wanted = logged
     planner = Planner(start(), limits=LIMITS)
     edges = [0, *sorted(min(piece, len(log.events)) for piece in pieces), len(log.events)]

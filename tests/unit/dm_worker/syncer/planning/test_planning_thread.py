@@ -140,7 +140,7 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
     assert min(sizes) >= 5 * SIZE
 
 
-def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
+def test_the_planner_learns_how_large_batches_may_be_now(stream: Trickle) -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
     started = PlanningThread([planner], lambda _: opened, unknown, InstructionQueue(1 << 30), policy, lambda: None)

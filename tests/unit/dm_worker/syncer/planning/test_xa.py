@@ -1,4 +1,4 @@
-"""Hazards: a prepared transaction's rows are lost, doubled or applied at another place than its XA COMMIT."""
+"""Hazards: a prepared transaction's rows are lost, doubled or applied at another position than its XA COMMIT."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class XaLog(Log):
 
     def _rows(self, tags: list[int]) -> None:
         for tag in tags:
-            # Another table behind the same id elsewhere: a mapping that outlives its place would show.
+            # Another table under the same id elsewhere: a mapping that outlives its place would show.
             self.table_map(b"t" if tag % 2 else b"uu")
             self.rows(tag)
 
@@ -176,7 +176,7 @@ def ends(instructions: list[PlannerInstruction]) -> list[tuple[Location, Prepare
 
 @settings(max_examples=100)
 @given(scripts(), st.integers(3, 9), st.lists(st.integers(1, 9), max_size=4), st.integers(1, 9))
-def test_rows_come_to_be_once_at_their_xa_commit_however_the_stream_breaks(
+def test_rows_take_effect_once_at_their_xa_commit_however_the_stream_breaks(
     script: tuple[XaLog, list[int]], events: int, cuts: list[int], chunk: int
 ) -> None:
     log, wanted = script

@@ -165,7 +165,7 @@ def test_events_of_an_ignored_kind_are_not_even_decoded(
 
 
 @pytest.mark.parametrize("kernel", BOTH)
-def test_a_refused_kind_names_rule_table_and_place(kernel: ModuleType | None) -> None:
+def test_a_refused_kind_names_rule_table_and_location(kernel: ModuleType | None) -> None:
     made = plan(TableRules(filter=kinds(("update",), "Error")))
     with pytest.raises(
         DMError, match=r"'d\.t_\*: Error'.*`d`\.`t_7`: update \(rows event that ends at \(b.1, 200\)"

@@ -105,7 +105,7 @@ def test_a_large_batch_is_not_searched_as_a_whole() -> None:
 
 
 class _Target:
-    """Answers take ``seconds``; time goes by in them and in :meth:`work`."""
+    """Answers take ``seconds``; time passes in them and in :meth:`work`."""
 
     def __init__(self, seconds: float = 0.0, answer: BothValues | None = None) -> None:
         self.now = self.asking = 0.0

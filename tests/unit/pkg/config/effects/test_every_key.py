@@ -1,4 +1,4 @@
-"""Hazard: a key of a configuration file is read and does nothing, and nobody says so.
+"""Hazard: a key of a configuration file is read and does nothing, without a message.
 
 Each key of the samples and of the readers gets another value than its default. Then the configuration differs and the
 module that the table names reads the field, or a warning names the key, or an error does.
