@@ -12,6 +12,7 @@ from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
 from dm_master.service.client_deadline import remaining
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.task_setup.task_end import TaskEnd, ensure_possible, task_end
 from dm_master.workers.slot_warnings import slot_warnings
 from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import STAGE_TIMEOUT, is_gone, reaches, wait_for_all
@@ -43,7 +44,7 @@ class TaskSteps:
     split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
     precheck: RunPrechecks
     show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
-    complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
+    complete: Callable[[TaskConfig, SubTaskConfig, TaskEnd | None], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
 
 
@@ -82,6 +83,7 @@ class TaskService:
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
         """Changes nothing if it refuses the task; else stores the subtasks and waits until their workers run them."""
         _refuse_start_time(request.startTime)
+        end = task_end(request.untilPosition, request.untilGTID, request.untilTime)
         task = load_task(request.task)
         foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
         if foreign:
@@ -89,6 +91,8 @@ class TaskService:
             return pb.StartTaskResponse(msg="some sources are not in the task's config", sources=answers)
         known = self._cluster.scheduler.sources()
         subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
+        if end is not None:
+            ensure_possible(end, subtasks)
         names = [subtask.source_id for subtask in subtasks]
         found = self._steps.precheck(
             task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names, remove_meta=request.removeMeta
@@ -96,7 +100,7 @@ class TaskService:
         warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
         if not found.passed:
             return pb.StartTaskResponse(checkResult=found.text, warnings=warnings)
-        subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]
+        subtasks = [self._steps.complete(task, subtask, end) for subtask in subtasks]
         self._submit(task, subtasks, request.removeMeta)
         answers = wait_for_all(
             self._cluster,
