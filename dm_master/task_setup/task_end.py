@@ -1,4 +1,4 @@
-"""The end and the start of a task that ``start-task`` gives by flags: --until-position, --until-gtid, --until-time,
+"""The flags of ``start-task`` for the end of a task, and its times: --until-position, --until-gtid, --until-time,
 --start-time. Pure."""
 
 from __future__ import annotations
