@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchLimits
-from dm_worker.syncer.planning.instructions import BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.instructions import Advance, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
@@ -128,7 +128,7 @@ def tags(instructions: list[PlannerInstruction]) -> list[int]:
 
 
 def held(instructions: list[PlannerInstruction]) -> int:
-    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, BinlogStatement))
+    return sum(sum(item.held.values()) for item in instructions if isinstance(item, Advance | Batch))
 
 
 def held_in(log: Log) -> int:
