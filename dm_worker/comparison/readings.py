@@ -29,7 +29,7 @@ def reader_of(reading: Reading, *, guarded: bool) -> ReadForm | None:
         return read
 
     def checked(form: bytes) -> bytes:
-        if form == TOO_LONG:
+        if form[:1] == TOO_LONG:
             raise UnreadableValueError
         return read(form) if read is not None else form
 
