@@ -87,7 +87,7 @@ def _sessions(rig: Rig) -> Iterator[tuple[Connection[Any], Connection[Any]]]:
         yield here, there
 
 
-_Compare = Callable[[Connection[Any], Connection[Any]], int]
+_Compare = Callable[["Connection[Any]", "Connection[Any]"], int]
 
 
 def _ours(way: Way) -> _Compare:

@@ -87,6 +87,14 @@ COLLISIONS = (
     Collision("INET6", "a INET6", "'::1'", "'::2'", "a", only="mariadb-mariadb"),
     Collision("mapped address", "a INET6", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "a", only="mariadb-mariadb"),
     Collision(
+        "charset twin with the same bytes",
+        "a VARCHAR(5) CHARACTER SET latin1",
+        "'Ã¤'",
+        "'ä'",
+        "a",
+        target="a VARCHAR(5) CHARACTER SET utf8mb4",
+    ),
+    Collision(
         "charset twin",
         "a VARCHAR(5) CHARACTER SET latin1",
         "'ä'",
