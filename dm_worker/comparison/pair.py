@@ -10,7 +10,7 @@ from enum import Enum
 
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.table_reads.column_literals import LiteralKind
-from pkg.binlog.derived_literals import LiteralChange
+from pkg.binlog.rows.derived_literals import LiteralChange
 from pkg.mysql.names import qualified
 
 

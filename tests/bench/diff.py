@@ -13,6 +13,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.process import HarnessError
 from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import Difference
@@ -26,7 +27,6 @@ from dm_worker.table_reads.row_stream import read_values, send, stream
 from dm_worker.table_reads.session import open_session
 from tests.bench.rig import Rig, copy_tables, timed
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
-from tests.harness.process import HarnessError
 
 #: Rows of a chunk for all ways, and of a part that the peer reads row by row.
 CHUNK, _READ = 50_000, 1000

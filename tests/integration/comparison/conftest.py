@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 
 PAIRS = ("mariadb-mariadb", "mysql-mysql", "mysql-mariadb")
 

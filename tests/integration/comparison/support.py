@@ -9,6 +9,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from dm_worker.comparison.compare import LIMITS, compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ChunkOutcome, ComparisonLimits, Difference
@@ -16,7 +17,6 @@ from dm_worker.comparison.pair import WHOLE, KeyRange, NotCompared, TablePair, W
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.table_reads.session import open_session
-from tests.harness.mysql import SQLServer
 
 SCHEMA, TABLE = "d", "t"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 from tests.integration.comparison.support import compare
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ComparisonLimits
 from dm_worker.comparison.pair import NotCompared, TablePair, Way
@@ -15,7 +16,6 @@ from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import SQLServer
 from tests.integration.comparison.support import compare, fresh, pair_of, snapshots
 
 WAYS = pytest.mark.parametrize("streamed", [False, True], ids=["checksums", "rows"])
