@@ -21,6 +21,7 @@ from dm_master.service.relay_service import RelayService
 from dm_master.service.source_service import CheckSource, SourceService
 from dm_master.service.status_service import StatusService
 from dm_master.service.task_service import TaskService, TaskSteps
+from dm_master.service.validation_service import ValidationService
 from dm_master.shardddl.lock_rpcs import ShardDDLService
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -46,12 +47,6 @@ FORWARD_TIMEOUT = 1800.0
 #: RPCs that are not supported yet, with the name of their feature.
 LATER = {
     "UpdateTask": "updating a task",
-    "StartValidation": "continuous data validation",
-    "StopValidation": "continuous data validation",
-    "GetValidationStatus": "continuous data validation",
-    "GetValidationError": "continuous data validation",
-    "OperateValidationError": "continuous data validation",
-    "UpdateValidation": "continuous data validation",
 }
 
 
@@ -60,7 +55,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
-    operator_actions = OperatorActionsService(cluster)
+    operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
     table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -79,6 +74,12 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
+        "StartValidation": validation.start,
+        "StopValidation": validation.stop,
+        "UpdateValidation": validation.update,
+        "GetValidationStatus": validation.status,
+        "GetValidationError": validation.errors,
+        "OperateValidationError": validation.operate_errors,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

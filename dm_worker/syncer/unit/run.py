@@ -25,6 +25,7 @@ from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.applying import RunApplying
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from dm_worker.syncer.unit.reading import RunReading
@@ -63,6 +64,7 @@ class SyncRun:
         begin: Callable[[], bool] = lambda: True,
         figures: SyncFigures | None = None,
         safe_request: int = 0,
+        observer: BatchObserver = NOBODY,
     ) -> None:
         """``figures``: the unit's, to which this run adds. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
@@ -80,7 +82,7 @@ class SyncRun:
         self._assembly = RunAssembly(
             scope,
             reading=RunReading(scope, self._opener, self._reading),
-            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying),
+            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying, observer),
             shards=ShardAssembly(scope, lock_service),
             safe_request=safe_request,
         )
@@ -110,6 +112,7 @@ class SyncRun:
         # Until here nothing was applied, so a stop has not waited for this run.
         if not self._begin():
             return
+        parts.runner.watched_by_observer()
         parts.sharding.start()
         self.figures.began()
         self.monitor.start()
