@@ -13,7 +13,7 @@ from pkg.process.metrics import AnnouncedFamily
 
 #: Name → help. DM doubles the prefix.
 VALIDATOR = {
-    "dm_validator_validator_error_count": "Rows that differ, and that no operator has looked at.",
+    "dm_validator_validator_error_count": "Rows that differ.",
     "dm_validator_validator_logpos_latency": "Bytes that the validator is behind the syncer, within a binlog file.",
     "dm_validator_validator_logfile_latency": "Binlog files that the validator is behind the syncer.",
     "dm_validator_validator_binlog_pos": "Offset in the binlog file up to which changes are compared.",
