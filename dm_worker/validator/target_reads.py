@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import CR
 
 from dm_worker.syncer.execution import row_look
 from dm_worker.syncer.execution.expected_rows import ExpectedRows
@@ -52,25 +54,25 @@ class TargetReads:
 
     def prepare(self) -> None:
         """Opens the connection, so that a snapshot needs only one statement. Raises DMError."""
-        with self._lock, self._classified():
-            if self._conn is not None:
-                self._conn.ping(reconnect=False)
+        with self._lock:
+            if self._conn is not None and _alive(self._conn):
                 return
+            self._drop()
             self._conn = connect(
                 self._spec.config,
                 scope="downstream",
                 session=writing_session(SESSION, dict(self._spec.session)),
                 read_timeout=READ_TIMEOUT,
             )
-            query(self._conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            ((most,),) = query(self._conn, "SELECT @@max_allowed_packet")
+            with self._classified() as conn:
+                query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                ((most,),) = query(conn, "SELECT @@max_allowed_packet")
             self._most_bytes = int(most)
 
     def open(self) -> None:
         """Begins a snapshot. Raises DMError."""
-        with self._lock, self._classified():
-            if self._conn is not None:
-                query(self._conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        with self._lock, self._classified() as conn:
+            query(conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 
     def contained(self) -> Snapshot:
         """What the open snapshot contains. Raises DMError."""
@@ -121,22 +123,15 @@ class TargetReads:
         if conn is not None and conn.open:
             conn.close()
 
-    def _classified(self) -> _Classified:
-        return _Classified(self)
-
-
-class _Classified:
-    """Turns the driver's exceptions into DMError, and closes the connection after one."""
-
-    def __init__(self, reads: TargetReads) -> None:
-        self._reads = reads
-
-    def __enter__(self) -> Connection[Any]:
-        return self._reads._conn  # type: ignore[return-value]
-
-    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
-        if isinstance(exc, pymysql.Error | OSError):
-            self._reads._drop()
+    @contextmanager
+    def _classified(self) -> Iterator[Connection[Any]]:
+        """Turns the driver's exceptions into DMError, and closes the connection after one."""
+        try:
+            if self._conn is None:
+                raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the connection was closed")
+            yield self._conn
+        except (pymysql.Error, OSError) as exc:
+            self._drop()
             raise classify(exc, scope="downstream") from exc
 
 
@@ -236,6 +231,14 @@ class _Comparison:
             row_look.shown_values(plan.write_names, found[0]) if found else "",
             check,
         )
+
+
+def _alive(conn: Connection[Any]) -> bool:
+    try:
+        conn.ping(reconnect=False)
+    except (pymysql.Error, OSError):
+        return False
+    return True
 
 
 def _rows(conn: Connection[Any], text: bytes) -> list[tuple[Any, ...]]:

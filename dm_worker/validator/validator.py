@@ -100,6 +100,7 @@ class Validator:
         self._deadline = 0.0
         self._spec: TargetSpec | None = None
         self._wake = threading.Event()
+        self._alive = False
         self._thread: threading.Thread | None = None
 
     # -- what an operator wants -----------------------------------------------------------------------------------
@@ -142,6 +143,12 @@ class Validator:
         thread = self._thread
         if thread is not None:
             thread.join()
+        with self._storing:
+            self._store.close()
+            if self._reads is not None:
+                self._reads.close()
+        with self._lock:
+            self._backlog.clear()
 
     def fill(self, status: pb.SubTaskStatus) -> None:
         found = self.status()
@@ -150,7 +157,8 @@ class Validator:
 
     def _follow(self) -> None:
         """Starts the thread if it is to run; called under the lock."""
-        if self._runs and self._thread is None:
+        if self._runs and not self._alive:
+            self._alive = True
             self._thread = threading.Thread(target=self._main, name=f"validator-{self._cfg.name}", daemon=True)
             self._thread.start()
         self._wake.set()
@@ -244,15 +252,18 @@ class Validator:
 
     def _main(self) -> None:
         options = self._cfg.validator
-        due = dict.fromkeys(("round", "check"), 0.0)
+        due = dict.fromkeys(("round", "early", "check"), 0.0)
         due["flush"] = time.monotonic() + options.meta_flush_interval
         while self._continues():
             self._wake.wait(STEP)
             self._wake.clear()
             now = time.monotonic()
-            if self._deadline or now >= due["round"] or sum(self._backlog.pending) >= ROUND_ROWS:
+            early = now >= due["early"] and (self._deadline > 0 or sum(self._backlog.pending) >= ROUND_ROWS)
+            if early or now >= due["round"]:
                 done = self._guarded(self._round)
-                due["round"] = time.monotonic() + (options.validate_interval if done else PAUSE)
+                ended = time.monotonic()
+                due["round"] = ended + (options.validate_interval if done else PAUSE)
+                due["early"] = ended if done else ended + PAUSE
             if now >= due["check"] and not self._deadline:
                 self._guarded(self._check_errors)
                 due["check"] = time.monotonic() + options.check_interval
@@ -272,7 +283,7 @@ class Validator:
             if self._takes and len(self._backlog) and time.monotonic() < self._deadline:
                 return True
             self._deadline = 0.0
-            self._thread = None
+            self._alive = False
             return False
 
     def _guarded(self, work: Callable[[], None]) -> bool:
@@ -394,7 +405,7 @@ class Validator:
             self._load()
             with self._lock:
                 errors_, judge = self._state.errors, self._state.judge
-                changed, cleared = [errors_.errors[row] for row in errors_.changed], sorted(errors_.cleared)
+                changed, cleared = errors_.to_store(), sorted(errors_.cleared)
                 progress = self._state.progress
                 tables = view.table_states(self._state.tables, judge.uncompared)
                 errors_.changed, errors_.cleared = set(), set()

@@ -222,6 +222,10 @@ class ErrorList:
                 self._put(row, replace(error, status=status))
         return bool(rows) or number is None
 
+    def to_store(self) -> list[RowError]:
+        """The changed errors, in the order in which they were found."""
+        return [error for row, error in self.errors.items() if row in self.changed]
+
     def numbered(self, errors: Iterable[RowError]) -> None:
         """These errors are stored under their numbers."""
         for error in errors:
