@@ -95,7 +95,7 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
 
 def start_validation(state: Topology, task: str, sources: Sequence[str], mode: str) -> Plan:
     """Starts the validators of the task's ``sources`` (none = all), in ``mode``; '' keeps each one's own, full if it
-    has none. Raises 46018 or 46017, and 40083 for a mode while one of them runs."""
+    has none. Raises 46018 or 46017, and 46035 for a mode while one of them runs."""
     chosen = _chosen(state, task, sources)
     running = [source for source in chosen if _runs(state, source, task)]
     if mode and running:
