@@ -12,6 +12,7 @@ from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.hold_subtask import hold_subtask
 from dm_worker.operator_commands.operate_schema import operate_schema
 from dm_worker.operator_commands.replicating_unit import paused_unit, replicating_unit
+from dm_worker.source import operate_validation
 from dm_worker.source.binder import Binder, RelayedSource, not_started
 from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
@@ -184,26 +185,30 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
 
     # Explicit answers for what is not supported: an empty answer would look like success.
 
-    def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("validation update")
-
     def OperateV1Meta(self, request: Any, context: grpc.ServicerContext) -> pb.OperateV1MetaResponse:
         return pb.OperateV1MetaResponse(result=False, msg=_unsupported("import from DM v1.0"))
 
-    def GetWorkerValidatorStatus(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationStatusResponse:
-        return pb.GetValidationStatusResponse(result=False, msg=_unsupported("validation status"))
+    # The validator of a task.
 
-    def GetValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationErrorResponse:
-        return pb.GetValidationErrorResponse(result=False, msg=_unsupported("validation show-error"))
+    def UpdateValidator(
+        self, request: pb.UpdateValidationWorkerRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        return self._answer(lambda current: operate_validation.update(current, request), self._binder.current)
 
-    def OperateValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.OperateValidationErrorResponse:
-        message = _unsupported("validation ignore-error, resolve-error and clear-error")
-        return pb.OperateValidationErrorResponse(result=False, msg=message)
+    def GetWorkerValidatorStatus(
+        self, request: pb.GetValidationStatusRequest, context: grpc.ServicerContext
+    ) -> pb.GetValidationStatusResponse:
+        return operate_validation.status(self._binder.current, request)
 
-    def _refuse(self, what: str) -> pb.CommonWorkerResponse:
-        current = self._binder.current
-        source = current.source.source_id if current is not None else ""
-        return pb.CommonWorkerResponse(result=False, msg=_unsupported(what), source=source, worker=self._config.name)
+    def GetValidatorError(
+        self, request: pb.GetValidationErrorRequest, context: grpc.ServicerContext
+    ) -> pb.GetValidationErrorResponse:
+        return operate_validation.row_errors(self._binder.current, request)
+
+    def OperateValidatorError(
+        self, request: pb.OperateValidationErrorRequest, context: grpc.ServicerContext
+    ) -> pb.OperateValidationErrorResponse:
+        return operate_validation.operate(self._binder.current, request)
 
 
 def _subtask(current: SourceWorker | None, task: str) -> SubTask:

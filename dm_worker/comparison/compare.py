@@ -58,11 +58,11 @@ def compare_chunk(
     All sessions are free afterwards. Raises ``pymysql.Error``, after which they are not, and UnreadableValueError for
     a value that a server can't show.
     """
-    return _Comparison(sources, target, pair, part, limits, report).outcome()
+    return _ChunkComparison(sources, target, pair, part, limits, report).outcome()
 
 
 @dataclass(slots=True)
-class _Comparison:
+class _ChunkComparison:
     """One call of :func:`compare_chunk`. ``rows`` and ``read`` are what the outcome tells."""
 
     sources: Sequence[Connection[Any]]

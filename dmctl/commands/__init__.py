@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "resume-relay": ("relay", "resume_relay", "Resumes sources' relay."),
     "purge-relay": ("relay", "purge_relay", "Removes relay files that are no longer needed."),
     "completion": ("completion", "completion", "Prints the script for completion in bash, zsh or fish."),
-    "validation": ("validation", "validation", "Continuous data validation (not supported yet)."),
+    "validation": ("validation", "validation", "Compares what is replicated with the target, continuously."),
 }
 
 

@@ -111,6 +111,23 @@ class SyncerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidatorConfig:
+    """Continuous validation. Intervals in seconds, ``max_pending_row_size`` in bytes.
+
+    There is no delay of errors: a difference is an error once it is certain.
+    """
+
+    mode: Literal["none", "fast", "full"] = "none"
+    worker_count: int = 4
+    validate_interval: float = 10.0
+    check_interval: float = 5.0
+    meta_flush_interval: float = 300.0
+    batch_query_size: int = 100
+    max_pending_row_size: int = 500 << 20
+    max_pending_row_count: int = 2147483647
+
+
+@dataclass(frozen=True, slots=True)
 class Meta:
     """Where incremental replication starts."""
 
@@ -167,6 +184,7 @@ class SubTaskConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+    validator: ValidatorConfig = field(default=ValidatorConfig(), metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +201,7 @@ class InstanceConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+    validator: ValidatorConfig = ValidatorConfig()
 
 
 @dataclass(frozen=True, slots=True)

@@ -662,7 +662,7 @@ class GetValidationStatusRequest(_message.Message):
     def __init__(self, taskName: _Optional[str] = ..., filterStatus: _Optional[_Union[Stage, str]] = ...) -> None: ...
 
 class ValidationStatus(_message.Message):
-    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid")
+    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -675,6 +675,7 @@ class ValidationStatus(_message.Message):
     ERRORROWSSTATUS_FIELD_NUMBER: _ClassVar[int]
     CUTOVERBINLOGPOS_FIELD_NUMBER: _ClassVar[int]
     CUTOVERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     task: str
     source: str
     mode: str
@@ -687,7 +688,8 @@ class ValidationStatus(_message.Message):
     errorRowsStatus: str
     cutoverBinlogPos: str
     cutoverBinlogGtid: str
-    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ValidationTableStatus(_message.Message):
     __slots__ = ("source", "srcTable", "dstTable", "stage", "message")

@@ -151,6 +151,12 @@ class TablePlan:
         normalizers = by_block(self.normalizers, self.columns[self.key[-1]])
         return replace(self, normalizers=normalizers) if normalizers else None
 
+    def to_compare(self) -> TablePlan:
+        """The plan for comparing rows, which can't conflict: all changes of one row are still in one bucket."""
+        if not self.may_conflict:
+            return self
+        return replace(self, conflict_keys=(), spread=self.spread and not self.key_changes_conflict)
+
     @property
     def may_conflict(self) -> bool:
         """Whether rows of different keys may have to be in one bucket."""

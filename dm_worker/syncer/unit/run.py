@@ -28,6 +28,7 @@ from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.applying import RunApplying
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.connections import RunConnections
 from dm_worker.syncer.unit.hold import Hold, HoldRequest
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
@@ -76,6 +77,7 @@ class SyncRun:
         figures: SyncFigures | None = None,
         safe_request: int = 0,
         hold: Hold | None = None,
+        observer: BatchObserver = NOBODY,
     ) -> None:
         """``figures``, ``hold``: the unit's. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
@@ -97,7 +99,7 @@ class SyncRun:
         self._assembly = RunAssembly(
             scope,
             reading=RunReading(scope, self._opener, self._reading),
-            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying),
+            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying, observer),
             shards=ShardAssembly(scope, lock_service),
             safe_request=safe_request,
         )
@@ -127,6 +129,7 @@ class SyncRun:
         # Until here nothing was applied, so a stop has not waited for this run.
         if not self._begin():
             return
+        parts.runner.watched_by_observer()
         parts.sharding.start()
         self._hold.begin(parts.runner.applied)
         self.figures.began()

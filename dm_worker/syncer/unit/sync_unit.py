@@ -15,6 +15,7 @@ from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.hand_back import hand_back
 from dm_worker.syncer.unit.hold import Hold
 from dm_worker.syncer.unit.known_structures import KnownStructures
@@ -52,7 +53,9 @@ class SyncUnit:
         relay: RelayReader | None = None,
         orders: OperatorSource = tuple,
         lock_service: LockService | None = None,
+        observer: BatchObserver | None = None,
     ) -> None:
+        self._observer = observer or NOBODY
         self._cfg = cfg
         self._lock_service = lock_service
         self._relay = relay
@@ -96,7 +99,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin, self.figures, control.safe_request, self.hold,
+            control.begin, self.figures, control.safe_request, self.hold, self._observer,
         )  # fmt: skip
         with self._lock:
             self._run = run

@@ -277,7 +277,7 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
             20039,
             "",
         ),
-        ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: full}}\n", 20055, "not supported yet"),
+        ("{source-id: s1, validator-config-name: v}", "validators: {v: {max-pending-row-size: much}}\n", 20003, ""),
         ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: half}}\n", 20055, "not valid"),
         ("{source-id: s1, mydumper: {chunk-filesize: big}}", "", 20047, "t.yaml:5:46"),
         ("{source-id: s1, mydumper: {threads: -1}}", "", 20003, "at least 0"),

@@ -125,9 +125,6 @@ def _task_data(row: KeyEffect) -> tuple[Any, Any]:
         del data["block-allow-list"], instance["block-allow-list"]
         data["black-white-list"] = {"named": {"do-dbs": ["a"]}}
         instance["black-white-list"] = "named"
-    elif top == "validators":
-        data["validators"] = {"named": {}}
-        instance["validator-config-name"] = "named"
     _set_all(data, needs)
     changed = copy.deepcopy(data)
     _set_all(changed, along)
