@@ -17,6 +17,7 @@ from tests.harness.process import up
 from tests.harness.sharded import Servers
 from tests.harness.targets import TARGET, new_target, runs
 from tests.harness.tidb import TiDBServer, build_in_background, go_installed
+from tests.sweeps import LONG
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -61,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         needs = [name for marker in item.iter_markers("target_with") for name in marker.args]
         core = item.get_closest_marker("core") is not None
         path = item.path.relative_to(config.rootpath).as_posix()
-        if item.get_closest_marker("slow") is not None and "DM_TEST_LONG" not in os.environ:
+        if item.get_closest_marker("slow") is not None and not LONG:
             return False
         return runs(path, getattr(item, "fixturenames", ()), needs, core=core, buildable=go_installed())
 
