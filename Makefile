@@ -1,8 +1,12 @@
 # `make demo` and `make test` set up everything they need on a fresh Debian or Ubuntu machine.
 VENV := .venv/bin
 TESTS ?= tests
-# Test processes side by side: more than two cores, because most wait. Those of a file stay together, they share its servers.
-JOBS ?= 3
+# Test processes side by side: more than cores, because most tests wait, and 4 GB of memory for each; the harness has ports for eight. The tests of a
+# file stay together, they share its servers.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { jobs = int($$2 / 4e6); if (jobs > cores * 2.5) jobs = int(cores * 2.5); \
+  if (jobs > 8) jobs = 8; print (jobs < 1 ? 1 : jobs) }' /proc/meminfo)
+# Tests start hundreds of Python processes: without bytecode, each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
 .PHONY: help setup kernel demo check test test-long test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
