@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -94,9 +95,8 @@ def reads(conn: Connection, monkeypatch: pytest.MonkeyPatch) -> TargetReads:
 
 
 def bucket(rows: list[ExpectedRow] = ROWS, most_rows: int = 4) -> ExpectedRows:
-    queries = row_look.joined(
-        enumerate(rows), lambda n, row: row_look.numbers_of(PLANS[row.plan], row, n, full=True), most_rows, 1 << 20
-    )
+    select = partial(row_look.RowSelects(PLANS).there, full=True)
+    queries = row_look.joined(enumerate(rows), select, most_rows, 1 << 20)
     return ExpectedRows(0, rows=rows, queries=list(queries))
 
 
@@ -157,6 +157,17 @@ def test_a_table_that_changed_after_the_snapshot_needs_another_one(monkeypatch: 
     found = reads(Connection(refuse), monkeypatch)
     with pytest.raises(TableChanged):
         found.compare([bucket()], PLANS, (), full=True)
+
+
+def test_an_error_stays_when_its_table_can_no_longer_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if "gone" in text:
+            raise pymysql.ProgrammingError(1146, "Table 'd.gone' doesn't exist")
+
+    found = reads(Connection(refuse), monkeypatch)
+    selects = row_look.RowSelects(PLANS)
+    checks = [selects.is_right(row, full=True) for row in ROWS[:2]]
+    assert found.are_right([b"SELECT 1 FROM `d`.`gone`", *checks]) == [False, True, False]
 
 
 def test_a_row_that_is_too_long_for_a_statement_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
