@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR
 
-from dm_worker.syncer.execution import row_look
 from dm_worker.syncer.execution.expected_rows import ExpectedRows
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_look import RowSelects, joined, shown_row, shown_values
 from dm_worker.syncer.execution.target_connections import SESSION, TargetSpec
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.differences import (
@@ -109,9 +109,10 @@ class TargetReads:
                     self._drop()
 
     def are_right(self, checks: Sequence[bytes]) -> list[bool]:
-        """Whether rows are right now: the ``check`` of each one's difference. Raises DMError."""
+        """Whether rows are right now: the ``check`` of each one's difference. A row that can't be read is not. Raises
+        DMError."""
         with self._lock, self._classified() as conn:
-            return [bool(_rows(conn, check)) for check in checks]
+            return [_is_right(conn, check) for check in checks]
 
     def close(self) -> None:
         with self._lock:
@@ -149,6 +150,7 @@ class _Comparison:
         self._conn = conn
         self._most_bytes = most_bytes
         self._plans = plans
+        self._selects = RowSelects(plans)
         self._rows = expected.rows
         self._queries = expected.queries
         self._full = full
@@ -167,7 +169,8 @@ class _Comparison:
         ]
         there: set[int] = set()
         most = max(1024, self._most_bytes // 4)
-        for plan, _, text in row_look.joined(((n, self._rows[n]) for n in wrong), self._presence, 100, most):
+        presence = partial(self._selects.there, full=False)
+        for plan, _, text in joined(((n, self._rows[n]) for n in wrong), presence, 100, most):
             there.update(self._numbers(plan, text))
         found = [self._difference(number, number in there, show=n < MOST_SHOWN) for n, number in enumerate(wrong)]
         return [one for one in found if one is not None]
@@ -187,9 +190,6 @@ class _Comparison:
             rows = sum(row.plan == number for row in self._rows)
             found.append(Uncompared(plan.target, plan.source, rows, reason))
         return found
-
-    def _presence(self, number: int, row: ExpectedRow) -> bytes:
-        return row_look.numbers_of(self._plans[row.plan], row, number, full=False)
 
     def _numbers(self, plan: int, text: bytes) -> list[int]:
         return [int(number) for (number,) in self._ask(plan, text)]
@@ -217,19 +217,26 @@ class _Comparison:
         if row.plan in self._refused or (row.optional and not there):
             return None
         kind = DELETED_EXISTS if row.values is None else CHANGED if there else MISSING
-        found = self._ask(row.plan, row_look.values_of(plan, row)) if show and there else []
-        check = row_look.numbers_of(plan, row, 1, full=self._full)
-        if row.values is None:
-            check = b"SELECT 1 FROM DUAL WHERE NOT EXISTS (%b)" % check
+        found = self._ask(row.plan, self._selects.values(row)) if show and there else []
         return RowMismatch(
             plan.target,
             plan.source,
             row.key,
             kind,
-            row_look.shown_row(plan.write_names, row.values),
-            row_look.shown_values(plan.write_names, found[0]) if found else "",
-            check,
+            shown_row(plan.write_names, row.values),
+            shown_values(plan.write_names, found[0]) if found else "",
+            self._selects.is_right(row, full=self._full),
         )
+
+
+def _is_right(conn: Connection[Any], check: bytes) -> bool:
+    try:
+        return bool(_rows(conn, check))
+    except pymysql.Error as exc:
+        if is_retryable(exc):
+            raise
+        # The table is gone, or has other columns.
+        return False
 
 
 def _alive(conn: Connection[Any]) -> bool:

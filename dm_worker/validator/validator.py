@@ -132,6 +132,7 @@ class Validator:
     def start(self, fail: FailSubTask) -> None:
         with self._lock:
             self._beside = True
+            self._state.failure = None
             self._follow()
 
     def stop(self) -> None:
@@ -227,7 +228,7 @@ class Validator:
         if state.first is None:
             state.first = location
         if state.covered is not None and _is_before(state.covered, location):
-            self._note(f"changes from {state.covered.position} to {location.position} were not compared")
+            self._note(f"changes from {state.covered.position} to {location.position} may not have been compared")
         state.covered = location
 
     def _take(self, batch: Batch, number: int, changes: Mapping[int, Changes], location: Location) -> None:
@@ -396,7 +397,7 @@ class Validator:
             if first is not None and stored is None:
                 self._note(f"changes are compared from {first.position} on")
             elif first is not None and stored is not None and _is_before(stored.location, first):
-                self._note(f"changes from {stored.location.position} to {first.position} were not compared")
+                self._note(f"changes from {stored.location.position} to {first.position} may not have been compared")
             self._loaded = True
 
     def _flush(self) -> None:
@@ -497,5 +498,5 @@ def _full_disk(exc: OSError) -> DMError:
         Code.ValidatorPersistData,
         f"changes that wait for their comparison cannot be kept in a file: {exc}",
         raw=exc,
-        workaround="Free space in the worker's TMPDIR, then start the validation again.",
+        workaround="Free space in the worker's TMPDIR, then stop the validation and start it again.",
     )

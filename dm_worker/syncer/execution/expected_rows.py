@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dm_worker.syncer.execution import row_look
 from dm_worker.syncer.execution.apply import BucketResult
@@ -49,9 +50,6 @@ class ExpectRows(BucketAction):
 
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> ExpectedRows:
         rows = row_look.by_plan(row_look.expected_rows(content, plans))
-
-        def select(number: int, row: ExpectedRow) -> bytes:
-            return row_look.numbers_of(plans[row.plan], row, number, full=self.full)
-
+        select = partial(row_look.RowSelects(plans).there, full=self.full)
         queries = list(row_look.joined(enumerate(rows), select, self.most_rows, STATEMENT_BYTES))
         return ExpectedRows(bucket, content.changes, rows=rows, queries=queries)

@@ -16,7 +16,6 @@ from dm_worker.syncer.execution.compaction import UPDATE
 from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.merge import DELETE_KEYS, BucketContent
 from dm_worker.syncer.execution.row_statements import in_order
-from dm_worker.syncer.rows.row_matching import around
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import literal_text, split_tuple
 from pkg.mysql.names import qualified, quote
@@ -84,30 +83,69 @@ def _note(
     last[plan.target_number, key] = ExpectedRow(plan.number, key, values, optional)
 
 
-def condition(plan: TablePlan, row: ExpectedRow, *, full: bool) -> bytes:
-    """The condition for the row with this key; with ``full``, and with all of the values."""
-    literals = split_tuple(row.key)
-    parts = [quote(name).encode() + b"=" + value for name, value in zip(plan.key_names, literals, strict=True)]
+class RowSelects:
+    """The SELECTs for rows of several plans, by number. The text of each plan is made once."""
+
+    def __init__(self, plans: Mapping[int, TablePlan]) -> None:
+        self._plans = plans
+        self._texts: dict[tuple[int, bool], tuple[bytes, tuple[int, ...]]] = {}
+
+    def there(self, number: int, row: ExpectedRow, *, full: bool) -> bytes:
+        """Returns ``number`` if the target has the row; with ``full``, if it also has these values."""
+        plan = self._plans[row.plan]
+        return b"SELECT %d FROM %b WHERE %b" % (
+            number,
+            qualified(*plan.target).encode(),
+            self._condition(row, full=full),
+        )
+
+    def values(self, row: ExpectedRow) -> bytes:
+        """Returns the target's values of the written columns."""
+        plan = self._plans[row.plan]
+        columns = ",".join(map(quote, plan.write_names)).encode()
+        return b"SELECT %b FROM %b WHERE %b" % (
+            columns,
+            qualified(*plan.target).encode(),
+            self._condition(row, full=False),
+        )
+
+    def is_right(self, row: ExpectedRow, *, full: bool) -> bytes:
+        """Returns a row if the row is as expected."""
+        there = self.there(1, row, full=full)
+        return b"SELECT 1 FROM DUAL WHERE NOT EXISTS (%b)" % there if row.values is None else there
+
+    def _condition(self, row: ExpectedRow, *, full: bool) -> bytes:
+        whole = row.values if full else None
+        found = self._texts.get((row.plan, whole is not None))
+        if found is None:
+            found = self._texts[row.plan, whole is not None] = _condition(
+                self._plans[row.plan], whole=whole is not None
+            )
+        text, places = found
+        literals = split_tuple(row.key) if whole is None else whole
+        return text % tuple([literals[place] for place in places])
+
+
+def _condition(plan: TablePlan, *, whole: bool) -> tuple[bytes, tuple[int, ...]]:
+    """The condition for a row by its key, or with the ``whole`` of its values: the text with a gap for each literal,
+    and the literal's place in the key or in the written columns."""
+    numbers = plan.write if whole else plan.key
+    place_of = {number: place for place, number in enumerate(numbers)}
+    parts, places = [], []
+    for name, number in zip(plan.key_names, plan.key, strict=True):
+        parts.append(_plain(quote(name)) + b"=%b")
+        places.append(place_of[number])
     # Keys that are equal by a collation are keys of different rows here.
-    keys = dict(zip(plan.key, literals, strict=True))
-    whole = row.values if full else None
-    for place, (number, matcher) in enumerate(zip(plan.write, plan.matchers, strict=True)):
-        literal = keys.get(number) if whole is None else whole[place]
-        if literal is not None:
-            parts.append(around(matcher, literal))
-    return b" AND ".join(parts)
+    for number, matcher in zip(plan.write, plan.matchers, strict=True):
+        if number in place_of:
+            parts.append(b"%b".join(map(_plain, matcher)))
+            places += [place_of[number]] * (len(matcher) - 1)
+    return b" AND ".join(parts), tuple(places)
 
 
-def numbers_of(plan: TablePlan, row: ExpectedRow, number: int, *, full: bool) -> bytes:
-    """The SELECT that returns ``number`` if the target has the row; with ``full``, if it also has these values."""
-    return b"SELECT %d FROM %b WHERE %b" % (number, qualified(*plan.target).encode(), condition(plan, row, full=full))
-
-
-def values_of(plan: TablePlan, row: ExpectedRow) -> bytes:
-    """The SELECT of the target's values of the written columns."""
-    columns = ",".join(map(quote, plan.write_names))
-    target = qualified(*plan.target)
-    return f"SELECT {columns} FROM {target} WHERE ".encode() + condition(plan, row, full=False)
+def _plain(text: str) -> bytes:
+    """Text that is not a gap."""
+    return text.encode().replace(b"%", b"%%")
 
 
 def joined(

@@ -12,6 +12,7 @@ from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
 from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
 from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
 from dm_worker.syncer.execution.partition import partition_slice
+from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.rows.row_filter import RowFilter
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
@@ -83,7 +84,7 @@ def test_statements_have_a_limited_number_of_rows_and_bytes() -> None:
 
 def test_an_update_of_a_row_that_a_filter_may_have_left_out_may_find_no_row() -> None:
     plan = replace(plan_of(mode=ORDERED), filter=RowFilter(insert=("id > 1",)))
-    changes: list[tuple[int, int, int, int, list[bytes] | None, list[bytes] | None]] = [
+    changes: list[OrderedRow] = [
         (1, UPDATE, 1, 0, [b"1", b"'a'"], [b"1", b"'b'"]),
         (2, INSERT, 1, 0, None, [b"2", b"'a'"]),
     ]
@@ -93,7 +94,7 @@ def test_an_update_of_a_row_that_a_filter_may_have_left_out_may_find_no_row() ->
 
 def test_keys_that_swap_are_judged_by_what_came_last() -> None:
     plan = plan_of(mode=ORDERED)
-    changes = [
+    changes: list[OrderedRow] = [
         (3, INSERT, 1, 0, None, [b"1", b"'c'"]),
         (1, DELETE, 1, 0, [b"1", b"'a'"], None),
         (2, UPDATE, 1, 0, [b"2", b"'b'"], [b"3", b"'b'"]),
@@ -131,3 +132,22 @@ def test_rows_are_shown_as_json() -> None:
         "d": "0xff",
     }
     assert row_look.shown_row(names, None) == row_look.shown_values(names, None) == ""
+
+
+def test_a_literal_stands_in_each_gap_and_a_percent_sign_in_none() -> None:
+    plan = replace(
+        plan_of(),
+        key_names=("i%d",),
+        matchers=(("`i%d` <=> ", ""), ("(`note` <=> ", " AND LEFT(`n%b`) <=> LEFT(", ")")),
+    )
+    selects = row_look.RowSelects({1: plan})
+    there = ExpectedRow(1, b"7", [b"7", b"'50%'"])
+    assert selects.there(3, there, full=True) == (
+        b"SELECT 3 FROM `d`.`t1` WHERE `i%d`=7 AND `i%d` <=> 7 AND (`note` <=> '50%' AND LEFT(`n%b`) <=> LEFT('50%')"
+    )
+    assert selects.is_right(there, full=False) == b"SELECT 1 FROM `d`.`t1` WHERE `i%d`=7 AND `i%d` <=> 7"
+    gone = ExpectedRow(1, b"7", None)
+    assert selects.is_right(gone, full=True) == (
+        b"SELECT 1 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM `d`.`t1` WHERE `i%d`=7 AND `i%d` <=> 7)"
+    )
+    assert selects.values(there) == b"SELECT `id`,`note` FROM `d`.`t1` WHERE `i%d`=7 AND `i%d` <=> 7"
