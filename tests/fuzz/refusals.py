@@ -39,7 +39,7 @@ _OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "when index is defined on it",
         ("modify column", "convert charset"),
     ),
-    ("TiDB makes utf8mb4 of no other charset, and none of utf8mb4", "Unsupported modify charset", ("convert charset",)),
+    ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
     ("TiDB changes no column of a primary key", "primary key flag", ("modify column", "convert charset")),
     (
         "TiDB takes no column of a key of several columns away",
