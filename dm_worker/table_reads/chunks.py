@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.table_reads.column_literals import RowRenderer, introducer_of, kind_of, select_expression
 from dm_worker.table_reads.row_stream import read_values
+from pkg.mysql.connection import classify
 from pkg.mysql.introspect import fetch_table_info, list_schemas, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
@@ -87,11 +89,18 @@ def plan_chunks(
     budget = min(most_bytes, max(MIN_PIECE, total // (tasks * PIECES_PER_TASK)))
     chunks: list[Chunk] = []
     for stat in stats:
-        conditions = _conditions(conn, stat, stat.rows // rows if rows else stat.data_bytes // budget)
-        weight = stat.data_bytes // len(conditions)
-        shape = shape_of(show_create(conn, stat.schema, stat.table))
-        chunks += [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
+        try:
+            chunks += _chunks_of(conn, stat, stat.rows // rows if rows else stat.data_bytes // budget)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream", table=qualified(stat.schema, stat.table)) from exc
     return sorted(chunks, key=lambda chunk: -chunk.weight)
+
+
+def _chunks_of(conn: Connection[Any], stat: TableStat, wanted: int) -> list[Chunk]:
+    conditions = _conditions(conn, stat, wanted)
+    weight = stat.data_bytes // len(conditions)
+    shape = shape_of(show_create(conn, stat.schema, stat.table))
+    return [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
 
 
 def shape_of(created: str) -> str:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import PARAMETERS, Pair, apart, feature, lacking
+from tests.fuzz.features import PARAMETERS, Pair, apart, exclusions, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.tasks.rules import is_ruled, shards_of, shift_of, with_rules
@@ -146,7 +146,8 @@ def _steps(
     altered = altered or is_ruled(settings)
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     values = usable(pair, "statement", {**settings, **table})
-    kinds = _Kinds(rng, values, [value for value in values if feature("statement", value) in choice.focus])
+    wanted = [value for value in values if feature("statement", value) in choice.focus]
+    kinds = _Kinds(rng, values, wanted, settings["rule"])
     phases = _phases(choice, settings)
     phases += ["live"] * (len(kinds.left) - len(phases))
     possible = usable(pair, "transaction", settings)
@@ -183,12 +184,16 @@ def _phases(choice: Choice, settings: Mapping[str, str]) -> list[Phase]:
 
 
 class _Kinds:
-    """Draws kinds of statements: each ``wanted`` one at least once, in any order."""
+    """Draws kinds of statements: each ``wanted`` one at least once, in any order.
 
-    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str]) -> None:
+    ``rule``: what a filter keeps from the target.
+    """
+
+    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str], rule: str) -> None:
         self._rng = rng
         self._values = values
         self._wanted = wanted
+        self._rule = rule
         self._colliding = [kind for kind in _COLLIDING if kind in values]
         #: What leaves no table comes at the end.
         self.left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
@@ -196,13 +201,22 @@ class _Kinds:
     def next(self, phase: Phase, places: int, *, rows: bool, unique: bool) -> str:
         """The kind for the next of so many places. ``rows``: see :func:`_drawn`; ``unique``: a table with such keys."""
         rng = self._rng
-        if self.left and (rng.random() < 0.8 or len(self.left) >= places):
-            return self.left.pop()
-        if self._wanted and rng.random() < 0.3:
-            return rng.choice(self._wanted)
+        left, wanted = self._possible(self.left, phase), self._possible(self._wanted, phase)
+        if left and (rng.random() < 0.8 or len(self.left) >= places):
+            self.left.remove(left[-1])
+            return left[-1]
+        if wanted and rng.random() < 0.3:
+            return rng.choice(wanted)
         if rows and unique and phase == "live" and self._colliding and rng.random() < _COLLISIONS:
             return rng.choice(self._colliding)
-        return _drawn(rng, self._values, phase, rows=rows)
+        return _drawn(rng, self._possible(self._values, phase), phase, rows=rows)
+
+    def _possible(self, kinds: Sequence[str], phase: Phase) -> list[str]:
+        """Those that may come at this moment. What is dropped while a dump runs is in it or not, so that nobody knows
+        what a rule keeps."""
+        moment = feature("moment", phase)
+        kept = self._rule if phase in ("snapshot", "chunk") else ""
+        return [kind for kind in kinds if kind != kept and moment not in exclusions(feature("statement", kind))]
 
 
 _WAYS = ("autocommit", "autocommit", "begin", "savepoint", "xa", "rollback")

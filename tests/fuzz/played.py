@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -37,8 +38,12 @@ class Played:
 
     history: History
     schema: str
+    #: Whether the target keeps all texts in UTF-8, which it may call latin1.
+    in_utf8: bool = False
     sessions: list[Connection[Any]] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
+    #: Whether the target has taken the statements that make its table another one.
+    target_differs: bool = True
     statements: int = 0
     failed: int = 0
     #: What ties the steps of which one failed.
@@ -74,7 +79,7 @@ class Played:
 
         ``unsigned_zero``: it has no negative zero.
         """
-        there = {**oracle.contents(upstream, dict.fromkeys(tables), self.rules.reading), **self.frozen}
+        there = {**self.contents(upstream, tables), **self.frozen}
         parts: dict[oracle.Table, list[oracle.Content | None]] = {}
         for table, found in there.items():
             parts.setdefault(self.rules.target_of(table), []).append(found)
@@ -84,3 +89,13 @@ class Played:
         if not unsigned_zero:
             return want
         return {table: None if found is None else oracle.without_signs(found) for table, found in want.items()}
+
+    def reading(self, table: oracle.Table) -> oracle.Reading:
+        """How the upstream shows a table's rows as the target should have them."""
+        return replace(self.rules.reading(table), in_utf8=self.in_utf8)
+
+    def contents(
+        self, upstream: SQLServer, tables: Sequence[oracle.Table]
+    ) -> dict[oracle.Table, oracle.Content | None]:
+        """The upstream's tables, read so."""
+        return oracle.contents(upstream, dict.fromkeys(tables), self.reading)

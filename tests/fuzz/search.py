@@ -57,6 +57,8 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    #: What upstream and target call themselves.
+    versions: tuple[str, ...] = ()
 
 
 class Search:
@@ -74,7 +76,7 @@ class Search:
         self._clusters = clusters
         self._played = 0
         self.coverage = Coverage(pair)
-        self.tally = Tally(pair, seed)
+        self.tally = Tally(pair, seed, versions=runner.versions)
         self._pair = pair
 
     def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         runner = Runner(servers, LocalEngine())
         yield runner
         runner.close()
+        assert not runner.folder.exists()
 
 
 @pytest.mark.parametrize("runner", _SEEDS, indirect=True)
@@ -90,6 +92,16 @@ def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> Non
         "TRUNCATE TABLE {s}.`t`",
     )
     with open_hole("temporary tables"):
+        (verdict,) = runner.run([history])
+        assert verdict.kind == "different"
+        assert runner.inherent(history) == ""
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_what_a_rule_keeps_is_not_inherent_though_a_native_replica_has_no_rules(runner: Runner) -> None:
+    history = _history((), "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
+    history = replace(history, settings={**history.settings, "rule": "drop database"})
+    with open_hole("filter *"):
         (verdict,) = runner.run([history])
         assert verdict.kind == "different"
         assert runner.inherent(history) == ""

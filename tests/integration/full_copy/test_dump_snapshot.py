@@ -405,3 +405,19 @@ def test_history_tables_and_sequences_are_not_left_out_silently(
     assert "ignore-tables" in error.workaround
     rules = BlockAllowList(ignore_tables=(TableName("a", "h"), TableName("a", "s")))
     dump(replace(cfg, block_allow_list=rules), spark)
+
+
+def test_a_table_that_the_upstream_cannot_open_is_named(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    # New partitions have the unique keys in another order than old ones: MariaDB's own defect.
+    mariadb_upstream.execute(
+        "CREATE DATABASE a", "CREATE TABLE a.other (id INT PRIMARY KEY)",
+        "CREATE TABLE a.t (id INT PRIMARY KEY, c INT NOT NULL, n INT, UNIQUE (n, id)) PARTITION BY RANGE (id)"
+        " (PARTITION p VALUES LESS THAN (4), PARTITION q VALUES LESS THAN MAXVALUE)",
+        "ALTER TABLE a.t ADD UNIQUE (c, id)",
+        "ALTER TABLE a.t REORGANIZE PARTITION q INTO (PARTITION q VALUES LESS THAN (9), PARTITION r VALUES LESS THAN MAXVALUE)",
+    )  # fmt: skip
+    (error,) = DumpUnit(config(mariadb_upstream, target, tmp_path), spark).run().errors
+    assert "on `a`.`t`" in error.message
+    assert "CHECK TABLE" in error.workaround
