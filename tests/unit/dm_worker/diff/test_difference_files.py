@@ -1,0 +1,85 @@
+"""What the files of a comparison contain, and what a restart leaves of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dm_worker.comparison.outcome import Difference, DifferenceKind
+from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
+from dm_worker.comparison.value_forms import Reading
+from dm_worker.diff.difference_files import DifferenceFiles, repair
+
+COLUMNS = tuple(ComparedColumn(name, Reading.SAME) for name in ("id", "text"))
+SIDE = TableSide("db", "t", 0, ("`id`", "`text`"), (), ())
+PAIR = TablePair(SIDE, (SIDE,), COLUMNS, (0,), (0,), Way.STREAMED, "")
+MISSING = Difference(DifferenceKind.MISSING, (b"1",), ("id", "text"), (b"1", b"'a'"), None, 0)
+EXTRA = Difference(DifferenceKind.EXTRA, (b"2",), ("id", "text"), None, (b"2", b"NULL"))
+CHANGED = Difference(DifferenceKind.CHANGED, (b"3",), ("text",), (b"3", b"'new'"), (b"3", b"'old'"), 0)
+
+
+def doubled(upstream: int, target: int) -> Difference:
+    row = (b"4", b"'x'")
+    return Difference(DifferenceKind.DOUBLED, (b"4",), (), row, row, 0, (upstream, target))
+
+
+def test_each_statement_changes_only_the_row_that_was_read() -> None:
+    assert repair(PAIR, MISSING) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (1, 'a')"]
+    assert repair(PAIR, EXTRA) == [b"DELETE FROM `db`.`t` WHERE `id` <=> 2 AND `text` <=> NULL LIMIT 1"]
+    assert repair(PAIR, CHANGED) == [
+        b"UPDATE `db`.`t` SET `text` = 'new' WHERE `id` <=> 3 AND `text` <=> 'old' LIMIT 1"
+    ]
+
+
+def test_a_row_in_another_number_gets_the_upstreams() -> None:
+    assert repair(PAIR, doubled(3, 1)) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (4, 'x')"] * 2
+    assert repair(PAIR, doubled(1, 3)) == [b"DELETE FROM `db`.`t` WHERE `id` <=> 4 AND `text` <=> 'x' LIMIT 2"]
+
+
+def test_a_difference_has_its_key_its_columns_and_both_rows(tmp_path: Path) -> None:
+    files = DifferenceFiles(tmp_path / "run", redact=False)
+    assert files.resume([])
+    files.append(PAIR, [CHANGED])
+    assert [json.loads(line) for line in files.differences.read_text().splitlines()] == [
+        {
+            "table": "`db`.`t`",
+            "source": "`db`.`t`",
+            "kind": "changed",
+            "key": {"id": "3"},
+            "columns": ["text"],
+            "upstream": {"id": "3", "text": "'new'"},
+            "target": {"id": "3", "text": "'old'"},
+        }
+    ]
+    assert b"UPDATE `db`.`t`" in files.repairs.read_bytes()
+
+
+def test_redacted_files_have_no_values_but_keys(tmp_path: Path) -> None:
+    files = DifferenceFiles(tmp_path / "run", redact=True)
+    files.resume([])
+    files.append(PAIR, [MISSING, EXTRA, CHANGED, doubled(1, 2)])
+    text = files.differences.read_text()
+    assert "new" not in text
+    assert "old" not in text
+    assert '"key": {"id": "3"}' in text
+    assert files.repairs.read_bytes() == b""
+
+
+def test_a_restart_cuts_off_what_is_not_recorded(tmp_path: Path) -> None:
+    files = DifferenceFiles(tmp_path / "run", redact=False)
+    files.resume([])
+    end = files.append(PAIR, [MISSING])
+    kept = files.differences.read_bytes()
+    files.append(PAIR, [EXTRA, CHANGED])
+    assert files.resume([end])
+    assert files.differences.read_bytes() == kept
+    assert b"DELETE" not in files.repairs.read_bytes()
+
+
+def test_files_that_are_gone_are_noticed_and_begin_empty(tmp_path: Path) -> None:
+    first = DifferenceFiles(tmp_path / "here", redact=False)
+    first.resume([])
+    end = first.append(PAIR, [MISSING])
+    other = DifferenceFiles(tmp_path / "elsewhere", redact=False)
+    assert not other.resume([end])
+    assert other.differences.read_bytes() == b""
