@@ -48,13 +48,40 @@ class LiteralSource:
     constant: bytes = b""
 
 
+class LookupKind(Enum):
+    """How a form becomes a literal that an index finds."""
+
+    NUMBER = "number"
+    QUOTED = "quoted"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLookup:
+    """A column by which rows with a form are found. ``base`` is what column mapping adds to it."""
+
+    name: str
+    kind: LookupKind
+    charset: str = ""
+    base: int = 0
+
+    def literal(self, form: bytes) -> bytes:
+        """The literal for which the column is searched."""
+        if self.kind is LookupKind.NUMBER:
+            return b"%d" % (int(form) - self.base) if self.base else form
+        if self.kind is LookupKind.QUOTED:
+            return b"'%b'" % form
+        head = f"_{self.charset} ".encode() if self.charset else b""
+        return head + b"x'" + form.hex().encode() + b"'"
+
+
 @dataclass(frozen=True, slots=True)
 class TableSide:
     """One table of a pair. ``connection`` is the index of its session (0 for the target).
 
     ``forms``, ``literals``, ``nulls``: one for each compared column; ``nulls`` is the SQL of a value that is NULL
     where the column's is, '' for one that never is. ``bases``: for each column of the pair's ``ranged``, its name here
-    and the number that column mapping adds to it.
+    and the number that column mapping adds to it. ``lookups``: one for each column of the pair's key.
     """
 
     schema: str
@@ -64,6 +91,7 @@ class TableSide:
     literals: tuple[LiteralSource, ...]
     nulls: tuple[str, ...]
     bases: tuple[tuple[str, int], ...] = ()
+    lookups: tuple[KeyLookup | None, ...] = ()
 
     @property
     def qualified(self) -> str:

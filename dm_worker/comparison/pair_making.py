@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dm_worker.comparison.pair import ComparedColumn, LiteralSource, NotCompared, TablePair, TableSide, Way
+from dm_worker.comparison.pair import (
+    ComparedColumn,
+    KeyLookup,
+    LiteralSource,
+    LookupKind,
+    NotCompared,
+    TablePair,
+    TableSide,
+    Way,
+)
 from dm_worker.comparison.value_forms import ColumnForms, ComparedServer, Reading, SideColumn, column_forms
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
@@ -27,7 +36,7 @@ _MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamTable:
+class SourceStructure:
     """An upstream table with its rules; ``connection`` is the index of the session that reads it."""
 
     connection: int
@@ -37,7 +46,7 @@ class UpstreamTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _PairColumn:
     """A compared column; ``mapped`` are the numbers that column mapping adds, for each upstream table."""
 
     there: Column
@@ -48,7 +57,9 @@ class _Column:
     mapped: tuple[tuple[str, int] | None, ...]
 
 
-def make_pair(upstream: Sequence[UpstreamTable], target: TableInfo, server: ComparedServer) -> TablePair | NotCompared:
+def make_pair(
+    upstream: Sequence[SourceStructure], target: TableInfo, server: ComparedServer
+) -> TablePair | NotCompared:
     """The pair, or why the table can't be compared. Raises 36027 for a rule that does not fit the tables."""
     name = (target.schema, target.name)
     reason = _filtered(upstream)
@@ -65,7 +76,7 @@ def make_pair(upstream: Sequence[UpstreamTable], target: TableInfo, server: Comp
     return maker.pair(columns, left_out)
 
 
-def _filtered(upstream: Sequence[UpstreamTable]) -> str:
+def _filtered(upstream: Sequence[SourceStructure]) -> str:
     """Why a filter makes the target's content a matter of history; '' when it does not."""
     for table in upstream:
         rows = table.rules.filter
@@ -83,15 +94,16 @@ def _filtered(upstream: Sequence[UpstreamTable]) -> str:
 class _PairMaker:
     """``upstream`` and ``target`` as for :func:`make_pair`."""
 
-    def __init__(self, upstream: Sequence[UpstreamTable], target: TableInfo, server: ComparedServer) -> None:
+    def __init__(self, upstream: Sequence[SourceStructure], target: TableInfo, server: ComparedServer) -> None:
         self._upstream = upstream
         self._target = target
         self._server = server
+        self._json_types = server.json_types and all(table.server.json_types for table in upstream)
         self._shapes = [RowShape(table.info, target, table.rules) for table in upstream]
 
-    def columns(self) -> tuple[list[_Column], list[tuple[str, str]], list[str]]:
+    def columns(self) -> tuple[list[_PairColumn], list[tuple[str, str]], list[str]]:
         """The compared columns; those left out, with the reasons; and what makes the table incomparable."""
-        found: list[_Column] = []
+        found: list[_PairColumn] = []
         left_out: list[tuple[str, str]] = []
         refused: list[str] = []
         for there in self._target.columns:
@@ -100,13 +112,13 @@ class _PairMaker:
                 left_out.append((there.name, reason))
                 continue
             made = self._column(there)
-            if isinstance(made, _Column):
+            if isinstance(made, _PairColumn):
                 found.append(made)
             else:
                 refused.append(f"column {quote(there.name)}: {made}")
         return found, [*left_out, *self._only_upstream()], refused
 
-    def pair(self, columns: Sequence[_Column], left_out: Sequence[tuple[str, str]]) -> TablePair:
+    def pair(self, columns: Sequence[_PairColumn], left_out: Sequence[tuple[str, str]]) -> TablePair:
         names = [column.there.name.lower() for column in columns]
         key = self._key(columns, names)
         ranged = self._ranged([columns[number] for number in key])
@@ -117,11 +129,12 @@ class _PairMaker:
                 self._target.name,
                 0,
                 tuple(column.forms.target for column in columns),
-                tuple(_literal(column.there, self._server) for column in columns),
+                tuple(_literal(column.there, json_types=self._json_types) for column in columns),
                 tuple(_null_test(column.there) for column in columns),
                 tuple((columns[number].there.name, 0) for number in key[:ranged]),
+                tuple(_lookup(columns[number].there, self._server, columns[number], 0) for number in key),
             ),
-            sources=tuple(self._side(i, columns, key[:ranged]) for i in range(len(self._upstream))),
+            sources=tuple(self._side(i, columns, key, ranged) for i in range(len(self._upstream))),
             columns=tuple(_compared(column) for column in columns),
             key=key,
             ranged=key[:ranged],
@@ -131,9 +144,9 @@ class _PairMaker:
             one_sided=any("delete" in table.rules.filter.kinds.ignored for table in self._upstream),
         )
 
-    def _side(self, number: int, columns: Sequence[_Column], ranged: Sequence[int]) -> TableSide:
+    def _side(self, number: int, columns: Sequence[_PairColumn], key: Sequence[int], ranged: int) -> TableSide:
         table = self._upstream[number]
-        bases = [columns[i].mapped[number] for i in ranged]
+        bases = [columns[i].mapped[number] for i in key[:ranged]]
         return TableSide(
             table.info.schema,
             table.info.name,
@@ -142,7 +155,17 @@ class _PairMaker:
             tuple(column.literals[number] for column in columns),
             tuple(column.nulls[number] for column in columns),
             tuple(base for base in bases if base is not None),
+            tuple(self._source_lookup(columns[i], number) for i in key),
         )
+
+    def _source_lookup(self, column: _PairColumn, number: int) -> KeyLookup | None:
+        """How the upstream table finds rows by the column's form; None where it can't."""
+        place = column.mapped[number]
+        if place is None:
+            return None
+        info, side = self._upstream[number].info, column.heres[number]
+        own = info.column(place[0])
+        return None if own is None else _lookup(own, side.server, column, place[1])
 
     def _not_written(self, there: Column) -> str:
         """Why the task does not decide the column's values; '' when it does."""
@@ -163,10 +186,10 @@ class _PairMaker:
                     seen.add(column.name.lower())
                     yield column.name, "only the upstream has it"
 
-    def _column(self, there: Column) -> _Column | str:
+    def _column(self, there: Column) -> _PairColumn | str:
         heres, literals, nulls, mapped = [], [], [], []
         for table, shape in zip(self._upstream, self._shapes, strict=True):
-            made = _source_column(table, shape, there)
+            made = _source_column(table, shape, there, json_types=self._json_types)
             if isinstance(made, str):
                 return made
             side, literal, null, base = made
@@ -177,9 +200,9 @@ class _PairMaker:
         forms = column_forms(heres, SideColumn(there, quote(there.name), self._server))
         if isinstance(forms, str):
             return forms
-        return _Column(there, tuple(heres), forms, tuple(literals), tuple(nulls), tuple(mapped))
+        return _PairColumn(there, tuple(heres), forms, tuple(literals), tuple(nulls), tuple(mapped))
 
-    def _key(self, columns: Sequence[_Column], names: Sequence[str]) -> tuple[int, ...]:
+    def _key(self, columns: Sequence[_PairColumn], names: Sequence[str]) -> tuple[int, ...]:
         """The columns that identify a row: of the target's key, else of a key that all upstream tables have."""
         candidates = [self._target.row_key(), *(table.info.row_key() for table in self._upstream)]
         for index in candidates:
@@ -189,14 +212,14 @@ class _PairMaker:
                     return numbers
         return ()
 
-    def _ranged(self, key: Sequence[_Column]) -> int:
+    def _ranged(self, key: Sequence[_PairColumn]) -> int:
         """How many of the key's first columns have one order on all servers."""
         for number, column in enumerate(key):
             if not self._one_order(column):
                 return number
         return len(key)
 
-    def _one_order(self, column: _Column) -> bool:
+    def _one_order(self, column: _PairColumn) -> bool:
         there = column.there
         if any(base is None for base in column.mapped):
             return False
@@ -221,7 +244,7 @@ def _usable(index: Index, names: Sequence[str]) -> bool:
 
 
 def _source_column(
-    table: UpstreamTable, shape: RowShape, there: Column
+    table: SourceStructure, shape: RowShape, there: Column, *, json_types: bool
 ) -> tuple[SideColumn, LiteralSource, str, tuple[str, int] | None] | str:
     """The value that an upstream table gives to a column of the target: expression, literal, the name by which NULL is
     told, and the column's name with the number that is added, None when ranges can't be cut by it."""
@@ -235,10 +258,10 @@ def _source_column(
         return _mapped(table, transform)
     column = table.info.columns[shape.index_of(there.name)]
     side = SideColumn(column, quote(column.name), table.server)
-    return side, _literal(column, table.server), _null_test(column), (column.name, 0)
+    return side, _literal(column, json_types=json_types), _null_test(column), (column.name, 0)
 
 
-def _constant(table: UpstreamTable, there: Column, text: str) -> tuple[SideColumn, LiteralSource, str, None] | str:
+def _constant(table: SourceStructure, there: Column, text: str) -> tuple[SideColumn, LiteralSource, str, None] | str:
     literal = f"_utf8mb4 x'{text.encode().hex()}'"
     if there.type_name in _INTEGERS:
         if not text.isascii() or not text.isdigit():
@@ -249,11 +272,11 @@ def _constant(table: UpstreamTable, there: Column, text: str) -> tuple[SideColum
 
 
 def _mapped(
-    table: UpstreamTable, transform: Transform
+    table: SourceStructure, transform: Transform
 ) -> tuple[SideColumn, LiteralSource, str, tuple[str, int] | None]:
     source = table.info.columns[transform.source]
     name = quote(source.name)
-    plain = _literal(source, table.server)
+    plain = _literal(source, json_types=False)
     literal = LiteralSource(plain.expression, plain.kind, plain.introducer, transform)
     null = _null_test(source)
     if isinstance(transform, PartitionId):
@@ -283,12 +306,11 @@ def _utf8(text: str) -> str:
     return f"_utf8mb4 x'{text.encode().hex()}'"
 
 
-def _literal(column: Column, server: ComparedServer) -> LiteralSource:
-    types = server.json_types
+def _literal(column: Column, *, json_types: bool) -> LiteralSource:
     return LiteralSource(
-        select_expression(column, json_types=types),
-        kind_of(column, json_types=types),
-        introducer_of(column, json_types=types),
+        select_expression(column, json_types=json_types),
+        kind_of(column, json_types=json_types),
+        introducer_of(column, json_types=json_types),
     )
 
 
@@ -297,12 +319,12 @@ def _null_test(column: Column) -> str:
     return quote(column.name) if column.nullable or column.generated else ""
 
 
-def _compared(column: _Column) -> ComparedColumn:
+def _compared(column: _PairColumn) -> ComparedColumn:
     forms = column.forms
     return ComparedColumn(column.there.name, forms.reading, forms.free, forms.bulky, forms.guarded)
 
 
-def _way(columns: Sequence[_Column], key: Sequence[int]) -> tuple[Way, str]:
+def _way(columns: Sequence[_PairColumn], key: Sequence[int]) -> tuple[Way, str]:
     """Digests of ``SAME`` forms prove equality. Where texts of equal values differ, most digests would differ for
     nothing; and where they decide which rows belong together, rows must be read."""
     for number, column in enumerate(columns):
@@ -313,3 +335,22 @@ def _way(columns: Sequence[_Column], key: Sequence[int]) -> tuple[Way, str]:
         if reading is not Reading.SAME and (not key or number in key):
             return Way.STREAMED, f"{name} identifies rows, and two kinds of servers may write its values in two ways"
     return Way.PUSHED, "equal digests prove equal rows"
+
+
+def _lookup(own: Column, server: ComparedServer, column: _PairColumn, base: int) -> KeyLookup | None:
+    """How a table finds the rows with a form of its column ``own``; None where an index may not find exactly these."""
+    kind, kinds = own.type_name, {side.column.type_name for side in column.heres} | {column.there.type_name}
+    if kinds <= _INTEGERS:
+        return KeyLookup(own.name, LookupKind.NUMBER, base=base)
+    if base or len(kinds) > 1 or column.forms.reading is not Reading.SAME or column.forms.guarded:
+        return None
+    if kind in ("decimal", "enum", "bit"):
+        numbered = kind != "enum" or not column.forms.free
+        return KeyLookup(own.name, LookupKind.NUMBER) if numbered else None
+    if kind in ("date", "datetime", "timestamp", "time", "uuid"):
+        return KeyLookup(own.name, LookupKind.QUOTED)
+    if kind in ("binary", "varbinary"):
+        return KeyLookup(own.name, LookupKind.BYTES)
+    if kind in _TEXTS:
+        return KeyLookup(own.name, LookupKind.BYTES, "utf8mb4" if server.unicode_only else own.charset)
+    return None
