@@ -120,6 +120,17 @@ class Meta:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """Where replication ends: at the first end of a transaction at or after a position, or where a GTID set is
+    complete; or before the first event that is not older than ``time`` (unix seconds). One of the three is set."""
+
+    binlog_name: str = ""
+    binlog_pos: int = 0
+    binlog_gtid: str = ""
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SubTaskConfig:
     """One worker's part of a task: one source, rules resolved, secrets plain."""
 
@@ -137,6 +148,7 @@ class SubTaskConfig:
     strict_optimistic_shard_mode: bool = False
     meta_schema: str = "dm_meta"
     meta: Meta | None = None
+    until: Until | None = field(default=None, metadata=ADDED)
     timezone: str = ""
     case_sensitive: bool = False
     collation_compatible: str = "loose"

@@ -145,6 +145,48 @@ IgnoreErrOp: ValidationErrOp
 ResolveErrOp: ValidationErrOp
 ClearErrOp: ValidationErrOp
 
+class HoldSubTaskRequest(_message.Message):
+    __slots__ = ("task", "source", "binlogName", "binlogPos", "binlogGTID", "seconds")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BINLOGNAME_FIELD_NUMBER: _ClassVar[int]
+    BINLOGPOS_FIELD_NUMBER: _ClassVar[int]
+    BINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    binlogName: str
+    binlogPos: int
+    binlogGTID: str
+    seconds: float
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., binlogName: _Optional[str] = ..., binlogPos: _Optional[int] = ..., binlogGTID: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class HoldSubTaskResponse(_message.Message):
+    __slots__ = ("result", "msg", "source", "worker", "binlogName", "binlogPos", "binlogGTID")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    BINLOGNAME_FIELD_NUMBER: _ClassVar[int]
+    BINLOGPOS_FIELD_NUMBER: _ClassVar[int]
+    BINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    source: str
+    worker: str
+    binlogName: str
+    binlogPos: int
+    binlogGTID: str
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., binlogName: _Optional[str] = ..., binlogPos: _Optional[int] = ..., binlogGTID: _Optional[str] = ...) -> None: ...
+
+class ReleaseSubTaskRequest(_message.Message):
+    __slots__ = ("task", "source")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
 class HandBackWorkerRequest(_message.Message):
     __slots__ = ("task", "execute")
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -258,7 +300,7 @@ class ShardingGroup(_message.Message):
     def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
-    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta")
+    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended")
     TOTALEVENTS_FIELD_NUMBER: _ClassVar[int]
     TOTALTPS_FIELD_NUMBER: _ClassVar[int]
     RECENTTPS_FIELD_NUMBER: _ClassVar[int]
@@ -283,6 +325,8 @@ class SyncStatus(_message.Message):
     LAGREASON_FIELD_NUMBER: _ClassVar[int]
     BYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
     ETA_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     totalEvents: int
     totalTps: int
     recentTps: int
@@ -307,7 +351,9 @@ class SyncStatus(_message.Message):
     lagReason: str
     bytesBehind: int
     eta: str
-    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ...) -> None: ...
+    held: str
+    ended: str
+    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("source", "worker", "result", "relayStatus")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dm_worker.syncer.planning.batch import Batch, HeldRowCounts
+from dm_worker.syncer.planning.cut_points import AtCut
 from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
@@ -74,4 +75,4 @@ class BinlogStatement:
         return self.first <= position < self.position
 
 
-PlannerInstruction = Batch | Advance | BinlogStatement
+PlannerInstruction = Batch | Advance | BinlogStatement | AtCut

@@ -20,6 +20,7 @@ from typing import cast
 
 from dm_worker.syncer.planning.batch_builder import BatchBuilder
 from dm_worker.syncer.planning.batch_cutter import BatchCutter
+from dm_worker.syncer.planning.cut_points import CutPoint
 from dm_worker.syncer.planning.event_buffer import (
     CLOSE,
     CUT,
@@ -72,7 +73,9 @@ class Planner(PlannerProgress):
         limit: Location | None = None,
         buffer: EventBuffer | None = None,
         prepared: PreparedTransactions | None = None,
+        cuts: Sequence[CutPoint] = (),
     ) -> None:
+        """``cuts``: as for :meth:`add_cut`, while nothing was read."""
         self._by_gtid = by_gtid
         buffer = new_event_buffer() if buffer is None else buffer
         reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
@@ -83,11 +86,19 @@ class Planner(PlannerProgress):
         self._xa = XaState(prepared or PreparedTransactions())
         self._builder = BatchBuilder(start, buffer, self._tables, self._limits)
         cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
+        cutter.points.waiting.extend(cuts)
         super().__init__(buffer, reading, cutter)
         #: The stream must be opened at another position: see :meth:`take_reopen_request`.
         self._must_reopen = False
         #: Whether the current transaction is outside of the range up to ``until``.
         self._is_skipping = False
+        cutter.end_at_points(certain=True)
+
+    def add_cut(self, cut: CutPoint) -> None:
+        """A batch must end at ``cut``: :class:`AtCut` follows it, or comes at once when reading has passed the cut. Not
+        for a planner with ``until`` or ``limit``."""
+        self._cutter.points.waiting.append(cut)
+        self._cutter.end_at_points(certain=False)
 
     def bound(self, batch_bytes: int) -> None:
         """From here on, a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
@@ -136,6 +147,7 @@ class Planner(PlannerProgress):
         reading, planned = self._reading, self._range
         odd = self._xa.is_read or self._savepoints.is_used or planned.until is not None
         odd = odd or reading.reread is not None or reading.resumed is not None or planned.scan_may_pass_limit()
+        odd = odd or self._cutter.points.are_careful
         return hasattr(self._buffer, "scan") and not odd
 
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
@@ -147,7 +159,8 @@ class Planner(PlannerProgress):
         limits = self._builder.limits
         pos, why = buffer.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
         self._note_end()
-        if why == CUT:
+        self._cutter.end_at_points(certain=False)
+        if why == CUT and self._builder.is_full:
             self._cutter.cut()
         elif why == CLOSE:
             self.close()
@@ -166,22 +179,27 @@ class Planner(PlannerProgress):
         return self._plan(events)
 
     def _plan(self, events: Sequence[Event]) -> int:
-        bounded, xa, tables = self._range.is_bounded, self._xa, self._tables
+        bounded, xa, tables, cuts = self._range.is_bounded, self._xa, self._tables, self._cutter.points
         for index, read in enumerate(events):
             event = read if read.log_pos else self._reading.placed(read)
             if self._is_skipping and self._skip(event):
                 continue
+            if cuts.waiting and not self._buffer.inside:
+                self._cutter.end_before(event)
             if event.type in c.ROWS_EVENTS:
                 self._on_rows(event)
             elif event.type == c.TABLE_MAP_EVENT:
                 self._on_table_map(event)
             elif self._on_other(event):
                 self._at_limit()
+                self._cutter.end_at_points(certain=True)
                 return index + 1
             if xa.cache.events is not None:
                 xa.cache.add(event, self._reading.file)
             if (bounded and (self._at_until() or self._at_limit())) or tables.needed is not None:
                 return index + 1
+            if cuts.waiting:
+                self._cutter.end_at_points(certain=True)
         return len(events)
 
     def _feed_replayed(self) -> bool:

@@ -11,6 +11,7 @@ from dm_worker.syncer.figures.lag_reason import HANDING, REOPENING
 from dm_worker.syncer.figures.sync_figures import ReadFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
+from dm_worker.syncer.planning.cut_points import AtCut, CutPoint
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import ServerSwitched
@@ -62,6 +63,14 @@ class InstructionQueue:
                 self._bytes += _size(item)
                 # Not when it is taken: until the main loop wakes up, many more tiny batches could be put after it.
                 self.idle = False
+                self._changed.notify_all()
+
+    def put_first(self, item: QueueItem) -> None:
+        """As :meth:`put`, before all that waits, and without waiting for room."""
+        with self._changed:
+            if not self._closed:
+                self._items.appendleft(item)
+                self._bytes += _size(item)
                 self._changed.notify_all()
 
     def get(self, timeout: float) -> QueueItem | None:
@@ -125,6 +134,8 @@ class PlanningThread:
         self._last_emit = time.monotonic()
         #: Since when rows wait in the planner; 0 while there are none, and after others were output meanwhile.
         self._waiting_since = 0.0
+        #: Cuts that the planner does not know yet.
+        self._new_cuts: deque[CutPoint] = deque()
 
     def start(self) -> None:
         self._thread.start()
@@ -133,6 +144,10 @@ class PlanningThread:
         """The last statement was executed: forgets the known tables, and continues to read."""
         self.planner.forget_tables()
         self._resume.set()
+
+    def add_cut(self, cut: CutPoint) -> None:
+        """A batch of the last planner must end at ``cut``; called from another thread."""
+        self._new_cuts.append(cut)
 
     def stop(self) -> None:
         """Ends the thread and the stream. When it returns, nothing of them uses the run's connections any more."""
@@ -180,6 +195,7 @@ class PlanningThread:
     def _plan(self, planner: Planner) -> None:
         failures = 0
         while not (self._stop.is_set() or planner.reached):
+            self._pass_cuts(planner)
             try:
                 stream = self._connected(planner)
                 before = planner.bytes_read
@@ -203,6 +219,12 @@ class PlanningThread:
             self._feed(planner, events, scanned=scanned)
             if scanned or events:
                 self._figures.has_planned()
+
+    def _pass_cuts(self, planner: Planner) -> None:
+        if self._new_cuts and planner is self._planners[-1]:
+            while self._new_cuts:
+                planner.add_cut(self._new_cuts.popleft())
+            self._give_out()
 
     def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
         taken = 0
@@ -243,6 +265,10 @@ class PlanningThread:
                     self._resume.set()
             if isinstance(item, Batch):
                 self._figures.events(item.rows_events, item.size)
+            if isinstance(item, AtCut) and item.passed:
+                # What waits was planned without it.
+                self._queue.put_first(item)
+                continue
             with self._figures.handing_over("ddl" if isinstance(item, BinlogStatement) else "dml"):
                 self._queue.put(item)
             if isinstance(item, Batch | Advance):

@@ -38,6 +38,8 @@ class ReadingState:
         self._by_gtid = by_gtid
         buffer.offset = buffer.boundary = start.position.pos
         buffer.skip = start.rows_events
+        #: Where the last transaction ended; the start before one has. Events of no transaction may follow.
+        self.ended = start.position
 
     # -- positions ----------------------------------------------------------------------------------------------
 
@@ -101,6 +103,14 @@ class ReadingState:
         if self._by_gtid:
             return self._gtids is not None and self._gtids.is_beyond(until.gtid_set)
         return until.position < self.boundary
+
+    def has_executed(self, gtid_set: str) -> bool:
+        """Whether all of a GTID set is executed."""
+        return self._gtids is not None and self._gtids.contains(gtid_set)
+
+    def has_more_than(self, gtid_set: str) -> bool:
+        """Whether all of a GTID set is executed, and more."""
+        return self._gtids is not None and self._gtids.is_beyond(gtid_set)
 
     def is_part(self, gtid: str, gtid_set: str) -> bool:
         """Whether a transaction is in a GTID set."""
@@ -174,6 +184,7 @@ class ReadingState:
     def take_gtids(self) -> None:
         """Transactions have ended: adds their GTIDs to the executed set."""
         self.resumed = None
+        self.ended = self.boundary
         for run in self._buffer.take_gtids():
             if self._gtids is not None:
                 self._gtids.add(gtid_text(run))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.instructions import Advance, BatchLimits, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
@@ -127,7 +127,7 @@ def tags(instructions: list[PlannerInstruction]) -> list[int]:
 
 
 def held(instructions: list[PlannerInstruction]) -> int:
-    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, BinlogStatement))
+    return sum(sum(item.held.values()) for item in instructions if isinstance(item, Advance | Batch))
 
 
 def held_in(log: Log) -> int:

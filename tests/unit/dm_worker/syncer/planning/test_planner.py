@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.cut_points import AtCut
 from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
@@ -72,6 +73,7 @@ def test_places_do_not_depend_on_what_the_events_say_of_theirs(logged: tuple[Log
         feed(planner, tail(other, planner.location))
         planner.close()
         for item in planner.out:
+            assert not isinstance(item, AtCut)
             places += [item.location] if isinstance(item, Advance) else [item.start, item.end]
             if isinstance(item, Batch):
                 places += [place for part in item.slices for _, _, place in part.events()]

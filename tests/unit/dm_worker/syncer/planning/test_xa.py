@@ -168,7 +168,7 @@ def planner_at(
 def ends(instructions: list[PlannerInstruction]) -> list[tuple[Location, PreparedLocations]]:
     found = []
     for item in instructions:
-        assert not isinstance(item, BinlogStatement)
+        assert isinstance(item, Advance | Batch)
         found.append((item.location if isinstance(item, Advance) else item.end, item.prepared))
     return found
 
