@@ -77,8 +77,8 @@ def _plain(value: Decimal) -> bytes:
 
 
 def _members(form: bytes) -> bytes:
-    # ``=`` and names with commas between them.
-    return b",".join(sorted(form.removeprefix(b"=").split(b",")))
+    # Empty for no member; else ``=`` and the names, of which one may be empty.
+    return form[:1] + b",".join(sorted(form[1:].split(b",")))
 
 
 def _document(form: bytes) -> bytes:

@@ -114,13 +114,13 @@ def where(condition: str) -> str:
 
 def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
     """The rows of a part, by the side's own columns; '' for all."""
-    names = [name for name, _ in side.bases]
     lower, upper = (_own(end, side.bases) for end in (part.lower, part.upper))
+    names = [name for name, _ in side.bases][: max(len(lower), len(upper))]
     if lower and upper:
         return range_conditions(names, [lower, upper])[1]
     if lower:
-        return range_conditions(names[: len(lower)], [lower])[1]
-    return range_conditions(names[: len(upper)], [upper])[0] if upper else ""
+        return range_conditions(names, [lower])[1]
+    return range_conditions(names, [upper])[0] if upper else ""
 
 
 def _own(end: Sequence[bytes], bases: Sequence[tuple[str, int]]) -> tuple[bytes, ...]:

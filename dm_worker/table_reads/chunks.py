@@ -106,12 +106,20 @@ def _conditions(conn: Connection[Any], stat: TableStat, wanted: int) -> list[str
     key = _pageable_key(info) if info else []
     if info is None or not key:
         return [""]
-    step = max(1, stat.rows // wanted)
+    return range_conditions(*split_points(conn, info, key, stat.rows, wanted))
+
+
+def split_points(
+    conn: Connection[Any], info: TableInfo, key: Sequence[Column], rows: int, wanted: int
+) -> tuple[list[str], list[tuple[bytes, ...]]]:
+    """Names of the first columns of the row key, or of its given part ``key``, and literals of them that cut a table of
+    ``rows`` into about ``wanted`` parts."""
+    step = max(1, rows // wanted)
     points = _integer_points(conn, info, key[0], step) if key[0].type_name in _INTEGERS else None
     # A leading column with few values cannot split the rows of one value; then the whole key is needed.
     if points is not None and (len(key) == 1 or len(points) >= wanted // 2):
-        return range_conditions([key[0].name], points)
-    return range_conditions([column.name for column in key], _walked_points(conn, info, key, step))
+        return [key[0].name], points
+    return [column.name for column in key], _walked_points(conn, info, key, step)
 
 
 def _pageable_key(info: TableInfo) -> list[Column]:
