@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
+from dm_master.service.diff_service import DiffService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
@@ -79,6 +80,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
+        "OperateDiff": DiffService(cluster).operate_diff,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

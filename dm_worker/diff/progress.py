@@ -96,7 +96,8 @@ class ChunkWork:
 class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
 
-    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``.
+    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
+    that were repaired, and ``kept``: where these differences end in the files.
     """
 
     target: TableId
@@ -106,6 +107,8 @@ class TableProgress:
     spans: dict[int, str] | None = None
     done: dict[int, ComparedChunk] = field(default_factory=dict)
     reason: str = ""
+    repaired: int = 0
+    kept: tuple[int, int] = (0, 0)
 
     @property
     def is_sample(self) -> bool:
@@ -209,13 +212,15 @@ class DiffProgress:
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """Where the differences of the chunks that have some end in the files."""
-        return [chunk.ends for table in self.tables.values() for chunk in table.results if chunk.counts.total]
+        """Where the differences of chunks that have some end in the files, and those that were repaired."""
+        found = [chunk.ends for table in self.tables.values() for chunk in table.results if chunk.counts.total]
+        return [*found, *(table.kept for table in self.tables.values() if table.repaired)]
 
     def forget_differences(self) -> list[ChunkWork]:
         """Makes the chunks with differences wait again, because their keys are lost; returns them."""
         lost: list[ChunkWork] = []
         for table in self.tables.values():
+            table.kept = (0, 0)
             for number, chunk in list(table.done.items()):
                 if chunk.counts.total and table.spans is not None:
                     del table.done[number]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -32,14 +32,15 @@ RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
 @dataclass(frozen=True, slots=True)
 class DiffSettings:
     """What an operator asked for. ``sources``: those that take part. ``tables``: patterns of target tables, all without
-    any. ``sample``: the share of the chunks in percent, 0 for all. ``redact``: no values of rows in files. Zeros: the
-    worker chooses, or no limit."""
+    any. ``sample``: the share of the chunks in percent, 0 for all. ``redact``: no values of rows in files. ``repair``:
+    rows that differ get the upstream's values. Zeros: the worker chooses, or no limit."""
 
     sources: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     sample: float = 0.0
     lock: bool = False
     redact: bool = False
+    repair: bool = False
     threads: int = 0
     bytes_per_second: int = 0
     most_lag: int = 0
@@ -59,13 +60,14 @@ class DiffRecord:
 
 
 class DiffStateTable:
-    """The rows of one source. Each method is a transaction of its own. Raises DMError."""
+    """The rows of one source. Each method is a transaction of its own, tried again until ``should_stop`` is true.
+    Raises DMError."""
 
-    def __init__(self, cfg: SubTaskConfig) -> None:
+    def __init__(self, cfg: SubTaskConfig, should_stop: Callable[[], bool]) -> None:
         self._schema = cfg.meta_schema
         self._source = cfg.source_id
         self.name = qualified(cfg.meta_schema, f"{cfg.name}_diff_state")
-        self._transactions = MetaTransactions(cfg.to, self.name, None)
+        self._transactions = MetaTransactions(cfg.to, self.name, should_stop)
 
     def close(self) -> None:
         self._transactions.close()
@@ -94,14 +96,7 @@ class DiffStateTable:
 
     def note_table(self, run: str, table: TableProgress) -> None:
         """Stores the table with its chunks, or why it is not compared."""
-        detail = {
-            "sources": table.sources,
-            "total_rows": table.total_rows,
-            "planned": table.planned,
-            "spans": table.spans,
-            "reason": table.reason,
-        }
-        self._transactions.run(lambda conn: self._put(conn, run, table.target, _WHOLE, detail))
+        self._transactions.run(lambda conn: self._put(conn, run, table.target, _WHOLE, table_detail(table)))
 
     def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None:
         self._transactions.run(lambda conn: self._put(conn, run, target, number, chunk.to_data()))
@@ -167,6 +162,19 @@ class DiffStateTable:
         )
 
 
+def table_detail(table: TableProgress) -> dict[str, Any]:
+    """All of a table but its chunks' results; :func:`restored` reads it."""
+    return {
+        "sources": table.sources,
+        "total_rows": table.total_rows,
+        "planned": table.planned,
+        "spans": table.spans,
+        "reason": table.reason,
+        "repaired": table.repaired,
+        "kept": table.kept,
+    }
+
+
 def restored(rows: list[tuple[str, TableId, int, dict[str, Any]]]) -> tuple[DiffRecord, DiffProgress] | None:
     """The comparison that the rows describe; rows of another run do not count."""
     record = next((_record(detail) for _, target, _, detail in rows if target == _NO_TABLE), None)
@@ -198,4 +206,6 @@ def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:
         int(detail["planned"]),
         None if spans is None else {int(number): str(span) for number, span in spans.items()},
         reason=str(detail["reason"]),
+        repaired=int(detail["repaired"]),
+        kept=(int(detail["kept"][0]), int(detail["kept"][1])),
     )

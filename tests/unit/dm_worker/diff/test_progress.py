@@ -19,7 +19,7 @@ from dm_worker.diff.progress import (
     is_in_sample,
     verdict_of,
 )
-from dm_worker.diff.state_table import RUNNING, DiffRecord, DiffSettings, restored
+from dm_worker.diff.state_table import RUNNING, DiffRecord, DiffSettings, restored, table_detail
 
 T, U = ("db", "t"), ("db", "u")
 EQUAL = ComparedChunk(DiffCounts(), 10, 100, "(bin.000001, 4)", "checksums")
@@ -131,12 +131,10 @@ def test_a_restart_continues_where_the_rows_of_the_target_say(results: list[Comp
         before.compared(work, result)
     record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(("s",), ("db.*",), 5.0, lock=True))
     table = before.tables[T]
-    stored = {
-        "sources": table.sources, "total_rows": 0, "planned": table.planned, "spans": table.spans, "reason": "",
-    }  # fmt: skip
+    table.repaired, table.kept = 3, (5, 6)
     rows = [
         ("r1", ("", ""), -1, asdict(record)),
-        ("r1", T, -1, stored),
+        ("r1", T, -1, table_detail(table)),
         *(("r1", T, number, chunk.to_data()) for number, chunk in table.done.items()),
         ("older", T, 0, MISSING.to_data()),
     ]
