@@ -22,13 +22,17 @@ from dm_worker.diff.spans import key_text, range_of
 from dm_worker.table_reads.chunks import shape_of
 from pkg import errors
 from pkg.errors import Code, DMError
-from pkg.mysql.connection import classify
+from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import query, show_create
 from pkg.mysql.names import TableId, qualified
 from pkg.process.log import get_logger
 
 log = get_logger("diff.task")
 
+#: The longest time that a pair's transactions may last.
+MOST_SECONDS = 60.0
+#: The errors of a statement that took longer than it may: MariaDB's, MySQL's.
+_TOO_LATE = frozenset({1969, 3024})
 #: Bytes of differences that a task returns before it leaves the rest to the next round.
 MOST_RETURNED = 64 << 20
 
@@ -88,7 +92,7 @@ def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWor
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work)
+        report = _compare(spec.tables[work.target], pair, work, MOST_SECONDS - (time.monotonic() - begun))
         yield report
         if report.ends_pair:
             return
@@ -135,11 +139,12 @@ def apply_repairs(target: Connection[Any], pair: TablePair, found: Sequence[Diff
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork) -> ChunkReport:
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, seconds: float) -> ChunkReport:
     found: list[Difference] = []
     try:
         if work.target in pair.held:
             raise held_back(work.target)
+        pair.limit(seconds)
         with pair.short_locks():
             _check_shapes(table, pair)
             outcome = compare_chunk(pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append)
@@ -148,7 +153,8 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork) -> Chunk
     except DMError as exc:
         return ChunkReport(work, error=exc)
     except (pymysql.Error, OSError) as exc:
-        error = classify(exc, scope="upstream", table=qualified(*work.target))
+        late = error_number(exc) in _TOO_LATE
+        error = too_long(work.target) if late else classify(exc, scope="upstream", table=qualified(*work.target))
         return ChunkReport(work, error=error, ends_pair=True)
     return ChunkReport(work, _result(outcome, found, pair.place), found)
 
@@ -164,6 +170,15 @@ def _check_shapes(table: ComparedTable, pair: SnapshotPair) -> None:
         query(conn, f"SELECT 1 FROM {side.qualified} LIMIT 1")
         if shape_of(show_create(conn, side.schema, side.name)) != shape:
             raise changed(side)
+
+
+def too_long(target: TableId) -> DMError:
+    return errors.new(
+        Code.DiffTableRefused,
+        f"table {qualified(*target)} is not compared: a part of it (all of it where its key can't divide it) takes so "
+        f"long to read that a transaction of the upstream would last longer than {MOST_SECONDS:.0f} s",
+        workaround="Compare it when the upstream has less load, or give the table a primary key.",
+    )
 
 
 def unreadable(target: TableId, cause: UnreadableValueError) -> DMError:

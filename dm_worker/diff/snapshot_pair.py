@@ -18,7 +18,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import server_info
 from pkg.mysql.names import TableId
 from pkg.settings.connections import DBConfig
@@ -27,6 +27,8 @@ from pkg.settings.connections import DBConfig
 _TURN_SECONDS = 60.0
 #: Seconds until the syncer is held or the worker says why not.
 _HOLD_SECONDS = 30.0
+#: Before MySQL 5.7.
+_UNKNOWN_VARIABLE = 1193
 #: Attempts at a pair before the round ends without one.
 ATTEMPTS = 20
 
@@ -65,6 +67,17 @@ class SnapshotPair:
     held: frozenset[TableId] = frozenset()
     #: The sessions in which a rollback to a savepoint releases a table's metadata lock and keeps the snapshot.
     rewound: tuple[Connection[Any], ...] = ()
+
+    def limit(self, seconds: float) -> None:
+        """No statement of an upstream's session lasts longer from now on. Servers without such a limit have none."""
+        for conn in self.upstreams:
+            mariadb = server_info(conn).flavor == "mariadb"
+            limit = f"max_statement_time = {seconds:.1f}" if mariadb else f"max_execution_time = {seconds * 1000:.0f}"
+            try:
+                conn.query(f"SET SESSION {limit}")
+            except pymysql.Error as exc:
+                if error_number(exc) != _UNKNOWN_VARIABLE:
+                    raise
 
     @contextlib.contextmanager
     def short_locks(self) -> Iterator[None]:
