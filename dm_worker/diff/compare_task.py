@@ -15,8 +15,8 @@ from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
-from dm_worker.diff.difference_files import repair
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
+from dm_worker.diff.repairs import Matches, repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.table_reads.chunks import shape_of
@@ -39,10 +39,12 @@ MOST_RETURNED = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
-    """A table's pair, and the digests of the structures that it was made for: the target's, then the sources'."""
+    """A table's pair, and the digests of the structures that it was made for: the target's, then the sources'.
+    ``matches``: how a row of the target is found."""
 
     pair: TablePair
     shapes: tuple[str, ...]
+    matches: Matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork
         if report.ends_pair and report.error is not None:
             return [report]  # nothing is committed
         if report.work is not None:
-            report.repaired = apply_repairs(pair.target, spec.tables[report.work.target].pair, report.differences)
+            report.repaired = apply_repairs(pair.target, spec.tables[report.work.target], report.differences)
         report.differences = []
         reports.append(report)
     try:
@@ -122,19 +124,19 @@ def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork
     return reports
 
 
-def apply_repairs(target: Connection[Any], pair: TablePair, found: Sequence[Difference]) -> int:
+def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
     repaired = 0
     with target.cursor() as cursor:
         for one in found:
             changed_rows = 0
-            for statement in repair(pair, one):
+            for statement in repair(table.pair, table.matches, one):
                 try:
                     changed_rows += cursor.execute(statement.decode("utf-8", "surrogateescape"))
                 except pymysql.err.IntegrityError:
                     log.warning("a row was not repaired: another one has its key", key=key_text(one, redact=True))
                 except pymysql.Error as exc:
-                    raise classify(exc, scope="downstream", table=pair.target.qualified) from exc
+                    raise classify(exc, scope="downstream", table=table.pair.target.qualified) from exc
             repaired += changed_rows > 0
     return repaired
 
@@ -209,7 +211,11 @@ def held_back(target: TableId) -> DMError:
 
 
 def counts_of(found: Sequence[Difference]) -> DiffCounts:
-    numbers = Counter(one.kind for one in found)
+    """Numbers of rows: equal rows of a table without a key are one difference."""
+    numbers: Counter[DifferenceKind] = Counter()
+    for one in found:
+        here, there = one.counts
+        numbers[one.kind] += 1 if one.kind is DifferenceKind.CHANGED else max(1, abs(here - there))
     return DiffCounts(
         numbers[DifferenceKind.MISSING],
         numbers[DifferenceKind.EXTRA],

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
+from dm_worker.diff.repairs import Matches, repair
 from dm_worker.diff.spans import readable
 from pkg import errors
 from pkg.errors import Code, DMError
-from pkg.mysql.names import qualified, quote
 
 #: The session in which the statements mean what the comparison read.
 _HEAD = (
@@ -55,7 +55,7 @@ class DifferenceFiles:
     def _paths(self) -> tuple[Path, Path]:
         return self.differences, self.repairs
 
-    def append(self, pair: TablePair, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: Matches, found: Iterable[Difference]) -> tuple[int, int]:
         """Writes the differences of a chunk durably; returns where both files end."""
         try:
             with self.differences.open("ab") as lines, self.repairs.open("ab") as statements:
@@ -64,7 +64,7 @@ class DifferenceFiles:
                 for one in found:
                     lines.write(json.dumps(described(pair, one, redact=self._redact)).encode() + b"\n")
                     if not self._redact:
-                        statements.writelines(statement + b";\n" for statement in repair(pair, one))
+                        statements.writelines(statement + b";\n" for statement in repair(pair, matches, one))
                 for file in (lines, statements):
                     file.flush()
                     os.fsync(file.fileno())
@@ -111,42 +111,3 @@ def described(pair: TablePair, one: Difference, *, redact: bool) -> dict[str, ob
     if one.kind is DifferenceKind.DOUBLED:
         shown["counts"] = {"upstream": one.counts[0], "target": one.counts[1]}
     return shown
-
-
-def repair(pair: TablePair, one: Difference) -> list[bytes]:
-    """The statements that make the target's row the upstream's; none changes a row that is not as it was read."""
-    table = qualified(pair.target.schema, pair.target.name).encode()
-    names = [quote(column.name).encode() for column in pair.columns]
-    match one.kind, one.upstream, one.target:
-        case DifferenceKind.MISSING, (*values,), _:
-            return [_insert(table, names, values)]
-        case DifferenceKind.EXTRA, _, (*values,):
-            return [_delete(table, names, values, 1)]
-        case DifferenceKind.CHANGED, (*wanted,), (*values,):
-            changed = [
-                name + b" = " + value
-                for name, value, column in zip(names, wanted, pair.columns, strict=True)
-                if column.name in one.columns
-            ]
-            where = _where(names, values)
-            return [b"UPDATE " + table + b" SET " + b", ".join(changed) + b" WHERE " + where + b" LIMIT 1"]
-        case DifferenceKind.DOUBLED, upstream, target:
-            values = list(upstream or target or ())
-            more, fewer = one.counts[0] - one.counts[1], one.counts[1] - one.counts[0]
-            if fewer > 0:
-                return [_delete(table, names, values, fewer)]
-            return [_insert(table, names, values)] * more
-    return []
-
-
-def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    return b"INSERT INTO " + table + b" (" + b", ".join(names) + b") VALUES (" + b", ".join(values) + b")"
-
-
-def _delete(table: bytes, names: Sequence[bytes], values: Sequence[bytes], rows: int) -> bytes:
-    return b"DELETE FROM " + table + b" WHERE " + _where(names, values) + b" LIMIT " + str(rows).encode()
-
-
-def _where(names: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    """Every column as it was read: a row that has changed since then is left alone."""
-    return b" AND ".join(name + b" <=> " + value for name, value in zip(names, values, strict=True))

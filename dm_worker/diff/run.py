@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dm_worker.comparison.outcome import Difference
 from dm_worker.diff.compare_task import ChunkReport, ComparedTable, CompareSpec, counts_of, keys_of, run_compare_task
 from dm_worker.diff.confirmations import Confirmations
 from dm_worker.diff.difference_files import DifferenceFiles
@@ -211,7 +212,8 @@ class DiffRun:
             self._take(report, tables)
         self.rate.add(time.monotonic(), sum(table.rows for table in self.progress.tables.values()))
         # Nothing was compared: another attempt at once would meet the same.
-        lost = [report.error for report in reports if report.error is not None and report.error.retryable]
+        errs = [(report.work, report.error) for report in reports if report.error is not None]
+        lost = [error for work, error in errs if work is None or error.retryable]
         if lost and not any(report.result is not None for report in reports):
             raise lost[0]
 
@@ -272,13 +274,16 @@ class DiffRun:
         if found is None:
             return  # to be seen again at another position
         if found and self.record.settings.repair and work not in self._repaired:
-            self._to_repair[work] = self._files.append(tables[work.target].pair, found)
+            self._to_repair[work] = self._written(tables[work.target], found)
             return
         result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))
         if found:
-            result = replace(result, ends=self._files.append(tables[work.target].pair, found))
+            result = replace(result, ends=self._written(tables[work.target], found))
         if self.progress.compared(work, result):
             self._table.note_chunk(self.record.run, work.target, work.number, result)
+
+    def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
+        return self._files.append(table.pair, table.matches, found)
 
     def _note_repair(self, work: ChunkWork, rows: int) -> None:
         """The chunk was repaired; it is compared once more, and that look counts."""

@@ -21,6 +21,7 @@ from dm_worker.comparison.ranges import plan_ranges
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.diff.compare_task import ComparedTable
 from dm_worker.diff.progress import TableProgress
+from dm_worker.diff.repairs import matches_of
 from dm_worker.diff.spans import span_of
 from dm_worker.diff.state_table import DiffSettings
 from dm_worker.syncer.rows.task_rules import TaskRules
@@ -31,8 +32,9 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import show_create
+from pkg.mysql.introspect import fetch_table_info, show_create
 from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified
+from pkg.mysql.target_values import fetch_target_values
 
 #: Rows of a chunk: some seconds of work, so that a pair of snapshots is left in time.
 CHUNK_ROWS = 200_000
@@ -107,7 +109,10 @@ class TableFinder:
             pair = self._pair(name, sources, upstreams, target)
             sides = [(target, pair.target), *((upstreams[side.connection], side) for side in pair.sources)]
             shapes = (shape_of(show_create(conn, side.schema, side.name)) for conn, side in sides)
-            return ComparedTable(pair, tuple(shapes))
+            info = fetch_table_info(target, *name)
+            if info is None:
+                raise not_compared(name, "it was dropped at the target")
+            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)))
         except (DMError, pymysql.Error) as exc:
             error = classify(exc, scope="downstream", table=qualified(*name))
             if error.kind is Code.DBBadConn:

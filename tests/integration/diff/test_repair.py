@@ -12,8 +12,11 @@ from pymysql.connections import Connection
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
-from dm_worker.diff.compare_task import apply_repairs
+from dm_worker.diff.compare_task import ComparedTable, apply_repairs
+from dm_worker.diff.repairs import matches_of
 from pkg.mysql.connection import connect
+from pkg.mysql.introspect import fetch_table_info
+from pkg.mysql.target_values import EXACT_VALUES
 from tests.harness.mysql import SQLServer
 
 SIDE = TableSide("db", "t", 0, ("`id`", "`v`"), (), ())
@@ -41,13 +44,19 @@ def conn(target: SQLServer) -> Iterator[Connection[Any]]:
     opened.close()
 
 
-def rows(target: SQLServer, table: str = "t") -> list[tuple[Any, ...]]:
-    return target.execute(f"SELECT id, v FROM db.{table} ORDER BY id, v")
+def table(conn: Connection[Any], pair: TablePair) -> ComparedTable:
+    info = fetch_table_info(conn, pair.target.schema, pair.target.name)
+    assert info is not None
+    return ComparedTable(pair, (), matches_of(pair, info, EXACT_VALUES))
+
+
+def rows(target: SQLServer, name: str = "t") -> list[tuple[Any, ...]]:
+    return target.execute(f"SELECT id, v FROM db.{name} ORDER BY id, v")
 
 
 def test_rows_that_are_as_they_were_read_get_the_upstreams_values(target: SQLServer, conn: Connection[Any]) -> None:
-    assert apply_repairs(conn, KEYED, [CHANGED, MISSING, EXTRA]) == 3
-    assert apply_repairs(conn, KEYLESS, [TWICE]) == 1
+    assert apply_repairs(conn, table(conn, KEYED), [CHANGED, MISSING, EXTRA]) == 3
+    assert apply_repairs(conn, table(conn, KEYLESS), [TWICE]) == 1
     conn.commit()
     assert rows(target) == [(1, "new"), (2, "two")]
     assert rows(target, "k") == [(7, None), (8, None)]
@@ -57,6 +66,7 @@ def test_rows_that_are_as_they_were_read_get_the_upstreams_values(target: SQLSer
     ("meanwhile", "difference", "left"),
     [
         ("UPDATE db.t SET v = 'theirs' WHERE id = 1", CHANGED, [(1, "theirs"), (3, "three")]),
+        ("UPDATE db.t SET v = 'OLD' WHERE id = 1", CHANGED, [(1, "OLD"), (3, "three")]),
         ("DELETE FROM db.t WHERE id = 1", CHANGED, [(3, "three")]),
         ("INSERT INTO db.t VALUES (2, 'theirs')", MISSING, [(1, "old"), (2, "theirs"), (3, "three")]),
         ("UPDATE db.t SET v = 'theirs' WHERE id = 3", EXTRA, [(1, "old"), (3, "theirs")]),
@@ -67,6 +77,6 @@ def test_a_row_that_changed_since_the_look_stays_as_it_is(
     target: SQLServer, conn: Connection[Any], meanwhile: str, difference: Difference, left: list[tuple[Any, ...]]
 ) -> None:
     target.execute(meanwhile)
-    assert apply_repairs(conn, KEYED, [difference]) == 0
+    assert apply_repairs(conn, table(conn, KEYED), [difference]) == 0
     conn.commit()
     assert rows(target) == left

@@ -34,6 +34,7 @@ from tests.harness.process import wait_until
 SERVER = DBConfig(host="127.0.0.1", port=1)
 T, U = ("db", "t"), ("db", "u")
 COLUMNS = tuple(ComparedColumn(name, Reading.SAME) for name in ("id", "v"))
+MATCHES = (("`id` <=> ", ""), ("`v` <=> ", ""))
 MISSING = Difference(DifferenceKind.MISSING, (b"1",), ("id", "v"), (b"1", b"'a'"), None, 0)
 
 
@@ -124,7 +125,7 @@ class World:
         return [json.dumps([[str(number)], []]) for number in range(self.chunks)]
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        return {target: ComparedTable(pair_of(target), ()) for target in targets}
+        return {target: ComparedTable(pair_of(target), (), MATCHES) for target in targets}
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
