@@ -135,9 +135,11 @@ class DiffCompanion:
             table.close()
         with self._lock:
             run = self._run
+            if run is not None:
+                run.record = stopped
+            self._known = _Known(stopped, known.progress)
         if run is not None:
             run.stop()
-        self._note(stopped, known.progress)
 
     def status(self) -> pb.DiffSourceStatus:
         """Raises 43104 if there is no comparison to show."""
@@ -193,7 +195,7 @@ class DiffCompanion:
                 if record.stage == RUNNING:
                     self._compare(record, progress, table, around)
                 while self._may_serve() and table.others_run(record):
-                    self._wake.wait(_SERVE_POLL)
+                    self._ended.wait(_SERVE_POLL)
         finally:
             table.close()
 
