@@ -107,8 +107,7 @@ def open_pair(servers: PairServers, slot: int) -> Iterator[SnapshotPair]:
         target = opened(_target_session(servers))
         conn = opened(connect(servers.target, scope="downstream", autocommit=True, session={"sql_mode": ""}))
         meetings = [PairMeeting(conn, servers.meeting, upstream.source_id) for upstream in servers.upstreams]
-        opening = _PairOpening(servers, f"{servers.asker} {slot}", upstreams, target, meetings)
-        places = opening.agreed()
+        places = open_pair_in(servers, f"{servers.asker} {slot}", upstreams, target, meetings)
         named = zip(servers.upstreams, places, strict=True)
         place = "; ".join(f"{upstream.source_id} {place}" for upstream, place in named)
         held = frozenset[TableId]().union(*(upstream.place.held(target) for upstream in servers.upstreams))
@@ -124,6 +123,17 @@ def _target_session(servers: PairServers) -> Connection[Any]:
     conn = connect(servers.target, scope="downstream", autocommit=False, session=session)
     conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     return conn
+
+
+def open_pair_in(
+    servers: PairServers,
+    asker: str,
+    upstreams: Sequence[Connection[Any]],
+    target: Connection[Any],
+    meetings: Sequence[PairMeeting],
+) -> list[Location]:
+    """Opens the snapshots in these sessions; returns where they are. Raises as :func:`open_pair`."""
+    return _PairOpening(servers, asker, upstreams, target, meetings).agreed()
 
 
 class _PairOpening:
@@ -146,15 +156,15 @@ class _PairOpening:
     def agreed(self) -> list[Location]:
         """The locations of the snapshots of all upstreams, where the target's snapshot is exactly too."""
         reason = ""
-        for _ in range(ATTEMPTS):
-            try:
-                return self._attempt()
-            except _NoPair as exc:
-                reason = str(exc)
-            except pymysql.Error as exc:
-                raise classify(exc, scope="downstream", statement=SNAPSHOT) from exc
-            finally:
-                self._end_waits(reason)
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    return self._attempt()
+                except _NoPair as exc:
+                    reason = str(exc)
+                    self._give_up()
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream", statement=SNAPSHOT) from exc
         raise no_pair(reason)
 
     def _attempt(self) -> list[Location]:
@@ -195,10 +205,8 @@ class _PairOpening:
             if not upstream.place.lock(self._target):
                 raise _NoPair(f"source {upstream.source_id}: a batch was written meanwhile")
 
-    def _end_waits(self, reason: str) -> None:
+    def _give_up(self) -> None:
         """After an attempt without a pair: no worker waits, no snapshot stays open."""
-        if not reason:
-            return
         for meeting in self._meetings:
             for step in (WANTED, READY, ASKED, HELD):
                 meeting.move(self._asker, step, GIVEN_UP)
