@@ -66,6 +66,8 @@ class ChunkReport:
     result: ComparedChunk | None = None
     differences: list[Difference] = field(default_factory=list)
     error: DMError | None = None
+    #: Whether the pair's positions are certain: see :class:`SnapshotPair`.
+    exact: bool = True
     #: Rows that were repaired.
     repaired: int = 0
     #: Whether the sessions can't be used any more.
@@ -158,7 +160,7 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, seconds:
         late = error_number(exc) in _TOO_LATE
         error = too_long(work.target) if late else classify(exc, scope="upstream", table=qualified(*work.target))
         return ChunkReport(work, error=error, ends_pair=True)
-    return ChunkReport(work, _result(outcome, found, pair.place), found)
+    return ChunkReport(work, _result(outcome, found, pair.place), found, exact=pair.exact)
 
 
 def _check_shapes(table: ComparedTable, pair: SnapshotPair) -> None:

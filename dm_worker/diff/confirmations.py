@@ -14,21 +14,26 @@ from dm_worker.diff.progress import ChunkWork
 _RowIdentity = tuple[DifferenceKind, tuple[bytes, ...]]
 
 
-class Confirmations:
-    """``needed``: in how many pairs a difference must be."""
+#: Pairs in which a difference must be seen, if none of them is exact.
+NEEDED = 3
 
-    def __init__(self, needed: int) -> None:
-        self._needed = needed
+
+class Confirmations:
+    """A difference must be in :data:`NEEDED` pairs, or in one that is exact."""
+
+    def __init__(self) -> None:
         self._seen: dict[ChunkWork, tuple[int, frozenset[_RowIdentity] | None]] = {}
 
-    def seen(self, work: ChunkWork, differences: Sequence[Difference]) -> list[Difference] | None:
+    def seen(self, work: ChunkWork, differences: Sequence[Difference], *, exact: bool) -> list[Difference] | None:
         """The differences that count, of a chunk that was compared again; None while it must be compared again.
 
         Of a row that is different each time the last look counts."""
         times, before = self._seen.pop(work, (0, None))
+        if exact:
+            return list(differences)
         now = frozenset(_row_identity(one) for one in differences)
         both = now if before is None else now & before
-        if both and times + 1 < self._needed:
+        if both and times + 1 < NEEDED:
             self._seen[work] = (times + 1, both)
             return None
         return [one for one in differences if _row_identity(one) in both]

@@ -66,7 +66,7 @@ class DiffSurroundings:
 
 
 def is_exact(cfg: SubTaskConfig, settings: DiffSettings) -> bool:
-    """Whether a snapshot of this upstream has all transactions before its position."""
+    """Whether a snapshot of this upstream can be certain to have exactly the transactions before its position."""
     return cfg.flavor == "mariadb" or cfg.enable_gtid or settings.lock
 
 
@@ -91,17 +91,13 @@ class DiffRun:
         self.waits_for = ""
         self.rate = Rate(120.0)
         self._finder = TableFinder(cfg, record.settings, around.siblings)
-        self._confirmations = Confirmations(needed=self._needed_looks())
+        self._confirmations = Confirmations()
         self._failures: Counter[TableId] = Counter()
         #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
         self._repaired: set[ChunkWork] = set()
         self._group = f"diff-{cfg.name}-{cfg.source_id}"
         self._stop = threading.Event()
-
-    def _needed_looks(self) -> int:
-        """How often a difference must be seen at different positions: where commits may be invisible, three times."""
-        return 1 if is_exact(self._cfg, self.record.settings) else 3
 
     def stop(self) -> None:
         """Asks the comparison to end soon; from any thread, also more than once."""
@@ -270,7 +266,7 @@ class DiffRun:
             self._note_repair(work, report.repaired)
             return
         self._failures.pop(work.target, None)
-        found = self._confirmations.seen(work, report.differences)
+        found = self._confirmations.seen(work, report.differences, exact=report.exact)
         if found is None:
             return  # to be seen again at another position
         if found and self.record.settings.repair and work not in self._repaired:

@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, OPENED, READY, WANTED, PairMeeting
 from dm_worker.diff.target_place import TargetPlace
 from dm_worker.diff.upstream_snapshot import SNAPSHOT, UpstreamKind, open_upstream_snapshot
+from dm_worker.syncer.checkpoint.target_location import Whereabouts
 from dm_worker.table_reads.session import open_session
 from pkg import errors
 from pkg.binlog.position import Location
@@ -65,6 +66,8 @@ class SnapshotPair:
     target: Connection[Any]
     place: str
     held: frozenset[TableId] = frozenset()
+    #: Whether the upstreams' snapshots certainly have all transactions before the positions, and none after them.
+    exact: bool = True
     #: The sessions in which a rollback to a savepoint releases a table's metadata lock and keeps the snapshot.
     rewound: tuple[Connection[Any], ...] = ()
 
@@ -107,13 +110,13 @@ def open_pair(servers: PairServers, slot: int) -> Iterator[SnapshotPair]:
         target = opened(_target_session(servers))
         conn = opened(connect(servers.target, scope="downstream", autocommit=True, session={"sql_mode": ""}))
         meetings = [PairMeeting(conn, servers.meeting, upstream.source_id) for upstream in servers.upstreams]
-        places = open_pair_in(servers, f"{servers.asker} {slot}", upstreams, target, meetings)
+        places, exact = open_pair_in(servers, f"{servers.asker} {slot}", upstreams, target, meetings)
         named = zip(servers.upstreams, places, strict=True)
         place = "; ".join(f"{upstream.source_id} {place}" for upstream, place in named)
         held = frozenset[TableId]().union(*(upstream.place.held(target) for upstream in servers.upstreams))
         keeps = servers.repairs or server_info(target).flavor == "tidb"
         rewound = (*upstreams, *([] if keeps else [target]))
-        yield SnapshotPair(tuple(upstreams), target, place, held, rewound)
+        yield SnapshotPair(tuple(upstreams), target, place, held, exact, rewound)
 
 
 def _target_session(servers: PairServers) -> Connection[Any]:
@@ -131,8 +134,9 @@ def open_pair_in(
     upstreams: Sequence[Connection[Any]],
     target: Connection[Any],
     meetings: Sequence[PairMeeting],
-) -> list[Location]:
-    """Opens the snapshots in these sessions; returns where they are. Raises as :func:`open_pair`."""
+) -> tuple[list[Location], bool]:
+    """Opens the snapshots in these sessions; returns where they are, and whether certainly. Raises as
+    :func:`open_pair`."""
     return _PairOpening(servers, asker, upstreams, target, meetings).agreed()
 
 
@@ -153,8 +157,9 @@ class _PairOpening:
         self._target = target
         self._meetings = meetings
 
-    def agreed(self) -> list[Location]:
-        """The locations of the snapshots of all upstreams, where the target's snapshot is exactly too."""
+    def agreed(self) -> tuple[list[Location], bool]:
+        """The locations of the snapshots of all upstreams, where the target's snapshot is exactly too, and whether the
+        upstreams' are certainly there."""
         reason = ""
         try:
             for _ in range(ATTEMPTS):
@@ -167,7 +172,7 @@ class _PairOpening:
             raise classify(exc, scope="downstream", statement=SNAPSHOT) from exc
         raise no_pair(reason)
 
-    def _attempt(self) -> list[Location]:
+    def _attempt(self) -> tuple[list[Location], bool]:
         for upstream, meeting in zip(self._servers.upstreams, self._meetings, strict=True):
             meeting.want(self._asker)
             ready = meeting.await_other(self._asker, WANTED, _TURN_SECONDS)
@@ -187,13 +192,17 @@ class _PairOpening:
                 why = "replication was not held in time" if held is None else held.reason
                 raise _NoPair(f"source {upstream.source_id}: {why}")
         self._open_target()
+        exact = True
         for place, upstream in zip(places, self._servers.upstreams, strict=True):
-            problem = upstream.place.problem(self._target, place)
-            if problem:
-                raise _NoPair(f"source {upstream.source_id}: {problem}")
+            found = upstream.place.look(self._target, place)
+            if found.where is not Whereabouts.EXACT:
+                raise _NoPair(f"source {upstream.source_id}: {found.reason}")
+            exact = exact and is_certain(upstream.kind, place, found.checkpoint)
+        if self._servers.repairs and not exact:
+            raise _NoPair("a transaction of an upstream is being committed")
         for meeting in self._meetings:
             meeting.move(self._asker, HELD, OPENED)
-        return places
+        return places, exact
 
     def _open_target(self) -> None:
         if not self._servers.repairs:
@@ -212,6 +221,19 @@ class _PairOpening:
                 meeting.move(self._asker, step, GIVEN_UP)
         for conn in (*self._upstreams, self._target):
             conn.query("ROLLBACK")
+
+
+def is_certain(kind: UpstreamKind, place: Location, checkpoint: Location | None) -> bool:
+    """Whether a snapshot has exactly the transactions before its position.
+
+    A MySQL writes a transaction into the binlog, then makes it visible, then adds it to the executed GTIDs: if the
+    binlog's end is the checkpoint by position and by GTIDs, no transaction is between these steps.
+    """
+    if kind.flavor == "mariadb" or kind.lock:
+        return True
+    if checkpoint is None or not (place.gtid_set and checkpoint.gtid_set):
+        return False
+    return checkpoint.position == place.position
 
 
 def no_pair(reason: str) -> DMError:

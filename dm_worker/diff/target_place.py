@@ -7,7 +7,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.checkpoint.target_location import Whereabouts, location_in
+from dm_worker.syncer.checkpoint.target_location import TargetLocation, location_in
 from dm_worker.syncer.shard_ddl.held_targets import held_targets
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
@@ -29,9 +29,9 @@ class TargetPlace:
     def of(cls, cfg: SubTaskConfig) -> TargetPlace:
         return cls(cfg.meta_schema, cfg.name, cfg.source_id, cfg.flavor, bool(cfg.shard_mode))
 
-    def problem(self, session: Connection[Any], place: Location) -> str:
-        """How the target's rows differ from those at ``place``; '' where they are exactly there."""
-        found = location_in(
+    def look(self, session: Connection[Any], place: Location) -> TargetLocation:
+        """Where the target's rows are in the session's snapshot, seen from ``place``."""
+        return location_in(
             session,
             meta_schema=self.meta_schema,
             task=self.task,
@@ -39,7 +39,6 @@ class TargetPlace:
             location=place,
             flavor=self.flavor,
         )
-        return "" if found.where is Whereabouts.EXACT else found.reason
 
     def lock(self, session: Connection[Any]) -> bool:
         """Until the end of the session's transaction, no batch of the source can be written: the syncer's transactions

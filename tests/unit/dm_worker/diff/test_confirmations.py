@@ -14,27 +14,33 @@ def changed(key: bytes, value: bytes) -> Difference:
 
 
 def test_one_look_is_enough_where_positions_are_exact() -> None:
-    assert Confirmations(1).seen(WORK, [changed(b"1", b"5")]) == [changed(b"1", b"5")]
+    assert Confirmations().seen(WORK, [changed(b"1", b"5")], exact=True) == [changed(b"1", b"5")]
+
+
+def test_an_exact_look_after_others_decides() -> None:
+    looks = Confirmations()
+    assert looks.seen(WORK, [changed(b"1", b"5")], exact=False) is None
+    assert looks.seen(WORK, [changed(b"2", b"5")], exact=True) == [changed(b"2", b"5")]
 
 
 def test_a_difference_that_vanishes_is_none() -> None:
-    looks = Confirmations(3)
-    assert looks.seen(WORK, [changed(b"1", b"5")]) is None
-    assert looks.seen(WORK, [changed(b"2", b"5")]) == []
+    looks = Confirmations()
+    assert looks.seen(WORK, [changed(b"1", b"5")], exact=False) is None
+    assert looks.seen(WORK, [changed(b"2", b"5")], exact=False) == []
 
 
 def test_a_row_that_differs_each_time_counts_with_its_last_values() -> None:
-    looks = Confirmations(3)
-    assert looks.seen(WORK, [changed(b"1", b"5"), changed(b"2", b"5")]) is None
-    assert looks.seen(WORK, [changed(b"1", b"6")]) is None
-    assert looks.seen(WORK, [changed(b"1", b"7"), changed(b"3", b"7")]) == [changed(b"1", b"7")]
+    looks = Confirmations()
+    assert looks.seen(WORK, [changed(b"1", b"5"), changed(b"2", b"5")], exact=False) is None
+    assert looks.seen(WORK, [changed(b"1", b"6")], exact=False) is None
+    assert looks.seen(WORK, [changed(b"1", b"7"), changed(b"3", b"7")], exact=False) == [changed(b"1", b"7")]
 
 
 def test_an_equal_chunk_needs_no_second_look() -> None:
-    assert Confirmations(3).seen(WORK, []) == []
+    assert Confirmations().seen(WORK, [], exact=False) == []
 
 
 def test_looks_at_one_chunk_do_not_count_for_another() -> None:
-    looks = Confirmations(2)
-    assert looks.seen(WORK, [changed(b"1", b"5")]) is None
-    assert looks.seen(ChunkWork(("db", "t"), 1, "rest"), [changed(b"1", b"5")]) is None
+    looks = Confirmations()
+    assert looks.seen(WORK, [changed(b"1", b"5")], exact=False) is None
+    assert looks.seen(ChunkWork(("db", "t"), 1, "rest"), [changed(b"1", b"5")], exact=False) is None

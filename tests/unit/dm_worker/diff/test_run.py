@@ -52,6 +52,7 @@ class World:
         self.pairs: list[DMError] = []
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
+        self.exact = True
         self.plans: dict[TableId, DMError] = {}
         self.stored: dict[str, Any] = {}
 
@@ -83,7 +84,7 @@ class World:
     def open_pair(self, servers: PairServers, _: int) -> Iterator[SnapshotPair]:
         if self.pairs:
             raise self.pairs.pop(0)
-        yield SnapshotPair((), cast(Any, self), "s1 (bin.000001, 4)", self.held)
+        yield SnapshotPair((), cast(Any, self), "s1 (bin.000001, 4)", self.held, self.exact)
 
     def commit(self) -> None:
         """Nothing is open."""
@@ -246,13 +247,17 @@ def test_a_lag_is_waited_for(start: Callable[..., DiffRun], monkeypatch: pytest.
 
 
 def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(start: Callable[..., DiffRun]) -> None:
-    passing = start(World({T: [[MISSING], [MISSING], ()]}, chunks=1), "mysql")
+    world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
+    world.exact = False
+    passing = start(world, "mysql")
     passing.work()
     assert passing.progress.verdict() == "equal"
-    lasting = start(World({T: [[MISSING]]}, chunks=1), "mysql")
+    world = World({T: [[MISSING]]}, chunks=1)
+    world.exact = False
+    lasting = start(world, "mysql")
     lasting.work()
     assert lasting.progress.verdict() == "different"
-    exact = start(World({T: [[MISSING], ()]}, chunks=1), "mysql", lock=True)
+    exact = start(World({T: [[MISSING], ()]}, chunks=1), "mysql")
     exact.work()
     assert exact.progress.verdict() == "different"
 
