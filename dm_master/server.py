@@ -25,6 +25,7 @@ from dm_master.shardddl.lock_store import LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.shardddl.pessimistic.lock_views import lock_states
 from dm_master.task_setup.server_steps import complete, remove_meta
+from dm_master.task_setup.start_time import start_at
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
@@ -193,7 +194,7 @@ class MasterServer:
             ttl=config.election_ttl,
         )
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
-        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
+        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta, start_at)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
         election.start()

@@ -65,16 +65,22 @@ StartRelayV2: RelayOpV2
 StopRelayV2: RelayOpV2
 
 class StartTaskRequest(_message.Message):
-    __slots__ = ("task", "sources", "removeMeta", "startTime")
+    __slots__ = ("task", "sources", "removeMeta", "startTime", "untilPosition", "untilGTID", "untilTime")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     REMOVEMETA_FIELD_NUMBER: _ClassVar[int]
     STARTTIME_FIELD_NUMBER: _ClassVar[int]
+    UNTILPOSITION_FIELD_NUMBER: _ClassVar[int]
+    UNTILGTID_FIELD_NUMBER: _ClassVar[int]
+    UNTILTIME_FIELD_NUMBER: _ClassVar[int]
     task: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     removeMeta: bool
     startTime: str
-    def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ...) -> None: ...
+    untilPosition: str
+    untilGTID: str
+    untilTime: str
+    def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., untilPosition: _Optional[str] = ..., untilGTID: _Optional[str] = ..., untilTime: _Optional[str] = ...) -> None: ...
 
 class StartTaskResponse(_message.Message):
     __slots__ = ("result", "msg", "sources", "checkResult", "warnings")

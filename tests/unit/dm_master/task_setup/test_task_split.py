@@ -57,7 +57,8 @@ def test_no_setting_of_task_or_instance_is_forgotten() -> None:
             if name in {f.name for f in dataclasses.fields(SubTaskConfig)} and name != "case_sensitive":
                 assert getattr(a, name) == getattr(config, field.name), name
     known = {f.name for cls in (TaskConfig, InstanceConfig, SourceConfig) for f in dataclasses.fields(cls)}
-    assert {f.name for f in dataclasses.fields(SubTaskConfig)} - known == {"to"}
+    # The end comes from flags of start-task.
+    assert {f.name for f in dataclasses.fields(SubTaskConfig)} - known == {"to", "until"}
 
 
 def test_filters_of_the_task_come_before_those_of_the_source() -> None:
