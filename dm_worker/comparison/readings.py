@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import marshal
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -14,6 +15,8 @@ from dm_worker.comparison.row_difference import Item, MakeItem
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.table_reads.column_literals import TOO_LONG, FieldValue
 
+#: The version of marshal in which equal values have equal bytes: later ones refer to objects that occurred before.
+_PLAIN = 2
 #: A form that is not NULL as bytes that are equal for equal values only.
 ReadForm = Callable[[bytes], bytes]
 
@@ -29,7 +32,7 @@ def reader_of(reading: Reading, *, guarded: bool) -> ReadForm | None:
         return read
 
     def checked(form: bytes) -> bytes:
-        if form == TOO_LONG:
+        if form[:1] == TOO_LONG:
             raise UnreadableValueError
         return read(form) if read is not None else form
 
@@ -43,7 +46,10 @@ def row_digest_maker(readers: Sequence[ReadForm | None], key: Sequence[int]) -> 
         read = canonical(readers, row)
         return (*(read[number] for number in key), digest(read))
 
-    return make
+    def make_plain(row: tuple[FieldValue, ...]) -> Item:
+        return (*(row[number] for number in key), digest(row))
+
+    return make if any(readers) else make_plain
 
 
 def canonical(readers: Sequence[ReadForm | None], row: Sequence[FieldValue]) -> list[FieldValue]:
@@ -54,13 +60,8 @@ def canonical(readers: Sequence[ReadForm | None], row: Sequence[FieldValue]) -> 
 
 
 def digest(row: Sequence[FieldValue]) -> bytes:
-    """A digest of values, each with its length."""
-    whole = hashlib.blake2b(digest_size=16)
-    for value in row:
-        whole.update(b"N" if value is None else b"%d:" % len(value))
-        if value is not None:
-            whole.update(value)
-    return whole.digest()
+    """A digest of values: of bytes from which they can be read back."""
+    return hashlib.blake2b(marshal.dumps(tuple(row), _PLAIN), digest_size=16).digest()
 
 
 def _float(form: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads the rows of statements in windows of any size, from one session after the other."""
+"""Reads the rows of statements, as they come or in windows of any size, from one session after the other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from dm_worker.comparison.row_difference import RowDifference, RowValues
+from dm_worker.comparison.row_packets import PacketCutter
 from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import send, stream
 
@@ -27,8 +28,21 @@ class RowReader:
         # The other side's server works at the same time.
         send(*statements[0])
         self._pieces = self._read(statements)
+        self._packets = b""
+        self._splitter = RowSplitter(width)
         self._values: RowValues = []
         self._next = 0
+
+    def packets(self) -> bytes:
+        """The packets of the next rows; empty at the end."""
+        if not self._packets:
+            self._packets = next(self._pieces, b"")
+            self.done = not self._packets
+        return self._packets
+
+    def skip(self, size: int) -> None:
+        """Passes over so many bytes of :meth:`packets`, which are whole rows."""
+        self._packets = self._packets[size:]
 
     def take(self, rows: int) -> RowValues:
         """The values of the next rows; fewer only at the end."""
@@ -36,12 +50,9 @@ class RowReader:
         if len(self._values) - self._next >= wanted:
             return self._cut(wanted)
         parts = list(self._cut(wanted))
-        while len(parts) < wanted:
-            piece = next(self._pieces, None)
-            if piece is None:
-                self.done = True
-                break
-            self._values, self._next = piece, 0
+        while len(parts) < wanted and self.packets():
+            self._values, _ = self._splitter.feed(self._packets)
+            self._packets, self._next = b"", 0
             parts += self._cut(wanted - len(parts))
         return parts
 
@@ -55,13 +66,13 @@ class RowReader:
             pass
         self.done = True
 
-    def _read(self, statements: Sequence[tuple[Connection[Any], str]]) -> Iterator[RowValues]:
+    def _read(self, statements: Sequence[tuple[Connection[Any], str]]) -> Iterator[bytes]:
         for number, (conn, sql) in enumerate(statements):
-            for (values, rows), size in stream(conn, sql, RowSplitter, sent=number == 0):
+            for (packets, rows), size in stream(conn, sql, PacketCutter, sent=number == 0):
                 self.bytes += size
                 self.rows += rows
                 if rows:
-                    yield values
+                    yield packets
 
 
 def read_difference(upstream: RowReader, target: RowReader, difference: RowDifference) -> None:
@@ -72,6 +83,7 @@ def read_difference(upstream: RowReader, target: RowReader, difference: RowDiffe
 
     waiting = (0, 0)
     try:
+        _pass_over_same(upstream, target)
         while not (upstream.done and target.done):
             before, waiting = waiting, step(WINDOW, WINDOW)
             more, ahead = waiting[0] - before[0], waiting[1] - before[1]
@@ -85,3 +97,14 @@ def read_difference(upstream: RowReader, target: RowReader, difference: RowDiffe
     finally:
         upstream.drain()
         target.drain()
+
+
+def _pass_over_same(upstream: RowReader, target: RowReader) -> None:
+    """Up to the first bytes that differ. Packets are numbered, so that they differ after a row that only one has."""
+    while (here := upstream.packets()) and (there := target.packets()):
+        size = min(len(here), len(there))
+        if here[:size] != there[:size]:
+            return
+        # Where one side's rows end, so do the other's: the bytes are the same.
+        upstream.skip(size)
+        target.skip(size)

@@ -81,8 +81,9 @@ class RowLayout:
 
 def row_layout(pair: TablePair, side: TableSide) -> RowLayout:
     """Forms and texts of literals, each expression once."""
+    mark = "00" if side is pair.target else "01"
     forms = [
-        read_whole(form, null, guarded=column.guarded and bool(null)) if null else form
+        read_whole(form, null or "0", guarded=column.guarded, mark=mark)
         for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True)
     ]
     places: dict[str, int] = {}

@@ -77,8 +77,6 @@ _SHORT = 1024
 _NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)")
 #: The most digits of a DECIMAL, and of an integer.
 _DECIMAL_DIGITS, _INTEGER_DIGITS = 65, 20
-#: A text that a later SELECT shows as too long for the server's packets.
-_TOO_LONG_SQL = f"x'{TOO_LONG.hex()}'"
 
 
 def column_forms(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:
@@ -370,7 +368,7 @@ _MAKERS: Mapping[str, _Maker] = {
 }
 
 
-def read_whole(form: str, value: str, *, guarded: bool) -> str:
-    """The form as a SELECT reads it: NULL only for NULL. A guarded one that the server could not make is
-    ``TOO_LONG``."""
-    return f"IF({value} IS NULL,NULL,IFNULL({form},{_TOO_LONG_SQL}))" if guarded else form
+def read_whole(form: str, value: str, *, guarded: bool, mark: str) -> str:
+    """The form as a SELECT reads it: NULL only for NULL. One that the server could not make is ``TOO_LONG`` and
+    ``mark``, hexadecimal digits that differ on the two sides: such values are not equal."""
+    return f"IF({value} IS NULL,NULL,IFNULL({form},x'{TOO_LONG.hex()}{mark}'))" if guarded else form

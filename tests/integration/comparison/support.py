@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from dm_worker.comparison.compare import LIMITS, compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ChunkOutcome, ComparisonLimits, Difference
-from dm_worker.comparison.pair import WHOLE, KeyRange, NotCompared, TablePair
+from dm_worker.comparison.pair import WHOLE, KeyRange, NotCompared, TablePair, Way
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.table_reads.session import open_session
@@ -63,20 +63,22 @@ def pair_of(
     upstream: Sequence[Connection[Any]],
     target: Connection[Any],
     *,
-    names: Sequence[SourceName] = (SourceName(0, SCHEMA, TABLE),),
+    names: Sequence[SourceName] = (),
+    schema: str = SCHEMA,
     table: str = TABLE,
     rules: Sequence[TaskRules | None] = (),
 ) -> TablePair | NotCompared:
     own = rules or [None] * len(upstream)
     sessions = [SourceSession(conn, compared_server(conn), one) for conn, one in zip(upstream, own, strict=True)]
-    return read_pair(sessions, names, target, (SCHEMA, table))
+    return read_pair(sessions, names or [SourceName(0, schema, table)], target, (schema, table))
 
 
 def compare(
     upstream: SQLServer | Sequence[SQLServer],
     target: SQLServer,
     *,
-    names: Sequence[SourceName] = (SourceName(0, SCHEMA, TABLE),),
+    names: Sequence[SourceName] = (),
+    schema: str = SCHEMA,
     table: str = TABLE,
     rules: Sequence[TaskRules | None] = (),
     parts: Sequence[KeyRange] = (WHOLE,),
@@ -86,19 +88,11 @@ def compare(
     """Compares the target's table with the upstream's. ``streamed``: by rows, even if checksums would do."""
     servers = [upstream] if isinstance(upstream, SQLServer) else list(upstream)
     with snapshots(*servers, target) as (*sources, there):
-        pair = pair_of(sources, there, names=names, table=table, rules=rules)
+        pair = pair_of(sources, there, names=names, schema=schema, table=table, rules=rules)
         assert isinstance(pair, TablePair), pair
         if streamed:
-            pair = as_streamed(pair)
+            pair = replace(pair, way=Way.STREAMED)
         found: list[Difference] = []
         for part in parts:
             outcome = compare_chunk(sources, there, pair, part, limits, report=found.append)
         return Comparison(outcome, found)
-
-
-def as_streamed(pair: TablePair) -> TablePair:
-    from dataclasses import replace
-
-    from dm_worker.comparison.pair import Way
-
-    return replace(pair, way=Way.STREAMED)

@@ -203,7 +203,14 @@ def test_grown_types_other_order_and_more_columns(sides: tuple[SQLServer, SQLSer
 
 def task(**rules: object) -> TaskRules:
     server = DBConfig("127.0.0.1", 3306)
-    settings: dict[str, Any] = {"name": "x", "source_id": "one", "from_": server, "to": server, **rules}
+    settings: dict[str, Any] = {
+        "name": "x",
+        "source_id": "one",
+        "task_mode": "all",
+        "from_": server,
+        "to": server,
+        **rules,
+    }
     return TaskRules(SubTaskConfig(**settings))
 
 

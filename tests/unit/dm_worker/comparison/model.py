@@ -43,6 +43,20 @@ def row_digest(columns: Sequence[ComparedColumn], row: Row) -> bytes:
     return hashlib.md5(row_text(columns, row)).hexdigest().encode()
 
 
+def result_set(rows: Sequence[Row]) -> bytes:
+    """The packets of rows and of their end, as a server numbers them."""
+    bodies = [b"".join(map(wire_value, row)) for row in rows]
+    packets = [len(body).to_bytes(3, "little") + bytes([n % 256]) + body for n, body in enumerate(bodies, 5)]
+    return b"".join(packets) + b"\x05\x00\x00\x00\xfe\x00\x00\x02\x00"
+
+
+def wire_value(value: FieldValue) -> bytes:
+    if value is None:
+        return b"\xfb"
+    size = len(value)
+    return (bytes([size]) if size < 0xFB else b"\xfc" + size.to_bytes(2, "little")) + value
+
+
 def structure(name: str, *, keyed: bool, types: Sequence[str] = ("varchar", "varchar")) -> TableInfo:
     """A table with an integer ``id`` and more columns that may be NULL."""
     columns = [Column("id", "int", "int(11)", nullable=not keyed)]
@@ -77,7 +91,7 @@ def selected(layout: RowLayout, row: Row) -> Row:
 
 
 class FakeServers:
-    """Answers the statements of one comparison from tables in memory, in pieces of ``piece`` rows."""
+    """Answers the statements of one comparison from tables in memory, in pieces of ``piece`` bytes."""
 
     def __init__(self, pair: TablePair, tables: Mapping[str, Sequence[Row]], piece: int) -> None:
         self._pair = pair
@@ -122,12 +136,16 @@ class FakeServers:
 
         return Asked(side, rows)
 
-    def stream(self, _: object, asked: Any, __: object, *, sent: bool = False) -> Iterator[tuple[tuple[Any, int], int]]:
+    def stream(
+        self, _: object, asked: Any, begin: Callable[[int], Any], *, sent: bool = False
+    ) -> Iterator[tuple[Any, int]]:
         answer = cast(Asked, asked).rows(self._tables[asked.side.name])
-        for start in range(0, len(answer), self._piece):
-            rows = answer[start : start + self._piece]
-            yield ([value for row in rows for value in row], len(rows)), len(rows)
-        yield ([], 0), 0
+        consumer = begin(len(answer[0]) if answer else 1)
+        data = result_set(answer)
+        for start in range(0, len(data), self._piece):
+            piece = data[start : start + self._piece]
+            yield consumer.feed(memoryview(piece)), len(piece)
+        assert consumer.done
 
 
 def compared(
@@ -136,7 +154,7 @@ def compared(
     tables: Mapping[str, Sequence[Row]],
     *,
     limits: ComparisonLimits = LIMITS,
-    piece: int = 7,
+    piece: int = 37,
 ) -> tuple[ChunkOutcome, list[Difference]]:
     """Runs :func:`compare_chunk` on tables in memory, by their names."""
     servers = FakeServers(pair, tables, piece)

@@ -133,7 +133,7 @@ def test_rows_in_one_order_are_never_held(monkeypatch: pytest.MonkeyPatch) -> No
     target[3000:3000] = [(b"%d" % number, b"extra", b"b") for number in range(30_000, 30_040)]
     limits = ComparisonLimits(most_rows=1500)
     outcome, found = compared(
-        monkeypatch, pair_of(1, keyed=True, way=Way.STREAMED), {"t0": upstream, "t": target}, limits=limits, piece=333
+        monkeypatch, pair_of(1, keyed=True, way=Way.STREAMED), {"t0": upstream, "t": target}, limits=limits, piece=3333
     )
     assert Counter(one.kind.value for one in found) == {"missing": 3, "extra": 40}
     assert "pass" not in outcome.how
