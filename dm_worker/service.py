@@ -10,6 +10,7 @@ import grpc
 
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.hold_subtask import hold_subtask
+from dm_worker.operator_commands.operate_diff import operate_diff
 from dm_worker.operator_commands.operate_schema import operate_schema
 from dm_worker.operator_commands.replicating_unit import paused_unit, replicating_unit
 from dm_worker.source import operate_validation
@@ -134,6 +135,15 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             return ""
 
         return self._answer(release, self._binder.current)
+
+    def OperateDiff(self, request: pb.OperateDiffWorkerRequest, context: grpc.ServicerContext) -> pb.DiffSourceStatus:
+        current = self._binder.current
+        answer = pb.DiffSourceStatus(worker=self._config.name)
+        try:
+            answer.MergeFrom(operate_diff(_subtask(current, request.task), request))
+        except DMError as exc:
+            answer.msg = str(exc)
+        return answer
 
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:
         """Runs ``work`` on the source and returns its answer, or the error that it raises as an answer."""

@@ -16,6 +16,7 @@ from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
 from dm_master.service.cutover_service import CutoverService
+from dm_master.service.diff_service import DiffService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
@@ -83,6 +84,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "GetValidationStatus": validation.status,
         "GetValidationError": validation.errors,
         "OperateValidationError": validation.operate_errors,
+        "OperateDiff": DiffService(cluster).operate_diff,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

@@ -49,6 +49,8 @@ _OWN_META_TABLES = (
     "syncer_xa",
     "syncer_temporary",
     "syncer_taken_over",
+    "diff_state",
+    "diff_pair",
 )
 
 

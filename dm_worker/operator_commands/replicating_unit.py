@@ -23,6 +23,7 @@ class ReplicatingUnit(Unit, Protocol):
 
     #: Summed over all runs.
     figures: SyncFigures
+    #: Holds the replication at a location.
     hold: Hold
 
     @property

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dm_worker.diff.companion import DiffCompanion
+from dm_worker.diff.run import DiffSurroundings
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.operator_commands.replicating_unit import replication_of
@@ -19,6 +21,7 @@ from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.source import binlog_needs
 from dm_worker.source.desired_validation import DesiredValidation
+from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.source.load_claim import LoadClaim
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
 from dm_worker.source.reconcile import (
@@ -33,6 +36,8 @@ from dm_worker.source.reconcile import (
 from dm_worker.source.unit_factory import UnitContext, UnitFactory, make_validator
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
+from dm_worker.subtask.companion import Companion
+from dm_worker.subtask.stage import CHAINS
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
@@ -333,8 +338,26 @@ class SourceWorker:
             after_unit=lambda unit: _after_unit(claim, unit),
             on_change=self._changed,
             on_failure=self._failed,
-            companions=[validator],
+            companions=[validator, *self._companions(config)],
         )
+
+    def _companions(self, config: SubTaskConfig) -> list[Companion]:
+        if pb.Sync not in CHAINS[config.task_mode]:
+            return []
+        return [DiffCompanion(config, lambda: self._diff_surroundings(config))]
+
+    def _diff_surroundings(self, config: SubTaskConfig) -> DiffSurroundings | None:
+        subtask = self.subtask(config.name)
+        unit = replication_of(subtask) if subtask is not None else None
+        if unit is None:
+            return None
+        return diff_surroundings(unit, self._engine, lambda: self._siblings(config.name))
+
+    def _siblings(self, task: str) -> list[SubTaskConfig]:
+        """The task's subtasks on other sources, from etcd. Raises 42501."""
+        found, _ = self._client.get_prefix(keys.SUBTASK.prefix())
+        configs = [decode_subtask(stored.value) for stored in found if keys.SUBTASK.names(stored.key)[1] == task]
+        return [one for one in configs if one.source_id != self.source.source_id]
 
     def _before_unit(self, claim: LoadClaim, task: str, unit: pb.UnitType) -> None:
         match unit:

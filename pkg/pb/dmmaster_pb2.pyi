@@ -338,6 +338,30 @@ class HandBackResponse(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
 
+class OperateDiffRequest(_message.Message):
+    __slots__ = ("op", "task", "sources", "options")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    op: _dmworker_pb2.DiffOp
+    task: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    options: _dmworker_pb2.DiffOptions
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ...) -> None: ...
+
+class OperateDiffResponse(_message.Message):
+    __slots__ = ("result", "msg", "verdict", "sources")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    verdict: str
+    sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.DiffSourceStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., verdict: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.DiffSourceStatus, _Mapping]]] = ...) -> None: ...
+
 class ShowRulesRequest(_message.Message):
     __slots__ = ("task", "sources")
     TASK_FIELD_NUMBER: _ClassVar[int]

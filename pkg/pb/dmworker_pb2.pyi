@@ -7,6 +7,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DiffOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    InvalidDiffOp: _ClassVar[DiffOp]
+    StartDiff: _ClassVar[DiffOp]
+    StopDiff: _ClassVar[DiffOp]
+    ShowDiff: _ClassVar[DiffOp]
+
 class TaskOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     InvalidOp: _ClassVar[TaskOp]
@@ -90,6 +97,10 @@ class ValidationErrOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     IgnoreErrOp: _ClassVar[ValidationErrOp]
     ResolveErrOp: _ClassVar[ValidationErrOp]
     ClearErrOp: _ClassVar[ValidationErrOp]
+InvalidDiffOp: DiffOp
+StartDiff: DiffOp
+StopDiff: DiffOp
+ShowDiff: DiffOp
 InvalidOp: TaskOp
 Stop: TaskOp
 Pause: TaskOp
@@ -186,6 +197,108 @@ class ReleaseSubTaskRequest(_message.Message):
     task: str
     source: str
     def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
+class DiffOptions(_message.Message):
+    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    REDACT_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    BYTESPERSECOND_FIELD_NUMBER: _ClassVar[int]
+    MOSTLAG_FIELD_NUMBER: _ClassVar[int]
+    REPAIR_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedScalarFieldContainer[str]
+    sample: float
+    lock: bool
+    redact: bool
+    threads: int
+    bytesPerSecond: int
+    mostLag: int
+    repair: bool
+    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ...) -> None: ...
+
+class OperateDiffWorkerRequest(_message.Message):
+    __slots__ = ("op", "task", "options", "run", "sources")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    op: DiffOp
+    task: str
+    options: DiffOptions
+    run: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., task: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DiffTableStatus(_message.Message):
+    __slots__ = ("target", "sources", "state", "reason", "rows", "bytes", "totalRows", "chunks", "chunksDone", "missing", "extra", "changed", "doubled", "firstKeys", "how", "position", "repaired")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTALROWS_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CHUNKSDONE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    DOUBLED_FIELD_NUMBER: _ClassVar[int]
+    FIRSTKEYS_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    REPAIRED_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    state: str
+    reason: str
+    rows: int
+    bytes: int
+    totalRows: int
+    chunks: int
+    chunksDone: int
+    missing: int
+    extra: int
+    changed: int
+    doubled: int
+    firstKeys: _containers.RepeatedScalarFieldContainer[str]
+    how: str
+    position: str
+    repaired: int
+    def __init__(self, target: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., chunks: _Optional[int] = ..., chunksDone: _Optional[int] = ..., missing: _Optional[int] = ..., extra: _Optional[int] = ..., changed: _Optional[int] = ..., doubled: _Optional[int] = ..., firstKeys: _Optional[_Iterable[str]] = ..., how: _Optional[str] = ..., position: _Optional[str] = ..., repaired: _Optional[int] = ...) -> None: ...
+
+class DiffSourceStatus(_message.Message):
+    __slots__ = ("result", "msg", "source", "worker", "stage", "started", "eta", "rows", "bytes", "totalRows", "differences", "repairs", "tables")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTALROWS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    REPAIRS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    source: str
+    worker: str
+    stage: str
+    started: str
+    eta: str
+    rows: int
+    bytes: int
+    totalRows: int
+    differences: str
+    repairs: str
+    tables: _containers.RepeatedCompositeFieldContainer[DiffTableStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., stage: _Optional[str] = ..., started: _Optional[str] = ..., eta: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., differences: _Optional[str] = ..., repairs: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[DiffTableStatus, _Mapping]]] = ...) -> None: ...
 
 class HandBackWorkerRequest(_message.Message):
     __slots__ = ("task", "execute")

@@ -202,14 +202,13 @@ class SyncRun:
             return
         for end in self._new_ends():
             planning.add_cut(end)
-        request = self._cuts.new_request()
-        if request is None:
-            return
-        cut = self._cuts.arm(request, parts.runner.applied)
-        if cut is None:
-            self._keep_hold(parts, request)
-        else:
-            planning.add_cut(cut)
+        # Nothing is applied between a hold and the one that replaces it.
+        while (request := self._cuts.new_request()) is not None:
+            cut = self._cuts.arm(request, parts.runner.applied)
+            if cut is None:
+                self._keep_hold(parts, request)
+            else:
+                planning.add_cut(cut)
 
     def _new_ends(self) -> list[CutPoint]:
         by_time = self._cuts.ends_by_time

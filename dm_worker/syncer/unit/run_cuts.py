@@ -125,11 +125,15 @@ class RunCuts:
         return [one for number, one in self._armed.items() if number <= 0 or (request and request.number == number)]
 
     def goes_beyond(self, item: PlannerInstruction) -> bool:
-        """Whether an instruction ends behind a cut that its planner did not know, or has passed."""
+        """Whether an instruction ends behind a cut that its planner did not know, or has passed: the pass that must
+        follow is careful."""
         if isinstance(item, AtCut):
             return False
         end = item.location if isinstance(item, Advance) else item.end
-        return any(not one.cut.careful and one.cut.is_before(end, self._flavor) for one in self._current())
+        passed = [one for one in self._current() if not one.cut.careful and one.cut.is_before(end, self._flavor)]
+        for one in passed:
+            one.passed = True
+        return bool(passed)
 
     @property
     def is_passed(self) -> bool:
