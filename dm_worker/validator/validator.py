@@ -43,6 +43,8 @@ log = get_logger("validator")
 
 #: Waiting row changes that start a round before its time.
 ROUND_ROWS = 100_000
+#: Errors that one check looks at.
+MOST_CHECKS = 500
 #: Seconds between two steps of the thread, between rounds after a failure, and for the rest after a stop.
 STEP, PAUSE, REST = 0.2, 2.0, 5.0
 NOWHERE = Location(Position("", 0))
@@ -100,6 +102,7 @@ class Validator:
         self._deadline = 0.0
         self._spec: TargetSpec | None = None
         self._wake = threading.Event()
+        self._next_check = 0
         self._alive = False
         self._thread: threading.Thread | None = None
 
@@ -368,9 +371,12 @@ class Validator:
         self._state.progress = replace(self._state.progress, location=location)
 
     def _check_errors(self) -> None:
-        """Finds the errors whose rows are right again."""
+        """Finds the errors whose rows are right again; of many, the next ones each time."""
         with self._lock:
             waiting = self._state.errors.to_check()
+            start = self._next_check if self._next_check < len(waiting) else 0
+            waiting = waiting[start : start + MOST_CHECKS]
+            self._next_check = start + len(waiting)
         if not waiting or self._reads is None:
             return
         self._reads.prepare()

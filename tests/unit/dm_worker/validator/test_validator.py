@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.process import wait_until
+from dm_worker.validator import validator
 from dm_worker.validator.differences import KIND_TEXTS
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_worker.syncer.execution.test_row_block import plan_of
@@ -42,6 +43,14 @@ def test_a_repaired_row_is_resolved_and_stays_listed(world: World) -> None:
     wait_until(lambda: world.errors() == [(MISSING, "'a'", pb.NewErr)], "it is found")
     world.target.rows[1] = "a"
     wait_until(lambda: world.errors() == [(MISSING, "'a'", pb.ResolvedErr)], "it is right again")
+
+
+def test_many_errors_are_checked_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validator, "MOST_CHECKS", 2)
+    world.batch(dict.fromkeys(range(5), "a"), lost=range(5))
+    wait_until(lambda: len(world.errors()) == 5, "they are found")
+    world.target.rows[4] = "a"
+    wait_until(lambda: world.status().errorRowsStatus == "new/ignored/resolved: 4/0/1", "the last one is right again")
 
 
 def test_a_lost_version_that_a_later_one_hides_stays_an_error(world: World) -> None:
@@ -190,9 +199,9 @@ def test_a_defect_stops_the_validation_and_not_the_syncer(world: World, monkeypa
 def test_a_task_without_validation_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     world.end()
-    validator = world.start(None)
+    found = world.start(None)
     status = pb.SubTaskStatus()
-    validator.fill(status)
+    found.fill(status)
     assert not status.HasField("validation")
     world.batch({1: "a"}, lost=[1])
     world.end()

@@ -107,8 +107,9 @@ def test_an_interruption_leaves_no_verdict_to_changes_that_are_applied_again() -
     judge.interrupted(3)
     assert judge.undecided == 0
     assert keys(judge.looked(look(2, 3, 6, 8))) == [], "an attempt that was given up may have changed the row"
+    assert keys(judge.looked(look(4, 7, 7))) == [], "no later batch decides on the row"
     assert keys(judge.looked(look(2, 3, 3, 8))) == [b"8"]
-    assert keys(judge.looked(look(6, 6, 6, 8))) == [b"8"]
+    assert keys(judge.looked(look(8, 8, 8, 8))) == [b"8"]
 
 
 def test_what_was_not_compared_is_counted() -> None:
