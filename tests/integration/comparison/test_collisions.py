@@ -37,8 +37,8 @@ COLLISIONS = (
     Collision("delimiter shift in blobs", "a BLOB, b BLOB", "'a,b', 'c'", "'a', 'b,c'", "a b"),
     Collision("shift of a length", "a VARCHAR(20), b VARCHAR(20)", "'1:a', ''", "'1', ':a'", "a b"),
     Collision("float 0 and NULL", "a FLOAT", "0", "NULL", "a"),
-    Collision("float 0 and -0", "a FLOAT", "0e0", "-0e0", "a"),
-    Collision("double 0 and -0", "a DOUBLE", "0e0", "-0e0", "a"),
+    Collision("float 0 and -0", "a FLOAT", "0e0", "-0e0", "a", only="mysql-mysql"),
+    Collision("double 0 and -0", "a DOUBLE", "0e0", "-0e0", "a", only="mysql-mysql"),
     Collision("empty text and NULL", "a VARCHAR(5)", "''", "NULL", "a"),
     Collision("empty blob and NULL", "a BLOB", "''", "NULL", "a"),
     Collision("the word for NULL", "a VARCHAR(5)", "'N'", "NULL", "a"),
@@ -149,4 +149,5 @@ def test_values_are_told_apart_and_equal_ones_are_equal(
         assert found.kinds == (["changed"] if key == "keyed" else ["extra", "missing"]), found.differences
         for one in found.differences if key == "keyed" else ():
             assert (one.key, one.counts, " ".join(one.columns)) == ((b"1",), (1, 1), case.columns)
-            assert one.upstream != one.target
+            # The literal of an ENUM's number 0 is that of a member without text.
+            assert one.upstream != one.target or "ENUM" in case.name
