@@ -73,7 +73,8 @@ def test_a_snapshot_has_the_rows_before_its_position(
     if name == "mysql" and not lock:
         wrong = [(place, rows) for place, rows in wrong if gtids(place) != rows + before(server)]
     assert not wrong
-    assert len({rows for _, rows in seen}) > SNAPSHOTS // 2
+    # Writers committed meanwhile.
+    assert len({rows for _, rows in seen}) > 5
 
 
 def gtids(place: Location) -> int:
