@@ -140,7 +140,8 @@ class _Comparison:
     def _checksums(self) -> tuple[Checksums, Checksums]:
         """Of both sides; the servers work at the same time."""
         waiting = [*((self._session(side), side) for side in self.pair.sources), (self.target, self.pair.target)]
-        values: dict[TableSide, Sequence[FieldValue]] = {}
+        # By object: the tables of both sides may have the same names and columns.
+        values: dict[int, Sequence[FieldValue]] = {}
         while waiting:
             # One statement at a time on each session.
             now = {id(conn): (conn, side) for conn, side in reversed(waiting)}
@@ -149,8 +150,8 @@ class _Comparison:
             for conn, _, sql in sqls:
                 send(conn, sql)
             for conn, side, sql in sqls:
-                values[side] = self._answer(conn, sql)
-        return added(values[side] for side in self.pair.sources), added([values[self.pair.target]])
+                values[id(side)] = self._answer(conn, sql)
+        return added(values[id(side)] for side in self.pair.sources), added([values[id(self.pair.target)]])
 
     def _answer(self, conn: Connection[Any], sql: str) -> list[FieldValue]:
         answer: list[FieldValue] = []

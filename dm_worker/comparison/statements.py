@@ -48,14 +48,14 @@ def _or_null(form: str, null: str, shown: str, *, guarded: bool) -> str:
 
 def checksum_query(pair: TablePair, side: TableSide, part: KeyRange) -> str:
     """Rows of bucket, number of rows, of digests, and the two exclusive ors and sums."""
-    halves = ("LEFT(d,16)", "RIGHT(d,16)")
-    numbers = [f"CAST(CONV({half},16,10) AS UNSIGNED)" for half in halves]
-    sums = ",".join([*(f"BIT_XOR({one})" for one in numbers), *(f"SUM({one})" for one in numbers)])
-    # Without a limit, servers merge the inner SELECT into the outer one, and compute each digest several times.
-    rows = (
-        f"SELECT {row_digest(pair, side)} d FROM {side.qualified}{where(range_condition(pair, side, part))} {_ALL_ROWS}"
-    )
-    return f"SELECT CONV(LEFT(d,2),16,10),COUNT(*),COUNT(d),{sums} FROM ({rows}) digests GROUP BY 1"
+    source = f"{side.qualified}{where(range_condition(pair, side, part))}"
+    # Without limits, servers merge the inner SELECTs into the outer one, and compute each digest several times. The
+    # conversion of a half costs as much as the digest.
+    digests = f"SELECT {row_digest(pair, side)} d FROM {source} {_ALL_ROWS}"
+    halves = "CAST(CONV(LEFT(d,16),16,10) AS UNSIGNED) h,CAST(CONV(RIGHT(d,16),16,10) AS UNSIGNED) l"
+    numbers = f"SELECT {halves} FROM ({digests}) digests {_ALL_ROWS}"
+    sums = "COUNT(*),COUNT(h),BIT_XOR(h),BIT_XOR(l),SUM(h),SUM(l)"
+    return f"SELECT h>>{64 - BUCKETS.bit_length() + 1},{sums} FROM ({numbers}) halves GROUP BY 1"
 
 
 def digests_query(pair: TablePair, side: TableSide, part: KeyRange, buckets: Iterable[int] | None) -> str:
