@@ -57,7 +57,10 @@ def ended(migration: Migration, seconds: float = 240) -> dict[str, Any]:
 
     def done() -> bool:
         answer.clear()
-        answer.update(migration.cluster.dmctl("diff", "status", migration.name))
+        try:
+            answer.update(migration.cluster.dmctl("diff", "status", migration.name))
+        except HarnessError:  # dmctl exits with 1 while a worker is restarted
+            return False
         return answer["verdict"] != "running" and all(one["stage"] == "Finished" for one in answer["sources"])
 
     try:
