@@ -17,13 +17,13 @@ _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
-        "returning", "many charsets",
+        "returning", "many charsets", "row metadata",
     }
 )  # fmt: skip
 _MYSQL_8 = frozenset(
     {
         "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "many charsets", "with",
-        "without validation",
+        "without validation", "row metadata",
     }
 )  # fmt: skip
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
@@ -73,7 +73,7 @@ class Pair:
 
 #: Abilities of statements and sessions: the target never sees them.
 _UPSTREAM_ALONE = frozenset(
-    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with"}
+    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with", "row metadata"}
 )
 
 
@@ -162,6 +162,7 @@ CATALOGUE: tuple[Parameter, ...] = (
     # The upstream as a whole.
     Parameter("server zone", ("+00:00", "+08:00", "-05:00")),
     Parameter("server sql_mode", ("default", "none", "ansi quotes", "no zero date off")),
+    Parameter("row metadata", ("default", "FULL"), {"FULL": "row metadata"}),
     # Its sessions.
     Parameter("session zone", ("default", "+00:00", "+05:30", "-11:00"), several=True),
     Parameter("session sql_mode", ("default", "none", "no_auto_value_on_zero", "ansi"), several=True),
@@ -307,7 +308,7 @@ def _excluded(a: str, b: str) -> bool:
         case "partition", "foreign key":
             return value != "none" and other != "none"
         case "relay", "event":
-            return other.startswith("relay") if value == "off" else other in ("reset", "failover")
+            return other.startswith("relay") if value == "off" else other == "reset"
         case "gtid", "event":
             return value == "off" and other == "failover"
         case "attribute", "primary key":

@@ -27,6 +27,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "target": ("same", 0.5),
     "server sql_mode": ("default", 0.6),
     "server zone": ("+00:00", 0.4),
+    "row metadata": ("default", 0.7),
     "binlog_format": ("ROW", 0.9),
     "row image": ("FULL", 0.95),
     "session zone": ("default", 0.5),
@@ -48,7 +49,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
 }
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
-        "server sql_mode", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
+        "server sql_mode", "row metadata", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
 _TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")

@@ -78,8 +78,11 @@ class Events:
         """The source's address leads to another server; the worker opens it with the checkpoint that it has."""
         successor = self._successor()
         successor.promote()
+        self._servers.set_globals(self._settings, successor.server)
         task.stop(graceful=False)
         task.cfg = replace(task.cfg, from_=successor.server.db_config)
+        if task.relay is not None:
+            task.relay.move(successor.server)
         self._moved(successor.server)
         task.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dm_worker.relay.source_relay import SourceRelay
@@ -62,6 +63,13 @@ class TaskRelay:
             newest = current.path / current.files()[-1]
             with newest.open("r+b") as file:
                 file.truncate(max(0, newest.stat().st_size - _TORN))
+        self._relay = self._started()
+
+    def move(self, upstream: SQLServer) -> None:
+        """The source's address leads to another server: the worker goes on with the relay log that it has."""
+        self._relay.close()
+        self._upstream = upstream
+        self._source = replace(self._source, from_=upstream.db_config)
         self._relay = self._started()
 
     def purge(self) -> None:

@@ -80,6 +80,8 @@ _TASKS: Mapping[str, History] = {
     "relay killed": _history({"relay": "on", "event": "relay killed", "gtid": "off"}),
     "restart target": _history({"event": "restart target"}),
     "failover": _history({"event": "failover"}),
+    "failover of a relay": _history({"event": "failover", "relay": "on"}, ddl=True),
+    "row metadata": _history({"row metadata": "FULL"}, ddl=True),
     "transfer": _history({"event": "transfer"}),
 }
 
