@@ -122,7 +122,7 @@ STATEMENTS = (
 
 CATALOGUE: tuple[Parameter, ...] = (
     # The task.
-    Parameter("mode", ("all", "incremental")),
+    Parameter("mode", ("all", "incremental", "load&sync", "full")),
     Parameter("gtid", ("off", "on")),
     Parameter("safe", ("off", "on")),
     Parameter("compact", ("default", "off")),
@@ -154,7 +154,18 @@ CATALOGUE: tuple[Parameter, ...] = (
         ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
         {"on update": "mariadb"},
     ),
-    Parameter("merge", ("none", "schemas", "tables", "pessimistic schemas", "pessimistic tables")),
+    Parameter(
+        "merge",
+        (
+            "none",
+            "schemas",
+            "tables",
+            "sources",
+            "pessimistic schemas",
+            "pessimistic tables",
+            "pessimistic sources",
+        ),
+    ),
     Parameter("mapping", ("none", "partition id", "prefix")),
     Parameter("extract", ("none", "table", "schema", "source")),
     Parameter("row filter", ("none", "insert", "update old", "update new", "delete")),
@@ -267,6 +278,18 @@ _STORED = frozenset({feature("attribute", "stored"), feature("attribute", "store
 _NOT_IN_MARIADB = {**dict.fromkeys(_VALUES_IN_KEY, _STORED), **dict.fromkeys(_STORED, _VALUES_IN_KEY)}
 
 
+#: What a task without replication does not have, or does not depend on.
+_OF_REPLICATION: Mapping[str, Sequence[str]] = {
+    "safe": ("on",),
+    "compact": ("off",),
+    "multiple": ("off",),
+    "workers": ("1",),
+    "rule": ("drop database", "drop table"),
+    "relay": ("on",),
+    "merge": ("pessimistic schemas", "pessimistic tables", "pessimistic sources"),
+    "row filter": ("insert", "update old", "update new", "delete"),
+}
+
 _GENERATED = frozenset({"stored", "virtual", "stored with zone", "virtual with zone"})
 #: What a target changes of the column in question.
 _OF_COLUMN = frozenset({"narrow", "not null", "wide", "on update"})
@@ -302,9 +325,13 @@ def _excluded(a: str, b: str) -> bool:
         case "further key", "partition":
             return value == "without overlaps" and other != "none"
         case "mode", "target":
-            return value == "all" and other != "same"
+            return value != "incremental" and other != "same"
         case "mode", "moment":
-            return value == "incremental" and other in ("snapshot", "chunk", "dumped")
+            return other == "live" if value == "full" else value == "incremental" and other != "live"
+        case "mode", "event":
+            return value == "full" and other != "none"
+        case "mode", _:
+            return value == "full" and other in _OF_REPLICATION.get(right, ())
         case "partition", "foreign key":
             return value != "none" and other != "none"
         case "relay", "event":
@@ -324,6 +351,8 @@ def _excluded_by_statement(left: str, value: str, right: str, other: str) -> boo
             return other == "drop table" and value in ("drop and create", "create or replace")
         case "statement", "moment":
             return value == "drop database" and other != "live"
+        case "statement", "mode":
+            return value == "drop database" and other == "full"
         case "attribute", "statement":
             # No server takes a virtual column's expression away.
             return other == "modify column" and value in ("virtual", "virtual with zone")
@@ -343,6 +372,16 @@ ROWS_OF_SHARDS = frozenset(
         "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update",
         "update same", "update key", "update ignore", "update all", "update joined", "delete", "delete joined",
         "delete all", "swap values", "reuse value", "restore value", "delete and insert", "analyze", "optimize",
+    }
+)  # fmt: skip
+#: They are in a binlog of any format as statements, with which a task goes on after nearly all of them.
+LOGGED_AS_STATEMENTS = frozenset(
+    {
+        "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
+        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
+        "truncate partition",
+        "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
+        "temporary truncate", "temporary alter", "temporary rename", "temporary drop", "convert charset",
     }
 )  # fmt: skip
 #: DDL that each shard executes with equal success, whatever rows it has.

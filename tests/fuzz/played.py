@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,17 @@ class Stopped(Exception):
         return Stopped(int(error.code), str(error))
 
 
+Contents = dict[oracle.Table, oracle.Content | None]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A source's tables when its dump had its snapshot."""
+
+    contents: Contents
+    structures: Mapping[oracle.Table, dict[str, Any] | None]
+
+
 @dataclass
 class Played:
     """A history under way: its schema's name, its sessions, and what its statements did."""
@@ -46,7 +58,9 @@ class Played:
     #: The statements that the upstream executed.
     done: list[str] = field(default_factory=list)
     #: Upstream contents that rules freeze, by the upstream's table.
-    frozen: dict[oracle.Table, oracle.Content | None] = field(default_factory=dict)
+    frozen: Contents = field(default_factory=dict)
+    #: What a full copy without replication should have, by source.
+    copied: dict[str, Copied] = field(default_factory=dict)
     #: What the target's table should hold, where a filter leaves out changes of some rows.
     filtered: FilteredRows | None = None
 
@@ -67,16 +81,17 @@ class Played:
         if self.filtered is not None:
             self.filtered.close()
 
-    def expected(
-        self, upstream: SQLServer, tables: list[oracle.Table], *, unsigned_zero: bool
-    ) -> dict[oracle.Table, oracle.Content | None]:
-        """What the target should hold, by its own tables, with these tables upstream.
+    def upstream_now(self, upstream: SQLServer, tables: Sequence[oracle.Table]) -> Contents:
+        """What these tables hold, as rules show it."""
+        return oracle.contents(upstream, dict.fromkeys(tables), self.rules.reading)
+
+    def expected(self, there: Contents, *, unsigned_zero: bool) -> Contents:
+        """What the target should hold, by its own tables, with this content upstream.
 
         ``unsigned_zero``: it has no negative zero.
         """
-        there = {**oracle.contents(upstream, dict.fromkeys(tables), self.rules.reading), **self.frozen}
         parts: dict[oracle.Table, list[oracle.Content | None]] = {}
-        for table, found in there.items():
+        for table, found in {**there, **self.frozen}.items():
             parts.setdefault(self.rules.target_of(table), []).append(found)
         want = {table: oracle.merged(found) for table, found in parts.items()}
         if self.filtered is not None:

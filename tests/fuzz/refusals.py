@@ -68,12 +68,15 @@ TABLE: tuple[Refusal, ...] = (
         "transaction=xa",
         words="are in the binlog before the task's start",
     ),
-    _one(
-        34019,
-        "the mapped number is outside of the column's CHECK",
-        "mapping=partition id",
-        "attribute=check",
-        words="CONSTRAINT",
+    *(
+        _one(
+            code,
+            "the mapped number is outside of the column's CHECK",
+            "mapping=partition id",
+            "attribute=check",
+            words="CONSTRAINT",
+        )
+        for code in (34019, 10006)
     ),
     _one(
         10006,

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.dumper import DumpUnit, dump_task
-from dm_worker.loader import LoadUnit
-from dm_worker.subtask.unit import UnitOutcome
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from tests.fuzz import oracle
@@ -23,18 +21,19 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.oracle import Content
-from tests.fuzz.played import Hang, Played, Stopped
+from tests.fuzz.played import Copied, Hang, Played, Stopped
 from tests.fuzz.refusals import STOPPING, reason
 from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
-from tests.fuzz.tasks.clusters import NOT_IN_CLUSTERS, ClusterRun, FuzzCluster
+from tests.fuzz.tasks.clusters import ClusterRun, FuzzCluster, plays_in_cluster
+from tests.fuzz.tasks.copying import FullCopy, Writer
 from tests.fuzz.tasks.events import ALONE, Events
 from tests.fuzz.tasks.filtered import FilteredRows
 from tests.fuzz.tasks.relays import TaskRelay
 from tests.fuzz.tasks.rules import is_ruled
-from tests.fuzz.tasks.subtasks import subtask_of
+from tests.fuzz.tasks.source_runs import SourceRuns
+from tests.fuzz.tasks.subtasks import subtasks_of
 from tests.fuzz.tasks.successor import Successor
-from tests.fuzz.tasks.task_run import RESUMES, TaskRun
 from tests.fuzz.verdict import Kind, Verdict
 from tests.harness.mysql import SQLServer
 
@@ -54,7 +53,7 @@ class Runner:
         self._engine = engine
         self._replica: Replica | None = None
         self._successor: Successor | None = None
-        self._cluster = FuzzCluster()
+        self.cluster = FuzzCluster()
         self._folder = Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
         self._file = self._folder / "rows.txt"
         self._file.write_text(_LOADED)
@@ -64,9 +63,10 @@ class Runner:
         return self._servers.pair
 
     def close(self) -> None:
-        for other in (self._replica, self._successor, self._cluster):
+        for other in (self._replica, self._successor, self.cluster):
             if other is not None:
                 other.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _follower(self) -> Successor:
         """The replica for failovers, started when it is first needed."""
@@ -80,7 +80,8 @@ class Runner:
     def inherent(self, history: History) -> str:
         """What a native replica makes of a history that failed, if it fares no better; empty if it does, or if the
         history takes the binlog away or its target is no copy."""
-        if history.settings["event"] in ALONE or is_ruled(history.settings):
+        settings = history.settings
+        if settings["event"] in ALONE or is_ruled(settings) or settings["mode"] == "full":
             return ""
         if self._replica is None:
             self._replica = Replica(self._servers)
@@ -91,28 +92,20 @@ class Runner:
             attempt.close()
 
     def run_in_cluster(self, histories: Sequence[History]) -> list[Verdict]:
-        """As :meth:`run`, in real processes, of which some are killed. What fails there counts only if it also fails
-        when it runs alone."""
-        if histories[0].settings["event"] in NOT_IN_CLUSTERS:
-            return self.run(histories)
-        attempt = self._attempt(histories, self._cluster)
-        try:
-            verdicts = attempt.run()
-        except (Stopped, Hang) as exc:
-            if len(histories) > 1:
-                return [verdict for one in histories for verdict in self.run_in_cluster([one])]
-            verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        finally:
-            attempt.close()
-        return verdicts
+        """As :meth:`run`, in real processes, of which some are killed."""
+        return self.run(histories, self.cluster if plays_in_cluster(histories[0].settings) else None)
 
-    def run(self, histories: Sequence[History]) -> list[Verdict]:
-        """The verdict on each. What stops the task of several is found by running them one by one."""
+    def run(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> list[Verdict]:
+        """The verdict on each. What stops the task of several is found by running them one by one.
+
+        In a ``cluster``, processes are killed. What would stop the tasks of others plays in threads all the same.
+        """
         alone = {number for number, one in enumerate(histories) if _is_alone(one)}
         if alone and len(histories) > 1:
-            return self._apart(histories, alone)
-        attempt = self._attempt(histories)
+            return self._apart(histories, alone, cluster, None)
         several = len(histories) > 1
+        attempt = self._attempt(histories, cluster)
+        verdicts: list[Verdict] = []
         try:
             verdicts = attempt.run()
         except (Stopped, Hang) as exc:
@@ -120,27 +113,36 @@ class Runner:
                 blamed = attempt.blamed(exc)
             else:
                 verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        else:
-            # What was not alone may be another's fault.
-            return [
-                self.run([one])[0] if several and found.is_finding else found
-                for one, found in zip(histories, verdicts, strict=True)
-            ]
         finally:
             attempt.close()
-        return self._without(blamed, histories) if several else verdicts
+        if not verdicts:
+            return self._without(blamed, histories, cluster)
+        # What was not alone may be another's fault.
+        return [
+            self.run([one], cluster)[0] if several and found.is_finding else found
+            for one, found in zip(histories, verdicts, strict=True)
+        ]
 
-    def _apart(self, histories: Sequence[History], alone: Collection[int]) -> list[Verdict]:
-        """The verdicts, where histories of these numbers have tasks of their own: they would stop the others."""
+    def _apart(
+        self,
+        histories: Sequence[History],
+        alone: Collection[int],
+        cluster: FuzzCluster | None,
+        its_own: FuzzCluster | None,
+    ) -> list[Verdict]:
+        """The verdicts, where histories of these numbers have tasks of their own (in the cluster ``its_own``): they
+        would stop the others."""
         others = [one for number, one in enumerate(histories) if number not in alone]
-        verdicts = iter(self.run(others) if others else ())
-        return [self.run([one])[0] if number in alone else next(verdicts) for number, one in enumerate(histories)]
+        verdicts = iter(self.run(others, cluster) if others else ())
+        return [
+            self.run([one], its_own)[0] if number in alone else next(verdicts) for number, one in enumerate(histories)
+        ]
 
-    def _without(self, number: int | None, histories: Sequence[History]) -> list[Verdict]:
+    def _without(self, number: int | None, histories: Sequence[History], cluster: FuzzCluster | None) -> list[Verdict]:
         """The verdicts, with the history that the error names run alone; all alone where it names none."""
         if number is None:
-            return [verdict for one in histories for verdict in self.run([one])]
-        return self._apart(histories, {number})
+            return [verdict for one in histories for verdict in self.run([one], cluster)]
+        return self._apart(histories, {number}, cluster, cluster)
 
 
 class _Attempt:
@@ -173,10 +175,10 @@ class _Attempt:
         self._successor = successor
         self._happenings = Events(servers, engine, self._settings, successor, self._moved)
         self._cluster = cluster
-        self._running: TaskRun | ClusterRun | None = None
+        self._running: SourceRuns | ClusterRun | None = None
 
     @property
-    def _task(self) -> TaskRun | ClusterRun:
+    def _task(self) -> SourceRuns | ClusterRun:
         assert self._running is not None, "events come when the task is there"
         return self._running
 
@@ -196,14 +198,17 @@ class _Attempt:
                 self._prepare_target(one)
         if settings["event"] == "reset":
             servers.reset_binlog()
-        cfg = subtask_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
-        self._running = self._new_task(cfg)
+        cfgs = subtasks_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
+        self._running = self._new_task(cfgs)
         phases: list[Phase] = ["live"]
         if self._cluster is not None:
             # Nobody sees the moments of a dump in another process.
             phases = list(PHASES[1:])
-        elif settings["mode"] == "all":
-            self._copy(cfg)
+        elif settings["mode"] != "incremental":
+            writers = [Writer(one.schemas, partial(self._steps, one)) for one in self.played]
+            FullCopy(cfgs, self._engine, writers, self._see).run()
+        if settings["mode"] == "full":
+            return [self._compare(one) for one in self.played]
         for one in self.played:
             self._follow_rows(one)
         self._task.start()
@@ -214,20 +219,36 @@ class _Attempt:
                 self._steps(one, phase)
         self._task.wait(self._upstream)
         self._task.stop()
-        return [self._compare(one) for one in self.played]
+        verdicts = [self._compare(one) for one in self.played]
+        if self._cluster is not None:
+            self._cluster.compared += len(verdicts)
+        return verdicts
+
+    def _see(self, cfg: SubTaskConfig) -> None:
+        """Remembers what a source's dump should have, where nothing is replicated after it."""
+        if self._settings["mode"] != "full":
+            return
+        for one in self.played:
+            schemas = one.rules.schemas_of(cfg.source_id)
+            tables = [table for table in self._sources(one) if table[0] in schemas]
+            contents = one.upstream_now(self._upstream, tables)
+            one.copied[cfg.source_id] = Copied(contents, oracle.structures(self._upstream, tables))
 
     def _kill(self) -> None:
         """In a cluster something dies in any case."""
         if isinstance(self._running, ClusterRun):
             self._running.happen("kill", self._happenings)
 
-    def _new_task(self, cfg: SubTaskConfig) -> TaskRun | ClusterRun:
+    def _new_task(self, cfgs: Sequence[SubTaskConfig]) -> SourceRuns | ClusterRun:
         if self._cluster is not None:
+            (cfg,) = cfgs
             return ClusterRun(cfg, self._cluster, self._upstream, self.played[0].history.seed)
-        relay = None
+        relays: list[TaskRelay | None] = [None for _ in cfgs]
         if self._settings.get("relay") == "on":
-            relay = TaskRelay(self._upstream, self._folder / f"{self._name}-relay", cfg)
-        return TaskRun(cfg, self._engine, relay)
+            relays = [
+                TaskRelay(self._upstream, self._folder / f"{self._name}-{cfg.source_id}-relay", cfg) for cfg in cfgs
+            ]
+        return SourceRuns(cfgs, self._engine, relays)
 
     def as_replica(self, replica: Replica) -> str:
         """See :meth:`Runner.inherent`."""
@@ -340,46 +361,6 @@ class _Attempt:
             _attempt(conn, statement)
         return conn
 
-    # -- the full copy --------------------------------------------------------------------------------------------
-
-    def _copy(self, cfg: SubTaskConfig) -> None:
-        with self._while_dumping():
-            self._unit(lambda: DumpUnit(cfg, self._engine).run())
-        for one in self.played:
-            self._steps(one, "dumped")
-        self._unit(lambda: LoadUnit(cfg, self._engine).run())
-
-    def _unit(self, run: Callable[[], UnitOutcome]) -> None:
-        for _ in range(RESUMES):
-            outcome = run()
-            if outcome.finished:
-                return
-            error = outcome.errors[0]
-            if not error.retryable:
-                break
-        raise Stopped.by(error)
-
-    @contextmanager
-    def _while_dumping(self) -> Iterator[None]:
-        """Statements of the phases ``snapshot`` and ``chunk`` run when the snapshot is open."""
-        original, lock, seen = dump_task.DumpTask._dump_chunk, threading.Lock(), 0
-
-        def dump_chunk(task: Any, conn: Any, chunk: Any, progress: int) -> None:
-            nonlocal seen
-            with lock:
-                phases: tuple[Phase, ...] = ("snapshot", "chunk")
-                if seen < len(phases):
-                    for one in self.played:
-                        self._steps(one, phases[seen])
-                seen += 1
-            original(task, conn, chunk, progress)
-
-        dump_task.DumpTask._dump_chunk = dump_chunk  # type: ignore[assignment, method-assign]
-        try:
-            yield
-        finally:
-            dump_task.DumpTask._dump_chunk = original  # type: ignore[method-assign]
-
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _steps(self, one: Played, phase: Phase) -> None:
@@ -455,8 +436,8 @@ class _Attempt:
     def _compare(self, one: Played) -> Verdict:
         want, got = self._contents(one)
         found = oracle.differences(want, got)
-        if not found and self._settings["mode"] == "all":
-            found = self._structures(one, self._sources(one))
+        if not found and self._settings["mode"] != "incremental":
+            found = self._structures(one)
         features = self._features(one)
         kind: Kind = "different" if found else "equal"
         return Verdict(kind, features, 0, "\n".join(found), one.statements, one.failed)
@@ -469,18 +450,24 @@ class _Attempt:
     def _contents(self, one: Played) -> tuple[dict[oracle.Table, Content | None], dict[oracle.Table, Content | None]]:
         """What the target should hold, and what it holds, by its own tables."""
         unsigned = self._servers.pair.families == "mysql to mariadb"
-        want = one.expected(self._upstream, self._sources(one), unsigned_zero=unsigned)
+        there = {table: found for seen in one.copied.values() for table, found in seen.contents.items()}
+        if not one.copied:
+            there = one.upstream_now(self._upstream, self._sources(one))
+        want = one.expected(there, unsigned_zero=unsigned)
         columns = {table: found.columns if found is not None else None for table, found in want.items()}
         return want, oracle.contents(self._target, columns)
 
-    def _structures(self, one: Played, tables: Sequence[oracle.Table]) -> list[str]:
+    def _structures(self, one: Played) -> list[str]:
         rules = one.rules
         if self._servers.pair.upstream != self._servers.pair.target or rules.needs_target_tables:
             return []
-        here = [table for table in tables if table not in one.frozen and rules.is_first(table)]
-        want = oracle.structures(self._upstream, here)
-        got = oracle.structures(self._target, [rules.target_of(table) for table in here])
-        return oracle.structure_differences({rules.target_of(table): found for table, found in want.items()}, got)
+        there = {table: found for seen in one.copied.values() for table, found in seen.structures.items()}
+        if not one.copied:
+            there = oracle.structures(
+                self._upstream, [table for table in self._sources(one) if table not in one.frozen]
+            )
+        want = {rules.target_of(table): found for table, found in there.items() if rules.is_first(table)}
+        return oracle.structure_differences(want, oracle.structures(self._target, list(want)))
 
 
 def _is_alone(history: History) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.servers import Servers
+from tests.fuzz.tasks.source_runs import SourceRuns
 from tests.fuzz.tasks.successor import Successor
 from tests.fuzz.tasks.task_run import TaskRun
 from tests.harness.mysql import SQLServer
@@ -32,12 +33,13 @@ class Events:
         self._successor = successor
         self._moved = moved
 
-    def happen(self, name: str, task: TaskRun) -> None:
-        servers = self._servers
+    def happen(self, name: str, task: SourceRuns) -> None:
+        """What is of one source happens to the last one."""
+        servers, one = self._servers, task.parts[-1]
         match name:
             case "pause":
-                task.stop()
-                task.start()
+                one.stop()
+                one.start()
             case "crash before" | "crash after":
                 self._engine.crash(name.split()[1])
             case "cut target" | "cut upstream":
@@ -54,9 +56,9 @@ class Events:
             case "failover":
                 self._fail_over(task)
             case "transfer":
-                self._transfer(task)
+                self._transfer(one)
             case _:
-                self._of_relay(name, task)
+                self._of_relay(name, task, one)
 
     def cut(self, name: str) -> None:
         """The connections to one server end."""
@@ -74,15 +76,16 @@ class Events:
             servers.restart(servers.upstream, self._settings, hard=False)
             self._moved(servers.upstream)
 
-    def _fail_over(self, task: TaskRun) -> None:
-        """The source's address leads to another server; the worker opens it with the checkpoint that it has."""
+    def _fail_over(self, task: SourceRuns) -> None:
+        """The sources' address leads to another server; the worker opens it with the checkpoint that it has."""
         successor = self._successor()
         successor.promote()
         self._servers.set_globals(self._settings, successor.server)
         task.stop(graceful=False)
-        task.cfg = replace(task.cfg, from_=successor.server.db_config)
-        if task.relay is not None:
-            task.relay.move(successor.server)
+        for one in task.parts:
+            one.cfg = replace(one.cfg, from_=successor.server.db_config)
+            if one.relay is not None:
+                one.relay.move(successor.server)
         self._moved(successor.server)
         task.start()
 
@@ -92,16 +95,16 @@ class Events:
         task.engine = LocalEngine()
         task.start()
 
-    def _of_relay(self, name: str, task: TaskRun) -> None:
-        relay = task.relay
+    def _of_relay(self, name: str, task: SourceRuns, one: TaskRun) -> None:
+        relay = one.relay
         assert relay is not None, name
         match name:
             case "relay restart":
                 relay.restart()
             case "relay killed":
-                task.stop(graceful=False)
+                one.stop(graceful=False)
                 relay.killed()
-                task.start()
+                one.start()
             case "relay purge":
                 task.wait(self._servers.upstream, settled=False)
                 relay.purge()

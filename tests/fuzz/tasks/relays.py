@@ -11,11 +11,14 @@ from dm_worker.source.binlog_needs import needed_files
 from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig, SubTaskConfig
 from tests.fuzz.played import Hang
+from tests.fuzz.tasks.rules import SOURCES
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, wait_until
 from tests.integration.syncer.support import location
 
 _SECONDS = 30.0
+#: How far the relays' ids as replicas are from those of servers; each source has one of its own.
+_REPLICAS = 50_000
 #: What a process that is killed may leave of an event that it was writing.
 _TORN = 7
 
@@ -39,7 +42,7 @@ class TaskRelay:
             self._folder,
             start_at=lambda: self._begin,
             needed=lambda folder, end: needed_files(folder, end, [self._cfg]),
-            server_id=self._upstream.server_id + 50_000,
+            server_id=self._upstream.server_id + _REPLICAS + 1000 * SOURCES.index(self._source.source_id),
         )
         relay.follow("Running")
         return relay
