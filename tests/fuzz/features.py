@@ -336,6 +336,9 @@ def _excluded(a: str, b: str) -> bool:
             return value != "none" and other != "none"
         case "relay", "event":
             return other.startswith("relay") if value == "off" else other == "reset"
+        case "event", "moment":
+            # What is written before makes the new binlog's positions others than the old one's.
+            return value == "reset" and other != "live"
         case "gtid", "event":
             return value == "off" and other == "failover"
         case "attribute", "primary key":

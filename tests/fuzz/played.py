@@ -61,6 +61,8 @@ class Played:
     frozen: Contents = field(default_factory=dict)
     #: What a full copy without replication should have, by source.
     copied: dict[str, Copied] = field(default_factory=dict)
+    #: How the target differed when the task was waited for.
+    early: str = ""
     #: What the target's table should hold, where a filter leaves out changes of some rows.
     filtered: FilteredRows | None = None
 

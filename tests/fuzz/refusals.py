@@ -101,6 +101,16 @@ TABLE: tuple[Refusal, ...] = (
         for code in (34001, 36027)
         for way in ("stored", "virtual")
     ),
+    *(
+        _one(
+            34001,
+            "MariaDB has no generated columns that depend on the session's time zone",
+            "servers=mysql to mariadb",
+            f"attribute={way} with zone",
+            words="1901",
+        )
+        for way in ("stored", "virtual")
+    ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
     *(
         _one(
@@ -131,6 +141,13 @@ TABLE: tuple[Refusal, ...] = (
         "servers=mysql to mariadb",
         "statement=exchange partition",
         words="VALIDATION",
+    ),
+    _one(
+        34001,
+        "MariaDB 10.11 has none of MySQL 8's collations",
+        "servers=mysql to mariadb",
+        "statement=convert charset",
+        words="Unknown collation",
     ),
     *(
         _one(

@@ -218,6 +218,8 @@ class _Attempt:
                     self._kill()
                 self._steps(one, phase)
         self._task.wait(self._upstream)
+        for one in self.played:
+            self._look(one)
         self._task.stop()
         verdicts = [self._compare(one) for one in self.played]
         if self._cluster is not None:
@@ -305,6 +307,8 @@ class _Attempt:
 
     def verdict_of(self, exc: Exception, one: Played) -> Verdict:
         features = self._features(one)
+        if one.early:
+            return Verdict("different", features, 0, one.early, one.statements, one.failed)
         if isinstance(exc, Stopped):
             text, code = str(exc), exc.code
             right = reason(code, text, features)
@@ -412,6 +416,8 @@ class _Attempt:
             self._events += 1
             if self._events <= 3 or len(self.played) == 1:
                 self._task.wait(self._upstream, settled=not one.rules.shard_mode)
+                if not one.rules.shard_mode:
+                    self._look(one)
             return
         if one is not self.played[0]:
             return
@@ -421,6 +427,13 @@ class _Attempt:
             task.happen(name, self._happenings)
         else:
             self._happenings.happen(name, task)
+
+    def _look(self, one: Played) -> None:
+        """Compares while the task runs. At the end a difference may be gone, or the task may have stopped for a good
+        reason. A difference of which the task tells itself is none."""
+        if not one.early and oracle.differences(*self._contents(one)):
+            self._task.ensure_going(self._upstream)
+            one.early = "\n".join(oracle.differences(*self._contents(one)))
 
     def _moved(self, upstream: SQLServer) -> None:
         """The sessions that there were are gone, with their transactions."""
@@ -434,8 +447,7 @@ class _Attempt:
     # -- the comparison -------------------------------------------------------------------------------------------
 
     def _compare(self, one: Played) -> Verdict:
-        want, got = self._contents(one)
-        found = oracle.differences(want, got)
+        found = [one.early] if one.early else oracle.differences(*self._contents(one))
         if not found and self._settings["mode"] != "incremental":
             found = self._structures(one)
         features = self._features(one)

@@ -26,7 +26,7 @@ _CANDIDATES = 4
 _AIMED = 2
 #: Each of so many of these is made for one feature that stops tasks, in turn, with so many histories: each of them has
 #: a task of its own, and shows little else.
-_STOPPING_TURN, _STOPPED = 5, 4
+_STOPPING_TURN, _STOPPED = 3, 4
 #: So many findings of one hole are shrunk where it is plain without.
 _SAME = 2
 #: How long one finding may be shrunk.

@@ -145,6 +145,14 @@ class Statements:
             return row
         return {"id": self._new_id(), **row}
 
+    def _known_row(self) -> Mapping[str, str]:
+        """A row whose id is there already; often with all that its keys were first given, so that they are equal."""
+        row = self._row(self._known())
+        given = self._given.get(row["id"], {})
+        if self._rng.random() < 0.5:
+            return row
+        return {**row, **{name: value for name, value in given.items() if name in self._made.keyed and name in row}}
+
     def _id(self, number: int) -> str:
         return str(number + self._shift)
 
@@ -152,7 +160,7 @@ class Statements:
         return self._id(self._rng.choice((1, 2, 3, 4, 5)))
 
     def _insert(self, how: str, *rows: Mapping[str, str], values: Mapping[str, str] | None = None) -> Step:
-        found = rows or (self._row(self._known() if self._rng.random() < 0.5 else ""),)
+        found = rows or (self._known_row() if self._rng.random() < 0.5 else self._row(),)
         return self._step("insert", table="t", how=how, rows=found, values=values or {})
 
     def _update(self, values: Mapping[str, str], where: str, how: str = "UPDATE") -> Step:

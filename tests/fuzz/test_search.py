@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,20 @@ def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> Non
         (verdict,) = runner.run([history])
         assert verdict.kind == "different"
         assert runner.inherent(history) == ""
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+@pytest.mark.parametrize(
+    "last", ["TRUNCATE TABLE {s}.`t`", "INSERT INTO {s}.`t` VALUES (2)"], ids=["gone at the end", "behind a refusal"]
+)
+def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> None:
+    history = _history(
+        ("SET SESSION binlog_format = STATEMENT",),
+        "INSERT INTO {s}.`t` VALUES (1)",
+        "ANALYZE DELETE FROM {s}.`t`",
+        last,
+    )
+    steps = [*history.steps[:-1], Step("event", "wait"), history.steps[-1]]
+    with open_hole("ANALYZE UPDATE"):
+        (verdict,) = runner.run([replace(history, steps=tuple(steps))])
+    assert verdict.kind == "different"

@@ -14,7 +14,7 @@ from pkg.config.model import SubTaskConfig
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.events import Events
 from tests.fuzz.tasks.task_files import task_file
-from tests.fuzz.tasks.task_run import HANG
+from tests.fuzz.tasks.task_run import HANG, LATE
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, wait_until
@@ -131,6 +131,16 @@ class ClusterRun:
             return at and not sync.get("unresolvedGroups")
 
         self._await(there, f"it is at {want}")
+
+    def ensure_going(self, _upstream: SQLServer) -> None:
+        """See :meth:`tests.fuzz.tasks.source_runs.SourceRuns.ensure_going`."""
+        end = time.monotonic() + LATE
+        while time.monotonic() < end:
+            state = self._state()
+            errors = (state.get("result") or {}).get("errors") or []
+            if errors:
+                raise Stopped(int(errors[0]["ErrCode"]), _shown(errors[0]))
+            time.sleep(0.3)
 
     def close(self) -> None:
         if self._begun:

@@ -10,7 +10,7 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.played import Hang
 from tests.fuzz.tasks.locks import SharedLocks
 from tests.fuzz.tasks.relays import TaskRelay
-from tests.fuzz.tasks.task_run import HANG, TaskRun
+from tests.fuzz.tasks.task_run import HANG, LATE, TaskRun
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import location
@@ -63,3 +63,12 @@ class SourceRuns:
                 return
             time.sleep(0.01)
         raise Hang(f"the task is not at {want}: {[part.shown() for part in self.parts]}")
+
+    def ensure_going(self, upstream: SQLServer) -> None:
+        """Raises ``Stopped`` for an error that the task finds a moment after it has written the rows."""
+        want = location(upstream)
+        end = time.monotonic() + LATE
+        while time.monotonic() < end:
+            for part in self.parts:
+                part.is_there(want, upstream, settled=False)
+            time.sleep(0.02)

@@ -16,6 +16,8 @@ from tests.integration.syncer.support import Running, location
 
 #: Seconds that a task may take for a few rows before it counts as hanging.
 HANG = 60.0
+#: Seconds in which it looks at what it has written, and stops if that is not right.
+LATE = 1.5
 #: As a subtask's auto-resume: how often an error that may pass is tried again.
 RESUMES = 8
 
