@@ -27,7 +27,7 @@ from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers
 from tests.fuzz.tasks.clusters import ClusterRun, FuzzCluster, plays_in_cluster
 from tests.fuzz.tasks.copying import FullCopy, Writer
-from tests.fuzz.tasks.events import ALONE, Events
+from tests.fuzz.tasks.events import ALONE, OFTEN, Events
 from tests.fuzz.tasks.filtered import FilteredRows
 from tests.fuzz.tasks.relays import TaskRelay
 from tests.fuzz.tasks.rules import is_ruled
@@ -419,10 +419,10 @@ class _Attempt:
                 if not one.rules.shard_mode:
                     self._look(one)
             return
-        if one is not self.played[0]:
+        task = self._task
+        if one is not self.played[0] and (name not in OFTEN or isinstance(task, ClusterRun)):
             return
         one.tags.update([f"event={name}"] if name != "start" else [])
-        task = self._task
         if isinstance(task, ClusterRun):
             task.happen(name, self._happenings)
         else:

@@ -14,6 +14,8 @@ from tests.harness.mysql import SQLServer
 
 #: Events after which nothing is as before for other histories too, so that each runs alone.
 ALONE = frozenset({"reset", "failover"})
+#: Events that cost little, so that each history of a group has its own.
+OFTEN = frozenset({"pause", "crash before", "crash after", "cut target", "cut upstream", "transfer"})
 
 
 class Events:
@@ -41,8 +43,10 @@ class Events:
                 one.stop()
                 one.start()
             case "crash before" | "crash after":
+                task.forgive()
                 self._engine.crash(name.split()[1])
             case "cut target" | "cut upstream":
+                task.forgive()
                 self.cut(name)
             case "restart target" | "restart upstream":
                 self.restart(name)

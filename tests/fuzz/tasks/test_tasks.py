@@ -142,3 +142,18 @@ def test_a_full_copy_with_a_later_row_is_a_finding(runner: Runner, monkeypatch: 
     kind, text = _verdict(runner, _copied("snapshot", f"DELETE FROM {_T}"))
     assert kind == "different", text
     assert "only upstream" in text
+
+
+@pytest.mark.parametrize("event", ["crash before", "crash after"])
+def test_each_history_of_a_group_has_its_own_crash(runner: Runner, monkeypatch: pytest.MonkeyPatch, event: str) -> None:
+    crashes: list[str] = []
+    original = LocalEngine.crash
+
+    def crash(engine: LocalEngine, moment: str) -> None:
+        crashes.append(moment)
+        original(engine, moment)
+
+    monkeypatch.setattr(LocalEngine, "crash", crash)
+    history = _history({"event": event})
+    assert [found.kind for found in runner.run([history, history])] == ["equal", "equal"]
+    assert crashes == [event.split()[1]] * 2
