@@ -135,6 +135,8 @@ class LocalEngine(SparkEngine):
     def __init__(self, slots: int = 4) -> None:
         super().__init__(slots=slots)
         self._crash = ""
+        #: How many tasks still begin before it dies for good; None while it does not.
+        self._passing: int | None = None
         self._guard = threading.Lock()
         self._local = LocalContext(slots, self._take_crash)
         dump_task.BarrierTaskContext = TaskContext  # type: ignore[assignment, attr-defined]
@@ -145,8 +147,21 @@ class LocalEngine(SparkEngine):
         with self._guard:
             self._crash = moment
 
+    def die(self, tasks: int) -> None:
+        """After so many tasks none does anything any more, as if the worker had been killed in the middle of a job."""
+        with self._guard:
+            self._passing = tasks
+
+    @property
+    def dead(self) -> bool:
+        return self._passing == 0
+
     def _take_crash(self) -> str:
         with self._guard:
+            if self._passing is not None:
+                if self._passing == 0:
+                    return "before"
+                self._passing -= 1
             found, self._crash = self._crash, ""
         return found
 

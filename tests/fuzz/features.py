@@ -137,6 +137,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "pause",
             "crash before",
             "crash after",
+            "kill",
             "cut target",
             "cut upstream",
             "reset",

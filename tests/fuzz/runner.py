@@ -75,6 +75,8 @@ class Runner:
         return self._successor
 
     def _attempt(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> _Attempt:
+        if self._engine.dead:
+            self._engine = LocalEngine()
         return _Attempt(self._servers, self._engine, self._folder, self._file, histories, self._follower, cluster)
 
     def inherent(self, history: History) -> str:

@@ -15,7 +15,9 @@ from tests.harness.mysql import SQLServer
 #: Events after which nothing is as before for other histories too, so that each runs alone.
 ALONE = frozenset({"reset", "failover"})
 #: Events that cost little, so that each history of a group has its own.
-OFTEN = frozenset({"pause", "crash before", "crash after", "cut target", "cut upstream", "transfer"})
+OFTEN = frozenset({"pause", "crash before", "crash after", "cut target", "cut upstream", "transfer", "kill"})
+#: A worker that is killed has begun fewer tasks than this.
+_TASKS = 4
 
 
 class Events:
@@ -34,6 +36,7 @@ class Events:
         self._settings = settings
         self._successor = successor
         self._moved = moved
+        self._kills = 0
 
     def happen(self, name: str, task: SourceRuns) -> None:
         """What is of one source happens to the last one."""
@@ -45,6 +48,10 @@ class Events:
             case "crash before" | "crash after":
                 task.forgive()
                 self._engine.crash(name.split()[1])
+            case "kill":
+                task.forgive()
+                self._kills += 1
+                one.engine.die(self._kills % _TASKS)
             case "cut target" | "cut upstream":
                 task.forgive()
                 self.cut(name)

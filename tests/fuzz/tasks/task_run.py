@@ -36,6 +36,9 @@ class TaskRun:
         self._resumes = 0
 
     def start(self) -> None:
+        if self.engine.dead:
+            # Another worker, which knows only what is durable.
+            self.engine = LocalEngine()
         self._running = Running(
             self.cfg,
             self.engine,

@@ -12,6 +12,7 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair, feature
 from tests.fuzz.generator import settings_of
 from tests.fuzz.history import Column, History, Phase, Step, Table
+from tests.fuzz.holes import open_hole
 from tests.fuzz.runner import Runner
 from tests.fuzz.servers import running_servers
 from tests.fuzz.tasks.rules import Rules
@@ -157,3 +158,12 @@ def test_each_history_of_a_group_has_its_own_crash(runner: Runner, monkeypatch: 
     history = _history({"event": event})
     assert [found.kind for found in runner.run([history, history])] == ["equal", "equal"]
     assert crashes == [event.split()[1]] * 2
+
+
+def test_a_worker_that_is_killed_in_a_job_leaves_what_the_next_one_has_to_do(
+    runner: Runner,
+) -> None:
+    history = _history({"event": "kill"})
+    assert [found.kind for found in runner.run([history, history])] == ["equal", "equal"]
+    with open_hole("a begun batch is taken for done"):
+        assert "different" in {found.kind for found in runner.run([history, history])}
