@@ -50,6 +50,15 @@ TABLE: tuple[Refusal, ...] = (
         )
         for kind in ("modify column", "convert charset")
     ),
+    _one(
+        44019,
+        "the upstream has moved the table since, and MariaDB's JSON is another type",
+        "servers=mysql to mariadb",
+        "mode=incremental",
+        "type=json",
+        "statement=rename to other schema",
+        words="no structure of the upstream table",
+    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     *(
         _one(
