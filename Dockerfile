@@ -41,7 +41,7 @@ RUN pip wheel --no-cache-dir --no-deps -w /wheel . \
  && sed -i '1s|.*|#!/opt/dm/bin/python|' /opt/project/bin/dm-* /opt/project/bin/dmctl \
  && mkdir -p /project/bin /project/lib && cp /opt/project/bin/dm-* /opt/project/bin/dmctl /project/bin/ \
  && cp -r /opt/project/lib/python3*/site-packages/. /project/lib/ \
- && cd / && DM_KERNEL=native PYTHONPATH=/project/lib /opt/dm/bin/python -c "import pkg.binlog.row_decoder"
+ && cd / && DM_KERNEL=native PYTHONPATH=/project/lib /opt/dm/bin/python -c "import pkg.binlog.rows.row_decoder"
 
 # --- A Java of those modules that Spark uses.
 FROM ${PYTHON_IMAGE} AS java

@@ -1,8 +1,12 @@
 # `make demo` and `make test` set up everything they need on a fresh Debian or Ubuntu machine.
 VENV := .venv/bin
 TESTS ?= tests
-# Test processes side by side: more than two cores, because most wait. Those of a file stay together, they share its servers.
-JOBS ?= 3
+# Test processes side by side: more than cores, because most tests wait, and 4 GB of memory for each; the harness has ports for eight. The tests of a
+# file stay together, they share its servers.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { jobs = int($$2 / 4e6); if (jobs > cores * 2.5) jobs = int(cores * 2.5); \
+  if (jobs > 8) jobs = 8; print (jobs < 1 ? 1 : jobs) }' /proc/meminfo)
+# Tests start hundreds of Python processes: without bytecode, each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
 .PHONY: help setup kernel demo check test test-long test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
@@ -32,7 +36,7 @@ check: lint ## lint and the unit tests, before each commit
 
 test-tidb: ## all tests that have a target, into a real TiDB, which is built from its Go module first (needs Go; TESTS, JOBS)
 	@deploy/setup.sh test
-	@$(VENV)/python -m tests.harness.tidb
+	@$(VENV)/python -m deploy.local.tidb
 	DM_TEST_TARGET=tidb $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
 test-servers: ## the tests that take one server after the other, on every version there is (TESTS=path for others)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import grpc
 from google.protobuf.message import Message
 
+from dm_master.cutover.runner import read_facts
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from dm_master.election.etcd_metrics import EtcdMetrics
@@ -20,11 +21,11 @@ from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
-from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.shardddl.pessimistic.lock_views import lock_states
 from dm_master.task_setup.server_steps import complete, remove_meta
+from dm_master.task_setup.start_time import start_at
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
@@ -193,7 +194,7 @@ class MasterServer:
             ttl=config.election_ttl,
         )
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
-        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
+        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta, start_at, read_facts)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
         election.start()

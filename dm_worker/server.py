@@ -62,7 +62,7 @@ class WorkerServer:
         self._binder = Binder(
             config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck, relay_dir=config.relay_dir
         )
-        self._metrics.follow(self._statuses)
+        self._metrics.expose(self._statuses)
         self._metrics.follow_figures(self._figures)
         self._metrics.follow_engine(self._engine.figures)
         self._metrics.follow_relay(self._relay)

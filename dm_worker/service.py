@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 import grpc
 
 from dm_worker.operator_commands.handle_error import handle_error
+from dm_worker.operator_commands.hold_subtask import hold_subtask
+from dm_worker.operator_commands.operate_diff import operate_diff
 from dm_worker.operator_commands.operate_schema import operate_schema
-from dm_worker.operator_commands.replicating_unit import paused_unit
+from dm_worker.operator_commands.replicating_unit import paused_unit, replicating_unit
+from dm_worker.source import operate_validation
 from dm_worker.source.binder import Binder, RelayedSource, not_started
 from dm_worker.source.profiles import add_profiles
 from dm_worker.source.source_worker import SourceWorker
 from dm_worker.subtask.subtask import SubTask, process_result
+from dm_worker.syncer.unit.hold import HoldState
 from pkg import errors
 from pkg.config.codec import decode_subtask
 from pkg.config.keys import UPDATABLE
@@ -107,6 +111,40 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             self._binder.current,
         )
 
+    def HoldSubTask(self, request: pb.HoldSubTaskRequest, context: grpc.ServicerContext) -> pb.HoldSubTaskResponse:
+        states: list[HoldState] = []
+
+        def hold(current: SourceWorker) -> str:
+            states.append(hold_subtask(_subtask_of(current, request.task, request.source), request))
+            return states[0].reason
+
+        common = self._answer(hold, self._binder.current)
+        answer = pb.HoldSubTaskResponse(source=common.source, worker=common.worker, msg=common.msg)
+        for state in states:
+            answer.result = state.is_held
+            if state.location is not None:
+                answer.binlogName, answer.binlogPos = state.location.position.name, state.location.position.pos
+                answer.binlogGTID = state.location.gtid_set
+        return answer
+
+    def ReleaseSubTask(
+        self, request: pb.ReleaseSubTaskRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        def release(current: SourceWorker) -> str:
+            replicating_unit(_subtask_of(current, request.task, request.source)).hold.release()
+            return ""
+
+        return self._answer(release, self._binder.current)
+
+    def OperateDiff(self, request: pb.OperateDiffWorkerRequest, context: grpc.ServicerContext) -> pb.DiffSourceStatus:
+        current = self._binder.current
+        answer = pb.DiffSourceStatus(worker=self._config.name)
+        try:
+            answer.MergeFrom(operate_diff(_subtask(current, request.task), request))
+        except DMError as exc:
+            answer.msg = str(exc)
+        return answer
+
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:
         """Runs ``work`` on the source and returns its answer, or the error that it raises as an answer."""
         answer = pb.CommonWorkerResponse(worker=self._config.name)
@@ -157,26 +195,30 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
 
     # Explicit answers for what is not supported: an empty answer would look like success.
 
-    def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("validation update")
-
     def OperateV1Meta(self, request: Any, context: grpc.ServicerContext) -> pb.OperateV1MetaResponse:
         return pb.OperateV1MetaResponse(result=False, msg=_unsupported("import from DM v1.0"))
 
-    def GetWorkerValidatorStatus(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationStatusResponse:
-        return pb.GetValidationStatusResponse(result=False, msg=_unsupported("validation status"))
+    # The validator of a task.
 
-    def GetValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationErrorResponse:
-        return pb.GetValidationErrorResponse(result=False, msg=_unsupported("validation show-error"))
+    def UpdateValidator(
+        self, request: pb.UpdateValidationWorkerRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        return self._answer(lambda current: operate_validation.update(current, request), self._binder.current)
 
-    def OperateValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.OperateValidationErrorResponse:
-        message = _unsupported("validation ignore-error, resolve-error and clear-error")
-        return pb.OperateValidationErrorResponse(result=False, msg=message)
+    def GetWorkerValidatorStatus(
+        self, request: pb.GetValidationStatusRequest, context: grpc.ServicerContext
+    ) -> pb.GetValidationStatusResponse:
+        return operate_validation.status(self._binder.current, request)
 
-    def _refuse(self, what: str) -> pb.CommonWorkerResponse:
-        current = self._binder.current
-        source = current.source.source_id if current is not None else ""
-        return pb.CommonWorkerResponse(result=False, msg=_unsupported(what), source=source, worker=self._config.name)
+    def GetValidatorError(
+        self, request: pb.GetValidationErrorRequest, context: grpc.ServicerContext
+    ) -> pb.GetValidationErrorResponse:
+        return operate_validation.row_errors(self._binder.current, request)
+
+    def OperateValidatorError(
+        self, request: pb.OperateValidationErrorRequest, context: grpc.ServicerContext
+    ) -> pb.OperateValidationErrorResponse:
+        return operate_validation.operate(self._binder.current, request)
 
 
 def _subtask(current: SourceWorker | None, task: str) -> SubTask:
@@ -189,6 +231,17 @@ def _subtask(current: SourceWorker | None, task: str) -> SubTask:
             workaround="`query-status` lists the tasks.",
         )
     return subtask
+
+
+def _subtask_of(current: SourceWorker, task: str, source: str) -> SubTask:
+    """The subtask of a source that this worker may not serve any more. Raises 40054."""
+    if current.source.source_id != source:
+        raise errors.new(
+            Code.WorkerSubTaskNotFound,
+            f"this worker serves source {current.source.source_id}, not {source}",
+            workaround="`list-member` shows which worker serves the source.",
+        )
+    return _subtask(current, task)
 
 
 def fixed_changes(old: SubTaskConfig, new: SubTaskConfig) -> list[str]:

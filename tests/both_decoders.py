@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pkg.binlog.row_decoder import RowChange, RowDecoder, RowImages
+from pkg.binlog.rows.row_decoder import RowChange, RowDecoder, RowImages
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.mysql.schema import Column

@@ -9,14 +9,16 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from deploy.local.cluster import KEEPALIVE_TTL, Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.targets import new_target
+from deploy.local.tidb import TiDBServer, build_in_background, go_installed
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.cluster import KEEPALIVE_TTL, Cluster
 from tests.harness.etcd import EtcdServer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.harness.sharded import Servers
-from tests.harness.targets import TARGET, new_target, runs
-from tests.harness.tidb import TiDBServer, build_in_background, go_installed
+from tests.harness.targets import TARGET, runs
+from tests.sweeps import LONG
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -54,30 +56,36 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built.
 
-    Full sweeps (marker ``slow``) run with ``DM_TEST_LONG`` alone.
+    Full sweeps (marker ``slow``) run with ``DM_TEST_LONG`` alone. Files with tests on TiDB come last, so that no test
+    process waits for its build while other tests could run.
     """
 
     def wanted(item: pytest.Item) -> bool:
         needs = [name for marker in item.iter_markers("target_with") for name in marker.args]
         core = item.get_closest_marker("core") is not None
         path = item.path.relative_to(config.rootpath).as_posix()
-        if item.get_closest_marker("slow") is not None and "DM_TEST_LONG" not in os.environ:
+        if item.get_closest_marker("slow") is not None and not LONG:
             return False
         return runs(path, getattr(item, "fixturenames", ()), needs, core=core, buildable=go_installed())
 
     chosen = [wanted(item) for item in items]
     config.hook.pytest_deselected(items=[item for item, runs_here in zip(items, chosen, strict=True) if not runs_here])
     items[:] = [item for item, runs_here in zip(items, chosen, strict=True) if runs_here]
+    late = {item.path for item in items if _needs_tidb(item)}
+    items.sort(key=lambda item: item.path in late)
     for item in items:
-        if "_tidb" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+        if _needs_tidb(item) and item.get_closest_marker("timeout") is None:
             # The first of them may wait until TiDB is built, which has a limit of its own.
             item.add_marker(pytest.mark.timeout(600, func_only=True))
 
 
+def _needs_tidb(item: pytest.Item) -> bool:
+    return "_tidb" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Tests on TiDB come late: until then it can be built beside the others."""
-    on_tidb = any("_tidb" in getattr(item, "fixturenames", ()) for item in session.items)
-    if on_tidb and not session.config.getoption("collectonly"):
+    """TiDB is built beside the other tests."""
+    if any(map(_needs_tidb, session.items)) and not session.config.getoption("collectonly"):
         build_in_background()
 
 
@@ -110,7 +118,7 @@ def _target(request: pytest.FixtureRequest) -> Iterator[SQLServer]:
     if TARGET == "tidb":
         yield request.getfixturevalue("_tidb")
         return
-    server = new_target()
+    server = new_target(TARGET)
     server.start()
     yield server
     server.cleanup()

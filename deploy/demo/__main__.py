@@ -10,8 +10,8 @@ import deploy.demo
 from deploy.demo.environment import Environment
 from deploy.demo.screen import Screen
 from deploy.demo.script import play
-from tests.harness.process import HarnessError, Process
-from tests.harness.targets import TARGETS
+from deploy.local.process import HarnessError, Process
+from deploy.local.targets import TARGETS
 
 #: A shell's exit code for a program that a signal ended.
 INTERRUPTED, TERMINATED = 130, 143

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.harness.mysql import SQLServer
-from tests.harness.workload import COMPARED
+from deploy.local.mysql import SQLServer
+from deploy.local.workload import COMPARED
 
 #: Each row becomes one string, in which NULL differs from an empty string; XOR combines the digests of all rows.
 #: The cast comes first: TiDB truncates a DECIMAL in IFNULL with a string.

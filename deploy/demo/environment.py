@@ -11,13 +11,13 @@ from contextlib import suppress
 import pyspark
 
 from deploy.demo.screen import Screen
-from tests.harness.cache import CACHE
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import HarnessError, binary
-from tests.harness.targets import new_target
-from tests.harness.tidb import is_built
-from tests.harness.workload import COLUMNS, Shard, Writer, create_shard
+from deploy.local.cache import CACHE
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import HarnessError, binary
+from deploy.local.targets import new_target
+from deploy.local.tidb import is_built
+from deploy.local.workload import COLUMNS, Shard, Writer, create_shard
 
 #: Rows that Python creates for each shard, and how often SQL doubles them: 192,000 rows.
 SEED_ROWS, DOUBLINGS = 3_000, 6

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError
-from tests.harness.workload import Shard
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError
+from deploy.local.workload import Shard
 
 _LIMIT = 60.0
 

@@ -40,7 +40,7 @@ class CopyProgress:
         if not before:
             # The time before the first rows is not part of their speed.
             self.rate = Rate(_WINDOW)
-        self.rate.add(now, self.rows)
+        self.rate.sample(now, self.rows)
         return changed
 
     @property

@@ -13,8 +13,8 @@ from deploy.demo.comparison import checksum
 from deploy.demo.environment import PROBES, RANGE, ROWS, Environment
 from deploy.demo.progress import CopyProgress
 from deploy.demo.screen import Board, Screen
-from tests.harness.cluster import program
-from tests.harness.process import WAIT_TIMEOUT, HarnessError
+from deploy.local.cluster import program
+from deploy.local.process import WAIT_TIMEOUT, HarnessError
 
 DDL = "ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'"
 States = dict[str, dict[str, Any]]

@@ -21,6 +21,7 @@ _REASON_COLORS = (
     ("target_slow", "orange"),
     ("ddl", "super-light-blue"),
     ("lock", "dark-blue"),
+    ("held", "light-purple"),
     ("retry", "red"),
     ("stopped", "text"),
 )

@@ -206,8 +206,9 @@ class Scheduler:
         Subtasks that exist are not changed. Raises 46008, 46009 or 46014 (all exist).
         """
         texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
+        modes = {one.source_id: one.validator.mode for one in subtasks if one.validator.mode != "none"}
         plan = self._decide(
-            lambda state: task_stage.start_task(state, name, text, texts, drop_operators=drop_operators)
+            lambda state: task_stage.start_task(state, name, text, texts, modes, drop_operators=drop_operators)
         )
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
@@ -220,6 +221,19 @@ class Scheduler:
     def stop_task(self, task: str, sources: Sequence[str]) -> None:
         """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""
         self._decide(lambda state: task_stage.stop_task(state, task, sources))
+
+    def start_validation(self, task: str, sources: Sequence[str], mode: str) -> None:
+        """Starts validators, see :func:`task_stage.start_validation`. Raises its errors."""
+        self._decide(lambda state: task_stage.start_validation(state, task, sources, mode))
+
+    def stop_validation(self, task: str, sources: Sequence[str]) -> None:
+        """Stops validators, see :func:`task_stage.stop_validation`. Raises its errors."""
+        self._decide(lambda state: task_stage.stop_validation(state, task, sources))
+
+    def validators(self, task: str) -> dict[str, str]:
+        """The desired stage of each source's validator, of the sources that have one."""
+        found = self._state().validators
+        return {source: record.expect for (source, of), record in sorted(found.items()) if of == task}
 
     def tasks(self) -> dict[str, dict[str, str]]:
         """Task → source → desired stage."""

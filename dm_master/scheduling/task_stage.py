@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.errors import Code, new
 from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
-from pkg.ha.records import SubTaskStage
+from pkg.ha.records import SubTaskStage, ValidatorStage
 
 #: The stages that an operator may request; a stopped subtask is removed.
 SETTABLE_STAGES = ("Running", "Paused")
+_NO_VALIDATORS: Mapping[str, str] = MappingProxyType({})
 
 
 def start_task(
-    state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, drop_operators: bool = False
+    state: Topology,
+    task: str,
+    text: str,
+    subtasks: Mapping[str, str],
+    modes: Mapping[str, str] = _NO_VALIDATORS,
+    *,
+    drop_operators: bool = False,
 ) -> Plan:
-    """Stores a task's file and its new ``subtasks`` (source → config), with the desired stage Running.
+    """Stores a task's file and its new ``subtasks`` (source → config), with the desired stage Running. ``modes``: the
+    validators' modes of sources that have one.
 
     ``drop_operators``: the stored binlog operators are removed too, as the checkpoints were before.
 
@@ -47,6 +57,8 @@ def start_task(
     ops: list[EtcdOperation] = [Put(keys.TASK_TEXT.key(task), text)]
     for source in wanted:
         ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _put_stage("Running", source, task)]
+        if source in modes:
+            ops.append(_put_validator(ValidatorStage("Running", source, task, modes[source])))
     orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if drop_operators]
     return Plan(tuple(ops), side_ops=tuple(orders))
 
@@ -73,11 +85,54 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
         ops += [
             Delete(keys.SUBTASK.key(source, task)),
             Delete(keys.SUBTASK_STAGE.key(source, task)),
+            Delete(keys.VALIDATOR_STAGE.key(source, task)),
             Delete(keys.LOAD_TASK.key(task, source)),
         ]
     if len(chosen) == len(state.sources_of(task)):
         ops.append(Delete(keys.TASK_TEXT.key(task)))
     return Plan(tuple(ops))
+
+
+def start_validation(state: Topology, task: str, sources: Sequence[str], mode: str) -> Plan:
+    """Starts the validators of the task's ``sources`` (none = all), in ``mode``; '' keeps each one's own, full if it
+    has none. Raises 46018 or 46017, and 46035 for a mode while one of them runs."""
+    chosen = _chosen(state, task, sources)
+    running = [source for source in chosen if _runs(state, source, task)]
+    if mode and running:
+        raise new(
+            Code.SchedulerSubTaskCfgUpdate,
+            f"validators of task {task} are already enabled for sources {', '.join(running)}: their mode stays",
+            workaround=f"`dmctl validation stop {task}` first.",
+        )
+    records = []
+    for source in chosen:
+        known = state.validators.get((source, task))
+        records.append(ValidatorStage("Running", source, task, mode or (known.mode if known else "full")))
+    return Plan(tuple(map(_put_validator, records)))
+
+
+def stop_validation(state: Topology, task: str, sources: Sequence[str]) -> Plan:
+    """Stops the validators of the task's ``sources`` (none = all). Raises 46018 or 46017, and 43006 when none of them
+    has a validator."""
+    known = [
+        state.validators[source, task] for source in _chosen(state, task, sources) if (source, task) in state.validators
+    ]
+    if not known:
+        raise new(
+            Code.ValidatorNotFound,
+            f"validator not found for task {task}",
+            workaround=f"`dmctl validation start {task}` starts one.",
+        )
+    return Plan(tuple(_put_validator(replace(record, expect="Stopped")) for record in known))
+
+
+def _runs(state: Topology, source: str, task: str) -> bool:
+    known = state.validators.get((source, task))
+    return known is not None and known.expect == "Running"
+
+
+def _put_validator(record: ValidatorStage) -> Put:
+    return Put(keys.VALIDATOR_STAGE.key(record.source, record.task), record.to_json())
 
 
 def _put_stage(stage: str, source: str, task: str, safe_mode: bool = False) -> Put:

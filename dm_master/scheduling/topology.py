@@ -15,7 +15,7 @@ from pkg.errors import Code, new
 from pkg.etcd.types import EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
-from pkg.ha.records import RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
+from pkg.ha.records import RelayStage, SourceBound, SubTaskStage, ValidatorStage, WorkerAlive, WorkerInfo
 
 WorkerStage = Literal["offline", "free", "relay", "bound"]
 
@@ -36,6 +36,8 @@ class Topology:
     relay_stages: Mapping[str, str] = field(default_factory=dict)
     subtasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     stages: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: Desired stages of validators, by (source, task).
+    validators: Mapping[tuple[str, str], ValidatorStage] = field(default_factory=dict)
     #: (task, source) → worker that holds the files of an unfinished load.
     load_tasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     task_texts: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +109,7 @@ VIEWS: dict[KeyFamily, _View] = {
     keys.RELAY_STAGE: _View("relay_stages", lambda value: RelayStage.from_json(value).expect),
     keys.SUBTASK: _View("subtasks", _text),
     keys.SUBTASK_STAGE: _View("stages", lambda value: SubTaskStage.from_json(value).expect),
+    keys.VALIDATOR_STAGE: _View("validators", ValidatorStage.from_json),
     keys.LOAD_TASK: _View("load_tasks", _text),
     keys.TASK_TEXT: _View("task_texts", _text),
 }

@@ -15,12 +15,15 @@ from google.protobuf.message_factory import GetMessageClass
 from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
+from dm_master.service.cutover_service import CutoverService
+from dm_master.service.diff_service import DiffService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
 from dm_master.service.source_service import CheckSource, SourceService
 from dm_master.service.status_service import StatusService
 from dm_master.service.task_service import TaskService, TaskSteps
+from dm_master.service.validation_service import ValidationService
 from dm_master.shardddl.lock_rpcs import ShardDDLService
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -46,12 +49,6 @@ FORWARD_TIMEOUT = 1800.0
 #: RPCs that are not supported yet, with the name of their feature.
 LATER = {
     "UpdateTask": "updating a task",
-    "StartValidation": "continuous data validation",
-    "StopValidation": "continuous data validation",
-    "GetValidationStatus": "continuous data validation",
-    "GetValidationError": "continuous data validation",
-    "OperateValidationError": "continuous data validation",
-    "UpdateValidation": "continuous data validation",
 }
 
 
@@ -60,7 +57,8 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
-    operator_actions = OperatorActionsService(cluster)
+    operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
+    cutover = CutoverService(cluster, steps)
     table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -79,6 +77,14 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "HandleError": operator_actions.handle_error,
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
+        "CheckCutover": cutover.check,
+        "StartValidation": validation.start,
+        "StopValidation": validation.stop,
+        "UpdateValidation": validation.update,
+        "GetValidationStatus": validation.status,
+        "GetValidationError": validation.errors,
+        "OperateValidationError": validation.operate_errors,
+        "OperateDiff": DiffService(cluster).operate_diff,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

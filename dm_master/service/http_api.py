@@ -37,7 +37,7 @@ ROUTES = (
 def add_routes(routes: HttpRoutes, call: MasterCall, etcd_endpoints: Callable[[], list[str]]) -> None:
     """Adds everything under ``/apis/`` to the port's routes."""
     for verb, path, method in ROUTES:
-        routes.add(verb, f"{BASE}/{path}", partial(_gateway, call, method))
+        routes.add_route(verb, f"{BASE}/{path}", partial(_gateway, call, method))
     # For workers: their `join` may name this master by an address that is not in its configuration.
     routes.publish(ENDPOINTS_PATH, partial(_endpoints, etcd_endpoints))
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dm_master.cutover.runner import ReadFacts
 from dm_master.precheck.result import PrecheckResult
 from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
 from dm_master.service.client_deadline import remaining
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.task_setup.task_end import Moment, TaskEnd, ensure_possible, parse_moment, task_end
 from dm_master.workers.slot_warnings import slot_warnings
 from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import STAGE_TIMEOUT, is_gone, reaches, wait_for_all
 from pkg import errors
-from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.model import Meta, SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task, task_to_yaml
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
@@ -36,6 +38,10 @@ class RunPrechecks(Protocol):
     ) -> PrecheckResult: ...
 
 
+class StartAt(Protocol):
+    def __call__(self, subtask: SubTaskConfig, moment: Moment, *, removes_meta: bool) -> Meta: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSteps:
     """The steps of starting a task that other packages carry out."""
@@ -43,8 +49,10 @@ class TaskSteps:
     split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
     precheck: RunPrechecks
     show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
-    complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
+    complete: Callable[[TaskConfig, SubTaskConfig, TaskEnd | None], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
+    start_at: StartAt
+    read_cutover_facts: ReadFacts
 
 
 #: Operation → (desired stage to store, stage that workers then report).
@@ -61,11 +69,13 @@ class TaskService:
         self._steps = steps
 
     def check_task(self, request: pb.CheckTaskRequest) -> pb.CheckTaskResponse:
-        _refuse_start_time(request.startTime)
+        moment = _moment(request.startTime)
         task = load_task(request.task)
         sources = self._cluster.scheduler.sources()
         # Splitting finds unknown sources and contradictions that need no connection.
         subtasks = self._steps.split(task, sources, ())
+        # A task that is removed with its progress may be checked too.
+        self._started_at(subtasks, moment, removes_meta=True)
         found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
         rules = None if found.rules is None else _summary(found.rules)
         warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
@@ -81,7 +91,7 @@ class TaskService:
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
         """Changes nothing if it refuses the task; else stores the subtasks and waits until their workers run them."""
-        _refuse_start_time(request.startTime)
+        moment, end = _moment(request.startTime), task_end(request.untilPosition, request.untilGTID, request.untilTime)
         task = load_task(request.task)
         foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
         if foreign:
@@ -89,6 +99,9 @@ class TaskService:
             return pb.StartTaskResponse(msg="some sources are not in the task's config", sources=answers)
         known = self._cluster.scheduler.sources()
         subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
+        if end is not None:
+            ensure_possible(end, subtasks)
+        subtasks = self._started_at(subtasks, moment, removes_meta=request.removeMeta)
         names = [subtask.source_id for subtask in subtasks]
         found = self._steps.precheck(
             task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names, remove_meta=request.removeMeta
@@ -96,7 +109,7 @@ class TaskService:
         warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
         if not found.passed:
             return pb.StartTaskResponse(checkResult=found.text, warnings=warnings)
-        subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]
+        subtasks = [self._steps.complete(task, subtask, end) for subtask in subtasks]
         self._submit(task, subtasks, request.removeMeta)
         answers = wait_for_all(
             self._cluster,
@@ -108,6 +121,14 @@ class TaskService:
             patience=remaining(STAGE_TIMEOUT),
         )
         return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text, warnings=warnings)
+
+    def _started_at(
+        self, subtasks: Sequence[SubTaskConfig], moment: Moment | None, *, removes_meta: bool
+    ) -> list[SubTaskConfig]:
+        """The subtasks with their start by time, if there is one."""
+        if moment is None:
+            return list(subtasks)
+        return [replace(one, meta=self._steps.start_at(one, moment, removes_meta=removes_meta)) for one in subtasks]
 
     def operate_task(self, request: pb.OperateTaskRequest) -> pb.OperateTaskResponse:
         stages = self._cluster.scheduler.tasks().get(request.name, {})
@@ -180,6 +201,10 @@ class TaskService:
             self._cluster.scheduler.start_task(task.name, text, subtasks, drop_operators=True)
 
 
+def _moment(start_time: str) -> Moment | None:
+    return parse_moment(start_time, "--start-time") if start_time else None
+
+
 def _summary(rules: RuleSummary) -> pb.RulesSummary:
     return pb.RulesSummary(
         tables=rules.tables, targets=rules.targets, leftOut=rules.left_out, unused=list(rules.unused)
@@ -208,12 +233,3 @@ def _table_rules(explained: Explanation) -> pb.TableRules:
 
 #: The most errors, and the most warnings, of the precheck that start-task shows.
 _SHOWN = 10
-
-
-def _refuse_start_time(text: str) -> None:
-    if text:
-        raise errors.new(
-            Code.ConfigStartTimeTooLate,
-            "--start-time is not supported yet",
-            workaround="Give the binlog position in the task file: mysql-instances[].meta.",
-        )

@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl import lock_errors
-from dm_master.shardddl.lock_store import LockStore
 from dm_master.shardddl.locks import LockDecision, Locks, UnlockOrder, UnlockProgress
 from pkg.errors import DMError, wrap
-from pkg.etcd import PrefixMirror, WatchEvent
+from pkg.etcd import KV, EtcdClient, PrefixMirror, WatchEvent
+from pkg.ha.keys import SHARD_DDL_PREFIX
 from pkg.ha.shard_ddl_steps import LockId, LockStep
 from pkg.process.log import get_logger
 
@@ -38,6 +38,36 @@ _SYNC_POLL = 0.2
 #: Attempts of an order on a lock that changes meanwhile, and seconds to wait for its change.
 _ORDER_ATTEMPTS = 5
 _ORDER_PAUSE = 1.0
+
+
+class LockStore:
+    """The locks' records in etcd, for the master that leads: reads, follows and changes them.
+
+    Methods raise 42501 (``retryable``: the outcome of a commit is unknown, so the records must be read again).
+    """
+
+    def __init__(self, client: EtcdClient, prefix: str = SHARD_DDL_PREFIX) -> None:
+        """``prefix``: of the shard mode's records."""
+        self._client = client
+        self._prefix = prefix
+
+    def load(self) -> list[KV]:
+        """All records."""
+        kvs, _ = self._client.get_prefix(self._prefix)
+        return kvs
+
+    def start_mirror(
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
+    ) -> PrefixMirror:
+        """A started mirror of all records: ``on_change`` gets the events for :meth:`Locks.apply`, the current
+        records first."""
+        return PrefixMirror(self._client, self._prefix, on_change, on_error=on_error).start()
+
+    def commit(self, step: LockStep, leader: LeaderKey) -> int:
+        """Carries out ``step`` if ``leader`` still leads; returns the revision of the change, or 0 if the term
+        is over or the records have changed since the step was decided: follow them and decide again."""
+        done = self._client.txn([leader.compare, *step.compare], step.ops)
+        return done.revision if done.succeeded else 0
 
 
 class LockCoordinator(Generic[L]):
@@ -229,7 +259,7 @@ class LockTerm(Generic[L]):
             with self._changed:
                 self._locks, self._ready = self._new_locks(), False
             self._synced = False
-            self._mirror = self._store.follow(self._see, self._mirror_failed)
+            self._mirror = self._store.start_mirror(self._see, self._mirror_failed)
         while not self._synced and not self._stopping.is_set() and self._mirror_failure is None:
             self._synced = self._mirror.wait_synced(_SYNC_POLL)
         return self._synced

@@ -10,6 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_master.inspection.inspected_server import QUERY_TIMEOUT
+from dm_master.task_setup.task_end import Moment, TaskEnd
 from dm_master.task_setup.task_split import (
     TARGET_DEFAULTS,
     needs_start_position,
@@ -17,7 +18,7 @@ from dm_master.task_setup.task_split import (
     with_start_position,
 )
 from pkg import errors
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
@@ -48,11 +49,13 @@ _OWN_META_TABLES = (
     "syncer_xa",
     "syncer_temporary",
     "syncer_taken_over",
+    "diff_state",
+    "diff_pair",
 )
 
 
-def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
-    """``subtask`` with its target session, and with its start position if the file names none.
+def complete(task: TaskConfig, subtask: SubTaskConfig, end: TaskEnd | None = None) -> SubTaskConfig:
+    """``subtask`` with its target session, with its start position if the file names none, and with its end.
 
     Raises the connections' ``DMError``, or 11125 for an upstream that writes no binlog.
     """
@@ -60,8 +63,17 @@ def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
         known = known_defaults(connection)
     with contextlib.closing(connect(subtask.from_, scope="upstream")) as connection:
         sql_mode = str(query(connection, "SELECT @@GLOBAL.sql_mode")[0][0])
+        until = None if end is None else end.until(0 if end.moment is None else seconds_of(connection, end.moment))
     session = target_session(known, sql_mode, task)
-    return fill_start_position(replace(subtask, to=replace(subtask.to, session=session)))
+    return fill_start_position(replace(subtask, to=replace(subtask.to, session=session), until=until))
+
+
+def seconds_of(upstream: Connection[Any], moment: Moment) -> int:
+    """A moment in unix seconds; without an offset it is in the server's time zone. Raises pymysql.Error."""
+    if moment.seconds is not None:
+        return moment.seconds
+    query(upstream, "SET SESSION time_zone = @@GLOBAL.time_zone")
+    return int(query(upstream, "SELECT UNIX_TIMESTAMP(%s)", (moment.text,))[0][0] or 0)
 
 
 def known_defaults(target: Connection[Any]) -> frozenset[str]:

@@ -66,6 +66,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         mydumper=instance.mydumper,
         loader=instance.loader,
         syncer=instance.syncer,
+        validator=instance.validator,
     )
 
 

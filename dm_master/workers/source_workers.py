@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -37,15 +37,36 @@ def ask_workers(
     ``timeout`` in seconds, the configured one when None.
     """
 
-    def ask(source: str) -> worker_pb.CommonWorkerResponse:
+    return _ask_each(cluster, sources, method, request, timeout, worker_pb.CommonWorkerResponse)
+
+
+def ask_diffs(
+    cluster: ClusterView, sources: Sequence[str], request: worker_pb.OperateDiffWorkerRequest, *, timeout: float
+) -> list[worker_pb.DiffSourceStatus]:
+    """As :func:`ask_workers`, with the comparisons of the sources as answers."""
+    return _ask_each(cluster, sources, "OperateDiff", request, timeout, worker_pb.DiffSourceStatus)
+
+
+_Answer = TypeVar("_Answer", worker_pb.CommonWorkerResponse, worker_pb.DiffSourceStatus)
+
+
+def _ask_each(
+    cluster: ClusterView,
+    sources: Sequence[str],
+    method: str,
+    request: Message,
+    timeout: float | None,
+    kind: type[_Answer],
+) -> list[_Answer]:
+    def ask(source: str) -> _Answer:
         worker = cluster.scheduler.bound_worker(source)
         if worker is None:
             known = source in cluster.scheduler.sources()
-            return failure(source, str(unbound([source]) if known else _unknown(source)))
+            return kind(msg=str(unbound([source]) if known else _unknown(source)), source=source)
         try:
-            answer: worker_pb.CommonWorkerResponse = cluster.workers.call(worker.addr, method, request, timeout=timeout)
+            answer: _Answer = cluster.workers.call(worker.addr, method, request, timeout=timeout)
         except DMError as exc:
-            return failure(source, str(exc), worker.name)
+            return kind(msg=str(exc), source=source, worker=worker.name)
         answer.source, answer.worker = source, worker.name
         return answer
 

@@ -152,6 +152,20 @@ def reaches(task: str, stage: pb.Stage) -> StageCheck:
     return check
 
 
+def validates(task: str, stage: pb.Stage) -> StageCheck:
+    """Over when the subtask's validator is in ``stage``. It runs only beside replication: one that is to run is also
+    there while its subtask does something else."""
+
+    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+        subtask = _named(answer, task)
+        if subtask is None or not subtask.HasField("validation"):
+            return False, ""
+        replicates = subtask.stage == pb.Running and subtask.unit == pb.Sync
+        return subtask.validation.stage == stage or (stage == pb.Running and not replicates), ""
+
+    return check
+
+
 def is_gone(task: str) -> StageCheck:
     """Over when the worker no longer has the subtask, or no worker serves the source."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pkg.binlog.position import FileIdentity, Location
-from pkg.binlog.server_stream import identity_of, replica_id
+from pkg.binlog.streams.server_stream import identity_of, replica_id
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.retry import retrying

@@ -12,8 +12,8 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import end_position, parse_query, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import open_upstream, replica_id
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.server_stream import open_upstream, replica_id
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.config.model import SubTaskConfig
 from pkg.ddl.failure import shorten
 from pkg.errors import Code

@@ -376,7 +376,7 @@ class DumpUnit:
         attempt.rows, attempt.size, attempt.chunks_done = rows, size, len(done)
         attempt.tables_done = float(sum(finished[name] == count for name, count in total.items()))
         now = time.monotonic()
-        attempt.rate.add(now, size)
+        attempt.rate.sample(now, size)
         if self._logged_before(now):
             return
         per_row = size / rows if rows else 0.0

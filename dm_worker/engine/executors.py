@@ -31,7 +31,12 @@ _POLL = 0.1
 _REFUSED = "Application has been killed. Reason:"
 _WATCH = 1.0
 #: The packages of our tasks.
-TASK_MODULES = ("dm_worker.dumper.dump_task", "dm_worker.loader.load_task", "dm_worker.syncer.execution.spark_tasks")
+TASK_MODULES = (
+    "dm_worker.dumper.dump_task",
+    "dm_worker.loader.load_task",
+    "dm_worker.syncer.execution.spark_tasks",
+    "dm_worker.diff.compare_task",
+)
 _COMPILED = "pkg.native._"
 
 

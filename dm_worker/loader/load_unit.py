@@ -354,7 +354,7 @@ class LoadUnit:
         finally:
             conn.close()
         progress, now = self._progress, time.monotonic()
-        progress.rate.add(now, progress.finished)
+        progress.rate.sample(now, progress.finished)
         if now - progress.logged < _LOG_SECONDS:
             return
         progress.logged = now

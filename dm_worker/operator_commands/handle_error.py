@@ -81,7 +81,7 @@ def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None
             raise refused(
                 f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be skipped "
                 "or replaced",
-                "Use `binlog replace` with your statements, and with its own behind them if it is to run too.",
+                "Use `binlog replace` with your statements, and with its own after them if it is to run too.",
             )
         return
     checkpoint = unit.checkpoint()

@@ -10,6 +10,7 @@ from dm_worker.subtask.unit import Unit
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.hold import Hold
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from pkg import errors
 from pkg.binlog.position import Location
@@ -22,6 +23,8 @@ class ReplicatingUnit(Unit, Protocol):
 
     #: Summed over all runs.
     figures: SyncFigures
+    #: Holds the replication at a location.
+    hold: Hold
 
     @property
     def stuck_at(self) -> BinlogStatement | SettleDDL | None:

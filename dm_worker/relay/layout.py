@@ -125,7 +125,7 @@ class RelayDir:
         found = self.subdirs()
         return found[-1] if found else None
 
-    def add(self, uuid: str, meta: RelayMeta) -> SubDir:
+    def create_subdir(self, uuid: str, meta: RelayMeta) -> SubDir:
         """Creates the next sub-folder, for server ``uuid``, and then adds it to the index. Raises ``OSError``."""
         known = self.subdirs()
         suffix = known[-1].suffix + 1 if known else 1

@@ -10,9 +10,9 @@ from dm_worker.relay.layout import RelayDir, SubDir
 from dm_worker.relay.readable_end import RelayLogEnd
 from pkg.binlog import constants as c
 from pkg.binlog.events import parse_previous_gtids
-from pkg.binlog.framing import FileFramer
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, file_number, relay_suffix, upstream_name
+from pkg.binlog.streams.framing import FileFramer
 
 #: The head of a file is read in pieces of this many bytes, and at most this many pieces.
 _PIECE, _PIECES = 1 << 16, 1 << 10

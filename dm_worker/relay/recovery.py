@@ -13,9 +13,9 @@ from dm_worker.relay.scan import CRC_RESIDUE, scan
 from dm_worker.relay.stream_follower import FileAction, StreamFollower
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.framing import RawFramer
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
+from pkg.binlog.streams.framing import RawFramer
 from pkg.errors import Code
 from pkg.process.log import get_logger
 

@@ -106,7 +106,7 @@ class Relay:
             # Ends the purge loop of an earlier start that failed; each start has its own event.
             self._halt.set()
             self._halt = threading.Event()
-            self._client.begin()
+            self._client.allow_pulls()
             self._set(pb.Running)
             self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
             self._thread.start()

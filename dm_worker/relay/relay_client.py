@@ -14,7 +14,7 @@ from dm_worker.relay.relay_writer import BlockCounts, RelayProgress, RelayWriter
 from dm_worker.relay.upstream_server import UpstreamServer, check_history, file_of, identify_server
 from pkg import errors
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import ServerStream, open_raw
+from pkg.binlog.streams.server_stream import ServerStream, open_raw
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
@@ -56,7 +56,7 @@ class RelayClient:
             self._progress = self.writer.progress
         return self._progress
 
-    def begin(self) -> None:
+    def allow_pulls(self) -> None:
         """Must be called before the first :meth:`pull` after :meth:`end`."""
         self._ended.clear()
 
@@ -151,7 +151,7 @@ class RelayClient:
         try:
             # An operator may have removed it while the relay was paused.
             self.folder.own(self.source.source_id)
-            return self.folder.add(uuid, meta)
+            return self.folder.create_subdir(uuid, meta)
         except OSError as exc:
             raise errors.new(
                 Code.RelayMkdir,

@@ -16,11 +16,11 @@ from dm_worker.relay.readable_end import ReadableEnd
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
-from pkg.binlog.framing import FileFramer
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream, RawScan, aborted
-from pkg.binlog.transaction_payload import ExpandingStream
+from pkg.binlog.streams.framing import FileFramer
+from pkg.binlog.streams.stream import BinlogStream, RawScan, aborted
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from pkg.errors import Code, DMError
 
 _PIECE = 1 << 20

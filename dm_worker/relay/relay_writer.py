@@ -138,7 +138,7 @@ class RelayWriter:
         self._saved = time.monotonic()
 
     def take(self, raw: bytes, pos: int, packets: bool, checksummed: bool, /) -> int:
-        """Implements :class:`pkg.binlog.stream.RawScan`: writes the ordinary events of a block at once."""
+        """Implements :class:`pkg.binlog.streams.stream.RawScan`: writes the ordinary events of a block at once."""
         follower = self.follower
         if not follower.flowing:
             return pos

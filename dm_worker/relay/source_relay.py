@@ -58,7 +58,7 @@ class SourceRelay:
 
     # -- stages -------------------------------------------------------------------------------------------------------
 
-    def follow(self, stage: str) -> None:
+    def change_stage(self, stage: str) -> None:
         """Goes to stage ``Running`` or ``Paused``; stops the relay for ''. ``Running`` again resumes a failed relay."""
         if not stage:
             self.close()

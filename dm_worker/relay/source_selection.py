@@ -16,7 +16,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream, RawScan
+from pkg.binlog.streams.stream import BinlogStream, RawScan
 from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.mysql.connection import connect
 from pkg.process.log import get_logger

@@ -12,8 +12,8 @@ from dm_worker.relay.stream_follower import rotate_target
 from pkg import errors
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
-from pkg.binlog.server_stream import open_raw
+from pkg.binlog.streams.server_position import master_status
+from pkg.binlog.streams.server_stream import open_raw
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice

@@ -12,7 +12,7 @@ from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.source import binlog_needs
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
-from pkg.binlog.server_stream import replica_id
+from pkg.binlog.streams.server_stream import replica_id
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import DMError
@@ -91,7 +91,7 @@ class RelayWorker:
                 log.error("cannot apply the relay's desired stage", source=self.source.source_id, error=str(exc))
                 continue
             if stage is not None:
-                self.relay.follow(stage)
+                self.relay.change_stage(stage)
 
     def _subtasks(self) -> list[SubTaskConfig]:
         """All subtasks of the source. Raises 20035 or 20010."""

@@ -6,7 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from dm_worker.diff.companion import DiffCompanion
+from dm_worker.diff.run import DiffSurroundings
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.operator_commands.replicating_unit import replication_of
@@ -17,6 +20,8 @@ from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.source import binlog_needs
+from dm_worker.source.desired_validation import DesiredValidation
+from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.source.load_claim import LoadClaim
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
 from dm_worker.source.reconcile import (
@@ -28,9 +33,11 @@ from dm_worker.source.reconcile import (
     RemoveSubTask,
     reconcile,
 )
-from dm_worker.source.unit_factory import UnitContext, UnitFactory
+from dm_worker.source.unit_factory import UnitContext, UnitFactory, make_validator
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
+from dm_worker.subtask.companion import Companion
+from dm_worker.subtask.stage import CHAINS
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
@@ -46,6 +53,9 @@ from pkg.ha.records import SubTaskStage, stage_number
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
+
+if TYPE_CHECKING:
+    from dm_worker.validator.validator import Validator
 
 log = get_logger(__name__)
 
@@ -66,6 +76,7 @@ class _Slot:
 
     wanted: ExpectedSubTask
     subtask: SubTask | None
+    validator: Validator | None = None
     error: DMError | None = None
     doomed: bool = False
 
@@ -121,6 +132,7 @@ class SourceWorker:
             PrefixMirror(client, family.prefix(source.source_id), lambda _: self._dirty.set(), on_error=on_broken)
             for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
         )
+        self._validation = DesiredValidation(client, source.source_id, self._dirty.set, on_broken)
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
@@ -135,6 +147,7 @@ class SourceWorker:
     def start(self) -> None:
         self._configs.start()
         self._stages.start()
+        self._validation.start()
         self._desired_relay_stage.start()
         self.operators.start()
         self.purge_watch.start()
@@ -159,6 +172,7 @@ class SourceWorker:
         self._dirty.set()
         self._configs.stop()
         self._stages.stop()
+        self._validation.stop()
         self._desired_relay_stage.stop()
         self.operators.stop()
         self.purge_watch.stop()
@@ -177,6 +191,18 @@ class SourceWorker:
         with self._lock:
             slot = self._slots.get(task)
         return slot.subtask if slot else None
+
+    def validator(self, task: str) -> Validator | None:
+        """The validator of a subtask that exists."""
+        with self._lock:
+            slot = self._slots.get(task)
+        return slot.validator if slot else None
+
+    def validators(self) -> list[tuple[str, Validator]]:
+        """All validators, by task."""
+        with self._lock:
+            slots = sorted(self._slots.items())
+        return [(task, slot.validator) for task, slot in slots if slot.validator is not None]
 
     def figures(self) -> list[tuple[str, SyncFigures]]:
         """The figures of the tasks that replicate, by task."""
@@ -215,7 +241,7 @@ class SourceWorker:
             self._tick(time.monotonic())
 
     def _is_synced(self) -> bool:
-        mirrors = (self._configs, self._stages, self.operators)
+        mirrors = (self._configs, self._stages, self._validation, self.operators)
         return all(mirror.wait_synced(0) for mirror in mirrors) and self._desired_relay_stage.synced()
 
     def _tick(self, now: float) -> None:
@@ -227,8 +253,9 @@ class SourceWorker:
             # Before the subtasks: they look for the relay when they start.
             stage = self._desired_relay_stage.changed()
             if stage is not None:
-                self.relay.follow(stage)
+                self.relay.change_stage(stage)
             self._reconcile()
+            self._follow_validation()
         except DMError as exc:
             # Everything stays as it is, and the next loop tries again: a wrong guess could stop a running task.
             log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))
@@ -249,6 +276,13 @@ class SourceWorker:
                 case ForgetSubTask(task):
                     self._forget(task)
 
+    def _follow_validation(self) -> None:
+        with self._lock:
+            slots = list(self._slots.values())
+        for slot in slots:
+            if slot.validator is not None:
+                slot.validator.expect(self._validation.mode(slot.validator.config))
+
     def _wanted(self) -> dict[str, ExpectedSubTask]:
         """Tasks that have both a config and a desired stage; both are written in one transaction."""
         configs = _by_task(keys.SUBTASK, self._configs.snapshot())
@@ -268,26 +302,32 @@ class SourceWorker:
             return
         self._leaving.pop(task, None)
         try:
-            slot = _Slot(wanted, self._make_subtask(wanted.config))
+            slot = self._make_slot(wanted)
         except DMError as exc:
             log.error("cannot create the subtask", task=task, source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Create")
             self._metrics.task_state(self.source.source_id, task, pb.Paused)
-            slot = _Slot(wanted, None, exc.with_workaround(way_on(exc, task, self.source.source_id)))
+            slot = _Slot(wanted, None, error=exc.with_workaround(way_on(exc, task, self.source.source_id)))
         with self._lock:
             self._slots[task] = slot
         if slot.subtask is not None:
+            self._follow_validation()
             log.info("subtask created", task=task, source=self.source.source_id)
             slot.subtask.expect(wanted.stage, wanted.safe_request)
 
-    def _make_subtask(self, text: str) -> SubTask:
-        config = decode_subtask(text)
+    def _make_slot(self, wanted: ExpectedSubTask) -> _Slot:
+        config = decode_subtask(wanted.config)
+        validator = make_validator(config, self._engine)
+        return _Slot(wanted, self._make_subtask(config, validator), validator)
+
+    def _make_subtask(self, config: SubTaskConfig, validator: Validator) -> SubTask:
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
         context = UnitContext(
             config,
             self._engine,
             orders=lambda: self.operators.of(config.name),
             lock_service=EtcdLockService(self._client, config.name, config.source_id),
+            observer=validator,
         )
         return SubTask(
             config,
@@ -298,7 +338,26 @@ class SourceWorker:
             after_unit=lambda unit: _after_unit(claim, unit),
             on_change=self._changed,
             on_failure=self._failed,
+            companions=[validator, *self._companions(config)],
         )
+
+    def _companions(self, config: SubTaskConfig) -> list[Companion]:
+        if pb.Sync not in CHAINS[config.task_mode]:
+            return []
+        return [DiffCompanion(config, lambda: self._diff_surroundings(config))]
+
+    def _diff_surroundings(self, config: SubTaskConfig) -> DiffSurroundings | None:
+        subtask = self.subtask(config.name)
+        unit = replication_of(subtask) if subtask is not None else None
+        if unit is None:
+            return None
+        return diff_surroundings(unit, self._engine, lambda: self._siblings(config.name))
+
+    def _siblings(self, task: str) -> list[SubTaskConfig]:
+        """The task's subtasks on other sources, from etcd. Raises 42501."""
+        found, _ = self._client.get_prefix(keys.SUBTASK.prefix())
+        configs = [decode_subtask(stored.value) for stored in found if keys.SUBTASK.names(stored.key)[1] == task]
+        return [one for one in configs if one.source_id != self.source.source_id]
 
     def _before_unit(self, claim: LoadClaim, task: str, unit: pb.UnitType) -> None:
         match unit:

@@ -51,11 +51,11 @@ class WorkerMetrics:
         for part in native.PARTS:
             kernel.labels(part=part, reason=missing.get(part, "")).set(part not in missing)
 
-    def follow(self, statuses: Statuses) -> None:
+    def expose(self, statuses: Statuses) -> None:
         """Shows lag, positions and merged shards of ``statuses`` at each scrape."""
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
         self.metrics.registry.register(CopyCollector(statuses))
-        self.metrics.registry.register(ValidatorCollector())
+        self.metrics.registry.register(ValidatorCollector(statuses))
 
     def follow_figures(self, figures: Figures) -> None:
         """Shows the figures of the tasks that replicate at each scrape."""

@@ -12,7 +12,7 @@ class Rate:
         self._window = window
         self._samples: deque[tuple[float, int]] = deque()
 
-    def add(self, now: float, total: int) -> None:
+    def sample(self, now: float, total: int) -> None:
         """Notes that ``total`` units were done at ``now`` (seconds of a steady clock)."""
         self._samples.append((now, total))
         while len(self._samples) > 2 and now - self._samples[0][0] > self._window:

@@ -85,6 +85,10 @@ class SubTask:
         return self.config.name
 
     @property
+    def companions(self) -> Sequence[Companion]:
+        return self._companions
+
+    @property
     def state(self) -> stages.SubTaskState:
         with self._lock:
             return self._state

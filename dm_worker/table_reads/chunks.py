@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.table_reads.column_literals import RowRenderer, introducer_of, kind_of, select_expression
 from dm_worker.table_reads.row_stream import read_values
+from pkg.mysql.connection import classify
 from pkg.mysql.introspect import fetch_table_info, list_schemas, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
@@ -87,11 +89,18 @@ def plan_chunks(
     budget = min(most_bytes, max(MIN_PIECE, total // (tasks * PIECES_PER_TASK)))
     chunks: list[Chunk] = []
     for stat in stats:
-        conditions = _conditions(conn, stat, stat.rows // rows if rows else stat.data_bytes // budget)
-        weight = stat.data_bytes // len(conditions)
-        shape = shape_of(show_create(conn, stat.schema, stat.table))
-        chunks += [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
+        try:
+            chunks += _chunks_of(conn, stat, stat.rows // rows if rows else stat.data_bytes // budget)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream", table=qualified(stat.schema, stat.table)) from exc
     return sorted(chunks, key=lambda chunk: -chunk.weight)
+
+
+def _chunks_of(conn: Connection[Any], stat: TableStat, wanted: int) -> list[Chunk]:
+    conditions = _conditions(conn, stat, wanted)
+    weight = stat.data_bytes // len(conditions)
+    shape = shape_of(show_create(conn, stat.schema, stat.table))
+    return [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
 
 
 def shape_of(created: str) -> str:
@@ -106,12 +115,20 @@ def _conditions(conn: Connection[Any], stat: TableStat, wanted: int) -> list[str
     key = _pageable_key(info) if info else []
     if info is None or not key:
         return [""]
-    step = max(1, stat.rows // wanted)
+    return range_conditions(*split_points(conn, info, key, stat.rows, wanted))
+
+
+def split_points(
+    conn: Connection[Any], info: TableInfo, key: Sequence[Column], rows: int, wanted: int
+) -> tuple[list[str], list[tuple[bytes, ...]]]:
+    """Names of the first columns of the row key, or of its given part ``key``, and literals of them that cut a table of
+    ``rows`` into about ``wanted`` parts."""
+    step = max(1, rows // wanted)
     points = _integer_points(conn, info, key[0], step) if key[0].type_name in _INTEGERS else None
     # A leading column with few values cannot split the rows of one value; then the whole key is needed.
     if points is not None and (len(key) == 1 or len(points) >= wanted // 2):
-        return range_conditions([key[0].name], points)
-    return range_conditions([column.name for column in key], _walked_points(conn, info, key, step))
+        return [key[0].name], points
+    return [column.name for column in key], _walked_points(conn, info, key, step)
 
 
 def _pageable_key(info: TableInfo) -> list[Column]:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from dm_worker.table_reads.column_literals import FieldValue
 
-_FULL_PACKET = 0xFFFFFF
+FULL_PACKET = 0xFFFFFF
 _NULL = 0xFB
 _WIDTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 #: A larger packet is not an error packet: the server's messages have at most 512 characters.
@@ -64,7 +64,7 @@ class RowSplitter:
             size = buffer[pos] | buffer[pos + 1] << 8 | buffer[pos + 2] << 16
             p = pos + 4
             stop = p + size
-            if stop > end or size == _FULL_PACKET or buffer[p] >= 0xFE or size == 0:
+            if stop > end or size == FULL_PACKET or buffer[p] >= 0xFE or size == 0:
                 break
             # The loop of _row is repeated here: a call per row would cost as much as the row.
             while p < stop:
@@ -98,9 +98,9 @@ class RowSplitter:
         if first == 0xFF and not 4 <= size <= _MAX_ERROR:
             self._malformed("an error packet has an impossible size")
         # A value above 16 MB begins with 0xFE too, but never in a packet that is not full.
-        if first == 0xFE and 8 < size < _FULL_PACKET:
+        if first == 0xFE and 8 < size < FULL_PACKET:
             self._malformed("an end packet has an impossible size")
-        while size == _FULL_PACKET:
+        while size == FULL_PACKET:
             pos += 4 + size
             if pos + 4 > len(buffer):
                 return pos + 4
@@ -108,7 +108,7 @@ class RowSplitter:
         return pos + 4 + size
 
     def _packet(self, buffer: bytes, pos: int, end: int, values: list[FieldValue]) -> None:
-        if buffer[pos + 4] >= 0xFE and _size(buffer, pos) < _FULL_PACKET:
+        if buffer[pos + 4] >= 0xFE and _size(buffer, pos) < FULL_PACKET:
             self.done = True
             if buffer[pos + 4] == 0xFF:
                 self.error = buffer[pos + 4 : end]

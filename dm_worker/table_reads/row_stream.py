@@ -40,12 +40,22 @@ class Consumer(Protocol[R]):
         """Takes the bytes, which are overwritten afterwards. Raises ``ValueError`` for an invalid packet."""
 
 
-def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]]) -> Iterator[tuple[R, int]]:
-    """Yields the consumer's result for each read, and the bytes read. ``begin`` receives the number of columns.
+def send(conn: Connection[Any], sql: str) -> None:
+    """Sends a statement ahead of :func:`stream`, so that several servers work at the same time."""
+    driver.command(conn, COMMAND.COM_QUERY, sql)
+
+
+def stream(
+    conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]], *, sent: bool = False
+) -> Iterator[tuple[R, int]]:
+    """Yields the consumer's result for each read, and the bytes read. ``begin`` receives the number of columns;
+    ``sent``: by :func:`send`, as the connection's last statement.
 
     A caller that stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
     """
-    consumer = begin(_send(conn, sql))
+    if not sent:
+        send(conn, sql)
+    consumer = begin(_columns(conn, sql))
     rfile = driver.reader(conn)
     view = memoryview(bytearray(PIECE))
     # The content of the driver's buffer is read separately: readinto1 would wait for more after it.
@@ -70,9 +80,8 @@ def read_values(conn: Connection[Any], sql: str) -> list[FieldValue]:
     return [value for (values, _), _ in stream(conn, sql, RowSplitter) for value in values]
 
 
-def _send(conn: Connection[Any], sql: str) -> int:
-    """Sends the statement and reads the columns' descriptions; returns their number."""
-    driver.command(conn, COMMAND.COM_QUERY, sql)
+def _columns(conn: Connection[Any], sql: str) -> int:
+    """Reads the columns' descriptions; returns their number."""
     first = driver.read_packet(conn)
     if first.is_ok_packet():
         raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"statement has no result: {sql[:80]}")

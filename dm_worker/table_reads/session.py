@@ -7,7 +7,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.mysql.connection import connect, error_number
+from pkg.mysql.connection import Scope, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 
@@ -16,11 +16,11 @@ _READ_TIMEOUT = 3600.0
 _PRIVILEGE_NEEDED = 1227
 
 
-def open_session(upstream: DBConfig) -> Connection[Any]:
-    """A session that reads every value the same way under all settings of the upstream. Raises DMError 10001."""
+def open_session(server: DBConfig, scope: Scope = "upstream") -> Connection[Any]:
+    """A session that reads every value the same way under all settings of the server. Raises DMError 10001."""
     conn = connect(
-        upstream,
-        scope="upstream",
+        server,
+        scope=scope,
         session={"time_zone": "+00:00", "sql_mode": "", "net_write_timeout": "3600"},
         read_timeout=_READ_TIMEOUT,
     )

@@ -22,7 +22,7 @@ from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, error_number, shortened
 from pkg.mysql.introspect import query

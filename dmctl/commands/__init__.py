@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "check-task": ("task", "check_task", "Checks whether a task could run."),
     "show-rules": ("rules", "show_rules", "Shows what a task's rules would do with each upstream table."),
     "hand-back": ("hand_back", "hand_back", "Makes a paused task's checkpoint one that DM continues from."),
+    "cutover": ("cutover", "cutover", "Checks whether applications may move to the target."),
+    "diff": ("diff", "diff", "Compares a task's tables with the upstream's at one position."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
     "transfer-source": ("source", "transfer_source", "Moves a source to another worker."),
@@ -44,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "resume-relay": ("relay", "resume_relay", "Resumes sources' relay."),
     "purge-relay": ("relay", "purge_relay", "Removes relay files that are no longer needed."),
     "completion": ("completion", "completion", "Prints the script for completion in bash, zsh or fish."),
-    "validation": ("validation", "validation", "Continuous data validation (not supported yet)."),
+    "validation": ("validation", "validation", "Compares what is replicated with the target, continuously."),
 }
 
 

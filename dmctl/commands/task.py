@@ -27,12 +27,29 @@ _PLACE = "\x00"
 @click.command("start-task", cls=DMCommand)
 @click.argument("task_file")
 @click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
-@click.option("--start-time", default="", help="Start time in the binlog (not supported yet).")
+@click.option("--start-time", default="", help="Start at the first transaction in the binlog that is not older.")
+@click.option("--until-position", default="", help="End at this position in the binlog, such as mysql-bin.000003:1234.")
+@click.option("--until-gtid", default="", help="End where all transactions of this GTID set are applied.")
+@click.option("--until-time", default="", help="End before the first event in the binlog that is not older.")
 @click.pass_obj
-def start_task(context: CommandContext, task_file: str, remove_meta: bool, start_time: str) -> None:
+def start_task(
+    context: CommandContext,
+    task_file: str,
+    remove_meta: bool,
+    start_time: str,
+    until_position: str,
+    until_gtid: str,
+    until_time: str,
+) -> None:
     """Starts a task as defined in its file."""
     request = master.StartTaskRequest(
-        task=files.read_task(task_file), sources=context.sources, removeMeta=remove_meta, startTime=start_time
+        task=files.read_task(task_file),
+        sources=context.sources,
+        removeMeta=remove_meta,
+        startTime=start_time,
+        untilPosition=until_position,
+        untilGTID=until_gtid,
+        untilTime=until_time,
     )
     _show_with_report(context, context.call("StartTask", request), "checkResult")
 
@@ -45,7 +62,7 @@ def start_task(context: CommandContext, task_file: str, remove_meta: bool, start
 @click.option(
     "-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="The maximum number of warnings to show."
 )
-@click.option("--start-time", default="", help="Start time in the binlog (not supported yet).")
+@click.option("--start-time", default="", help="Start at the first transaction in the binlog that is not older.")
 @click.pass_obj
 def check_task(context: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
     """Checks whether a task could run."""

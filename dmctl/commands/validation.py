@@ -17,7 +17,7 @@ _STAGES = {"": worker.InvalidStage, "running": worker.Running, "stopped": worker
 
 @click.group("validation", cls=CommandGroup)
 def validation() -> None:
-    """Starts, stops and shows the continuous data validation (not supported yet)."""
+    """Compares what is replicated with the target, continuously."""
 
 
 def _task(task: str | None, all_tasks: bool) -> str:

@@ -189,14 +189,14 @@ def _unsigned(flags: bytes, types: bytes) -> tuple[bool | None, ...]:
     for counted in (_NUMERIC, _NUMERIC - {c.TYPE_YEAR}):
         columns = [i for i, kind in enumerate(types) if kind in counted]
         if len(flags) == (len(columns) + 7) // 8:
-            signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(columns)}
-            if all(signs[i] for i in columns if types[i] == c.TYPE_YEAR):
-                readings.append([signs.get(i, False) for i in range(len(types))])
+            unsigned = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(columns)}
+            if all(unsigned[i] for i in columns if types[i] == c.TYPE_YEAR):
+                readings.append([unsigned.get(i, False) for i in range(len(types))])
     if not readings:
         raise TornBytes(
-            f"{len(flags)} bytes of signs for {sum(kind in _NUMERIC for kind in types)} columns with numbers"
+            f"{len(flags)} bytes of signedness for {sum(kind in _NUMERIC for kind in types)} columns with numbers"
         )
-    return tuple(signs[0] if len(set(signs)) == 1 else None for signs in zip(*readings, strict=True))
+    return tuple(both[0] if len(set(both)) == 1 else None for both in zip(*readings, strict=True))
 
 
 def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:

@@ -111,12 +111,40 @@ class SyncerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidatorConfig:
+    """Continuous validation. Intervals in seconds, ``max_pending_row_size`` in bytes.
+
+    There is no delay of errors: a difference is an error once it is certain.
+    """
+
+    mode: Literal["none", "fast", "full"] = "none"
+    worker_count: int = 4
+    validate_interval: float = 10.0
+    check_interval: float = 5.0
+    meta_flush_interval: float = 300.0
+    batch_query_size: int = 100
+    max_pending_row_size: int = 500 << 20
+    max_pending_row_count: int = 2147483647
+
+
+@dataclass(frozen=True, slots=True)
 class Meta:
     """Where incremental replication starts."""
 
     binlog_name: str = ""
     binlog_pos: int = 0
     binlog_gtid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Where replication ends: at the first end of a transaction at or after a position, or where a GTID set is
+    complete; or before the first event that is not older than ``time`` (unix seconds). One of the three is set."""
+
+    binlog_name: str = ""
+    binlog_pos: int = 0
+    binlog_gtid: str = ""
+    time: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +165,7 @@ class SubTaskConfig:
     strict_optimistic_shard_mode: bool = False
     meta_schema: str = "dm_meta"
     meta: Meta | None = None
+    until: Until | None = field(default=None, metadata=ADDED)
     timezone: str = ""
     case_sensitive: bool = False
     collation_compatible: str = "loose"
@@ -155,6 +184,7 @@ class SubTaskConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+    validator: ValidatorConfig = field(default=ValidatorConfig(), metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +201,7 @@ class InstanceConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+    validator: ValidatorConfig = ValidatorConfig()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from pkg.config.model import (
     SyncerConfig,
     TaskConfig,
     TaskMode,
+    ValidatorConfig,
 )
 from pkg.config.source import LONGEST_SOURCE_ID
 from pkg.config.target_session import check_target_session
@@ -198,8 +199,7 @@ class _TaskReader:
         syncer, syncer_section = self._syncer(section, maps)
         unit_blocks.check_foreign_keys(syncer_section, syncer, target)
         name = section.text("validator-config-name")
-        if name:
-            unit_blocks.read_validator(maps["validators"].take(name, section, "validator-config-name"), self._warnings)
+        block = maps["validators"].take(name, section, "validator-config-name") if name else None
         return InstanceConfig(
             source_id=source_id,
             meta=self._meta(section, mode),
@@ -211,6 +211,7 @@ class _TaskReader:
             mydumper=mydumper,
             loader=self._loader(section, maps),
             syncer=syncer,
+            validator=self._read(block, unit_blocks.read_validator, ValidatorConfig()),
         )
 
     def _meta(self, section: Section, mode: TaskMode) -> Meta | None:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pkg.config.dump_arguments import parse_dump_arguments, tables_of
 from pkg.config.effects.effect import effects_of, warning, warnings_about
 from pkg.config.effects.shared_keys import LOADERS, MYDUMPERS, SYNCERS, VALIDATORS
-from pkg.config.fields import check_keys, read_block
-from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
-from pkg.config.unit_values import validation_mode
+from pkg.config.fields import read_block
+from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig, ValidatorConfig
 from pkg.errors import Code, DMError
 from pkg.rules.model import BlockAllowList
 from pkg.settings.connections import DBConfig
@@ -75,13 +74,7 @@ def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig)
             )
 
 
-def read_validator(section: Section, warnings: list[str]) -> None:
-    """Checks a validator's block; an active one is refused, because validation is not supported yet. Raises 20055."""
-    check_keys(section, VALIDATORS.keys)
-    mode = validation_mode(section, "mode")
-    if mode in ("fast", "full"):
-        raise section.error(
-            Code.ConfigValidationMode, "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."
-        )
+def read_validator(section: Section, warnings: list[str]) -> ValidatorConfig:
+    """Raises 20055 for an unknown mode, 20003 for an invalid size or number."""
     warnings += warnings_about(section, section.name, _VALIDATOR)
-    warnings.append(f"validator-config-name {section.name} has no effect: with mode none nothing is validated")
+    return read_block(section, VALIDATORS.keys, ValidatorConfig)

@@ -90,22 +90,12 @@ def validation_mode(section: Section, key: str) -> str:
         raise section.error(
             Code.ConfigValidationMode, key, f"validation {key} {mode!r} is not valid", "Set none, fast or full."
         )
-    return mode
+    return mode or "none"
 
 
-def check_number(section: Section, key: str) -> None:
-    """A whole number. Raises 20003."""
-    section.whole(key, 0)
-
-
-def check_duration(section: Section, key: str) -> None:
-    """A duration such as 5s. Raises 20003."""
-    section.seconds(key, 0)
-
-
-def check_pending_size(section: Section, key: str) -> None:
-    """A size such as 500m. Raises 20003."""
+def pending_size(section: Section, key: str) -> int | None:
+    """Bytes. Raises 20003."""
     try:
-        parse_size(section.text(key, "500m"))
+        return parse_size(section.text(key, "500m")) or None
     except ValueError as exc:
         raise section.error(Code.ConfigYamlTransform, key, f"{key}: {exc}", 'Write a size such as "500m".') from None

@@ -200,7 +200,7 @@ def _index_modifiers(cursor: TokenCursor) -> bool:
 
 def _schema(cursor: TokenCursor) -> TableRef:
     start = cursor.token.start
-    return cursor.add(TableRef(cursor.name(), "", start, cursor.last_end))
+    return cursor.record_name(TableRef(cursor.name(), "", start, cursor.last_end))
 
 
 def _schema_options(cursor: TokenCursor) -> TableOptions:
@@ -252,7 +252,7 @@ def _alter_database(cursor: TokenCursor) -> DDLStatement:
     if option_first:
         if not cursor.default_schema:
             raise cursor.error("no schema is given, and none was selected")
-        cursor.add(TableRef(cursor.default_schema, "", cursor.token.start, cursor.token.start))
+        cursor.record_name(TableRef(cursor.default_schema, "", cursor.token.start, cursor.token.start))
     else:
         _schema(cursor)
     return DDLStatement(cursor.sql, "alter database", options=_schema_options(cursor))

@@ -42,7 +42,7 @@ def temporary_tables(cursor: TokenCursor) -> TemporaryEffect:
     cursor.advance()
     _ = cursor.accept("IF", "EXISTS") or cursor.accept("IF", "NOT", "EXISTS")
     for ref in _names(cursor):
-        cursor.add(ref)
+        cursor.record_name(ref)
         if made:
             break
     return "made" if made else "dropped"

@@ -230,9 +230,9 @@ class TokenCursor:
             schema = self.default_schema if default_schema is None else default_schema
         if not schema:
             raise parse_error(self.sql, start, f"the table {table!r} has no schema, and no schema was selected")
-        return self.add(TableRef(schema, table, start, self.last_end, role))
+        return self.record_name(TableRef(schema, table, start, self.last_end, role))
 
-    def add(self, ref: TableRef) -> TableRef:
+    def record_name(self, ref: TableRef) -> TableRef:
         """Records a name in the server's spelling."""
         if self.dialect.folds_names:
             ref = replace(ref, schema=ref.schema.lower(), table=ref.table.lower())

@@ -2,8 +2,12 @@
 
 ``etcd3`` 0.12, its last release, ships stubs for protobuf 3. Current runtimes refuse them, so ``import etcd3`` fails.
 Ours are generated from our own declaration of etcd's public API (proto/etcd) and are put into ``sys.modules`` where
-``etcd3`` looks for its own: it offers no other way to replace its stubs. Nothing else in the package is changed;
-:class:`pkg.etcd.endpoint.Endpoint` extends its client. Import ``etcd3`` and the messages only from here.
+``etcd3`` looks for its own. Nothing else in the package is changed; :class:`pkg.etcd.endpoint.Endpoint` extends its
+client. Import ``etcd3`` and the messages only from here.
+
+There is no other way: importing any part of ``etcd3``, as a subclass or an adapter must, runs its ``__init__``, which
+imports the stubs first. protobuf's variable PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python lets them load, but it makes
+all messages of the process slow, and ours can't be loaded beside them: both declare the same messages.
 """
 
 from __future__ import annotations

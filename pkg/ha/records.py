@@ -133,6 +133,18 @@ class SubTaskStage(_StageRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class ValidatorStage(_StageRecord):
+    """The desired stage of a subtask's validator (``Running`` or ``Stopped``). ``mode``: fast or full; DM stores it in
+    the subtask's configuration."""
+
+    expect: str
+    source: str
+    task: str
+    mode: str
+    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source", "task": "task", "mode": "mode"}
+
+
+@dataclass(frozen=True, slots=True)
 class RelayStage(_StageRecord):
     """The desired stage of a source's relay."""
 

@@ -118,6 +118,8 @@ _HINTS = {
     1044: "Grant the user access to this database.",
     1142: "Grant the user the privilege that the message names.",
     1227: "Grant the user the privilege that the message names.",
+    1030: "If `CHECK TABLE` shows the same error there, the server cannot read the table: repair it, or exclude it "
+    "with block-allow-list.",
     1040: "Raise max_connections of the server or lower threads and worker-count.",
     **TOO_MUCH_AT_ONCE,
     **TOO_LARGE_ROW,

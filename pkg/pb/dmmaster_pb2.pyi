@@ -65,16 +65,22 @@ StartRelayV2: RelayOpV2
 StopRelayV2: RelayOpV2
 
 class StartTaskRequest(_message.Message):
-    __slots__ = ("task", "sources", "removeMeta", "startTime")
+    __slots__ = ("task", "sources", "removeMeta", "startTime", "untilPosition", "untilGTID", "untilTime")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     REMOVEMETA_FIELD_NUMBER: _ClassVar[int]
     STARTTIME_FIELD_NUMBER: _ClassVar[int]
+    UNTILPOSITION_FIELD_NUMBER: _ClassVar[int]
+    UNTILGTID_FIELD_NUMBER: _ClassVar[int]
+    UNTILTIME_FIELD_NUMBER: _ClassVar[int]
     task: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     removeMeta: bool
     startTime: str
-    def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ...) -> None: ...
+    untilPosition: str
+    untilGTID: str
+    untilTime: str
+    def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., untilPosition: _Optional[str] = ..., untilGTID: _Optional[str] = ..., untilTime: _Optional[str] = ...) -> None: ...
 
 class StartTaskResponse(_message.Message):
     __slots__ = ("result", "msg", "sources", "checkResult", "warnings")
@@ -331,6 +337,30 @@ class HandBackResponse(_message.Message):
     msg: str
     sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
+
+class OperateDiffRequest(_message.Message):
+    __slots__ = ("op", "task", "sources", "options")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    op: _dmworker_pb2.DiffOp
+    task: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    options: _dmworker_pb2.DiffOptions
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ...) -> None: ...
+
+class OperateDiffResponse(_message.Message):
+    __slots__ = ("result", "msg", "verdict", "sources")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    verdict: str
+    sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.DiffSourceStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., verdict: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.DiffSourceStatus, _Mapping]]] = ...) -> None: ...
 
 class ShowRulesRequest(_message.Message):
     __slots__ = ("task", "sources")
@@ -797,3 +827,37 @@ class ListSourceConfigsResponse(_message.Message):
     msg: str
     sourceConfigs: _containers.ScalarMap[str, str]
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sourceConfigs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CheckCutoverRequest(_message.Message):
+    __slots__ = ("task", "seconds", "accept")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    seconds: float
+    accept: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., seconds: _Optional[float] = ..., accept: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckCutoverResponse(_message.Message):
+    __slots__ = ("result", "msg", "checks")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    checks: _containers.RepeatedCompositeFieldContainer[CutoverCheck]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., checks: _Optional[_Iterable[_Union[CutoverCheck, _Mapping]]] = ...) -> None: ...
+
+class CutoverCheck(_message.Message):
+    __slots__ = ("name", "verdict", "evidence", "remedy", "accepted")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verdict: str
+    evidence: _containers.RepeatedScalarFieldContainer[str]
+    remedy: str
+    accepted: bool
+    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[str] = ..., evidence: _Optional[_Iterable[str]] = ..., remedy: _Optional[str] = ..., accepted: _Optional[bool] = ...) -> None: ...

@@ -196,6 +196,16 @@ class MasterStub:
                 request_serializer=dmmaster__pb2.HandBackRequest.SerializeToString,
                 response_deserializer=dmmaster__pb2.HandBackResponse.FromString,
                 _registered_method=True)
+        self.CheckCutover = channel.unary_unary(
+                '/pb.Master/CheckCutover',
+                request_serializer=dmmaster__pb2.CheckCutoverRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.CheckCutoverResponse.FromString,
+                _registered_method=True)
+        self.OperateDiff = channel.unary_unary(
+                '/pb.Master/OperateDiff',
+                request_serializer=dmmaster__pb2.OperateDiffRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.OperateDiffResponse.FromString,
+                _registered_method=True)
 
 
 class MasterServicer:
@@ -394,6 +404,18 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckCutover(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OperateDiff(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MasterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -556,6 +578,16 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.HandBack,
                     request_deserializer=dmmaster__pb2.HandBackRequest.FromString,
                     response_serializer=dmmaster__pb2.HandBackResponse.SerializeToString,
+            ),
+            'CheckCutover': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckCutover,
+                    request_deserializer=dmmaster__pb2.CheckCutoverRequest.FromString,
+                    response_serializer=dmmaster__pb2.CheckCutoverResponse.SerializeToString,
+            ),
+            'OperateDiff': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateDiff,
+                    request_deserializer=dmmaster__pb2.OperateDiffRequest.FromString,
+                    response_serializer=dmmaster__pb2.OperateDiffResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1422,6 +1454,60 @@ class Master:
             '/pb.Master/HandBack',
             dmmaster__pb2.HandBackRequest.SerializeToString,
             dmmaster__pb2.HandBackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckCutover(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/CheckCutover',
+            dmmaster__pb2.CheckCutoverRequest.SerializeToString,
+            dmmaster__pb2.CheckCutoverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateDiff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/OperateDiff',
+            dmmaster__pb2.OperateDiffRequest.SerializeToString,
+            dmmaster__pb2.OperateDiffResponse.FromString,
             options,
             channel_credentials,
             insecure,

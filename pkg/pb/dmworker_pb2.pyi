@@ -7,6 +7,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DiffOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    InvalidDiffOp: _ClassVar[DiffOp]
+    StartDiff: _ClassVar[DiffOp]
+    StopDiff: _ClassVar[DiffOp]
+    ShowDiff: _ClassVar[DiffOp]
+
 class TaskOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     InvalidOp: _ClassVar[TaskOp]
@@ -90,6 +97,10 @@ class ValidationErrOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     IgnoreErrOp: _ClassVar[ValidationErrOp]
     ResolveErrOp: _ClassVar[ValidationErrOp]
     ClearErrOp: _ClassVar[ValidationErrOp]
+InvalidDiffOp: DiffOp
+StartDiff: DiffOp
+StopDiff: DiffOp
+ShowDiff: DiffOp
 InvalidOp: TaskOp
 Stop: TaskOp
 Pause: TaskOp
@@ -144,6 +155,150 @@ InvalidErrOp: ValidationErrOp
 IgnoreErrOp: ValidationErrOp
 ResolveErrOp: ValidationErrOp
 ClearErrOp: ValidationErrOp
+
+class HoldSubTaskRequest(_message.Message):
+    __slots__ = ("task", "source", "binlogName", "binlogPos", "binlogGTID", "seconds")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BINLOGNAME_FIELD_NUMBER: _ClassVar[int]
+    BINLOGPOS_FIELD_NUMBER: _ClassVar[int]
+    BINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    binlogName: str
+    binlogPos: int
+    binlogGTID: str
+    seconds: float
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., binlogName: _Optional[str] = ..., binlogPos: _Optional[int] = ..., binlogGTID: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class HoldSubTaskResponse(_message.Message):
+    __slots__ = ("result", "msg", "source", "worker", "binlogName", "binlogPos", "binlogGTID")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    BINLOGNAME_FIELD_NUMBER: _ClassVar[int]
+    BINLOGPOS_FIELD_NUMBER: _ClassVar[int]
+    BINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    source: str
+    worker: str
+    binlogName: str
+    binlogPos: int
+    binlogGTID: str
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., binlogName: _Optional[str] = ..., binlogPos: _Optional[int] = ..., binlogGTID: _Optional[str] = ...) -> None: ...
+
+class ReleaseSubTaskRequest(_message.Message):
+    __slots__ = ("task", "source")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
+class DiffOptions(_message.Message):
+    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    REDACT_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    BYTESPERSECOND_FIELD_NUMBER: _ClassVar[int]
+    MOSTLAG_FIELD_NUMBER: _ClassVar[int]
+    REPAIR_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedScalarFieldContainer[str]
+    sample: float
+    lock: bool
+    redact: bool
+    threads: int
+    bytesPerSecond: int
+    mostLag: int
+    repair: bool
+    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ...) -> None: ...
+
+class OperateDiffWorkerRequest(_message.Message):
+    __slots__ = ("op", "task", "options", "run", "sources")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    op: DiffOp
+    task: str
+    options: DiffOptions
+    run: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., task: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DiffTableStatus(_message.Message):
+    __slots__ = ("target", "sources", "state", "reason", "rows", "bytes", "totalRows", "chunks", "chunksDone", "missing", "extra", "changed", "doubled", "firstKeys", "how", "position", "repaired")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTALROWS_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CHUNKSDONE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    DOUBLED_FIELD_NUMBER: _ClassVar[int]
+    FIRSTKEYS_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    REPAIRED_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    state: str
+    reason: str
+    rows: int
+    bytes: int
+    totalRows: int
+    chunks: int
+    chunksDone: int
+    missing: int
+    extra: int
+    changed: int
+    doubled: int
+    firstKeys: _containers.RepeatedScalarFieldContainer[str]
+    how: str
+    position: str
+    repaired: int
+    def __init__(self, target: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., chunks: _Optional[int] = ..., chunksDone: _Optional[int] = ..., missing: _Optional[int] = ..., extra: _Optional[int] = ..., changed: _Optional[int] = ..., doubled: _Optional[int] = ..., firstKeys: _Optional[_Iterable[str]] = ..., how: _Optional[str] = ..., position: _Optional[str] = ..., repaired: _Optional[int] = ...) -> None: ...
+
+class DiffSourceStatus(_message.Message):
+    __slots__ = ("result", "msg", "source", "worker", "stage", "started", "eta", "rows", "bytes", "totalRows", "differences", "repairs", "tables")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTALROWS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    REPAIRS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    source: str
+    worker: str
+    stage: str
+    started: str
+    eta: str
+    rows: int
+    bytes: int
+    totalRows: int
+    differences: str
+    repairs: str
+    tables: _containers.RepeatedCompositeFieldContainer[DiffTableStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., stage: _Optional[str] = ..., started: _Optional[str] = ..., eta: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., differences: _Optional[str] = ..., repairs: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[DiffTableStatus, _Mapping]]] = ...) -> None: ...
 
 class HandBackWorkerRequest(_message.Message):
     __slots__ = ("task", "execute")
@@ -258,7 +413,7 @@ class ShardingGroup(_message.Message):
     def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
-    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta")
+    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended")
     TOTALEVENTS_FIELD_NUMBER: _ClassVar[int]
     TOTALTPS_FIELD_NUMBER: _ClassVar[int]
     RECENTTPS_FIELD_NUMBER: _ClassVar[int]
@@ -283,6 +438,8 @@ class SyncStatus(_message.Message):
     LAGREASON_FIELD_NUMBER: _ClassVar[int]
     BYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
     ETA_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     totalEvents: int
     totalTps: int
     recentTps: int
@@ -307,7 +464,9 @@ class SyncStatus(_message.Message):
     lagReason: str
     bytesBehind: int
     eta: str
-    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ...) -> None: ...
+    held: str
+    ended: str
+    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("source", "worker", "result", "relayStatus")
@@ -616,7 +775,7 @@ class GetValidationStatusRequest(_message.Message):
     def __init__(self, taskName: _Optional[str] = ..., filterStatus: _Optional[_Union[Stage, str]] = ...) -> None: ...
 
 class ValidationStatus(_message.Message):
-    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid")
+    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -629,6 +788,7 @@ class ValidationStatus(_message.Message):
     ERRORROWSSTATUS_FIELD_NUMBER: _ClassVar[int]
     CUTOVERBINLOGPOS_FIELD_NUMBER: _ClassVar[int]
     CUTOVERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     task: str
     source: str
     mode: str
@@ -641,7 +801,8 @@ class ValidationStatus(_message.Message):
     errorRowsStatus: str
     cutoverBinlogPos: str
     cutoverBinlogGtid: str
-    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ValidationTableStatus(_message.Message):
     __slots__ = ("source", "srcTable", "dstTable", "stage", "message")

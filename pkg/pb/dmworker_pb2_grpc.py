@@ -94,6 +94,21 @@ class WorkerStub:
                 request_serializer=dmworker__pb2.HandBackWorkerRequest.SerializeToString,
                 response_deserializer=dmworker__pb2.CommonWorkerResponse.FromString,
                 _registered_method=True)
+        self.HoldSubTask = channel.unary_unary(
+                '/pb.Worker/HoldSubTask',
+                request_serializer=dmworker__pb2.HoldSubTaskRequest.SerializeToString,
+                response_deserializer=dmworker__pb2.HoldSubTaskResponse.FromString,
+                _registered_method=True)
+        self.ReleaseSubTask = channel.unary_unary(
+                '/pb.Worker/ReleaseSubTask',
+                request_serializer=dmworker__pb2.ReleaseSubTaskRequest.SerializeToString,
+                response_deserializer=dmworker__pb2.CommonWorkerResponse.FromString,
+                _registered_method=True)
+        self.OperateDiff = channel.unary_unary(
+                '/pb.Worker/OperateDiff',
+                request_serializer=dmworker__pb2.OperateDiffWorkerRequest.SerializeToString,
+                response_deserializer=dmworker__pb2.DiffSourceStatus.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -172,6 +187,24 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldSubTask(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseSubTask(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OperateDiff(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -234,6 +267,21 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.HandBack,
                     request_deserializer=dmworker__pb2.HandBackWorkerRequest.FromString,
                     response_serializer=dmworker__pb2.CommonWorkerResponse.SerializeToString,
+            ),
+            'HoldSubTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldSubTask,
+                    request_deserializer=dmworker__pb2.HoldSubTaskRequest.FromString,
+                    response_serializer=dmworker__pb2.HoldSubTaskResponse.SerializeToString,
+            ),
+            'ReleaseSubTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseSubTask,
+                    request_deserializer=dmworker__pb2.ReleaseSubTaskRequest.FromString,
+                    response_serializer=dmworker__pb2.CommonWorkerResponse.SerializeToString,
+            ),
+            'OperateDiff': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateDiff,
+                    request_deserializer=dmworker__pb2.OperateDiffWorkerRequest.FromString,
+                    response_serializer=dmworker__pb2.DiffSourceStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -560,6 +608,87 @@ class Worker:
             '/pb.Worker/HandBack',
             dmworker__pb2.HandBackWorkerRequest.SerializeToString,
             dmworker__pb2.CommonWorkerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldSubTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Worker/HoldSubTask',
+            dmworker__pb2.HoldSubTaskRequest.SerializeToString,
+            dmworker__pb2.HoldSubTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseSubTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Worker/ReleaseSubTask',
+            dmworker__pb2.ReleaseSubTaskRequest.SerializeToString,
+            dmworker__pb2.CommonWorkerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateDiff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Worker/OperateDiff',
+            dmworker__pb2.OperateDiffWorkerRequest.SerializeToString,
+            dmworker__pb2.DiffSourceStatus.FromString,
             options,
             channel_credentials,
             insecure,

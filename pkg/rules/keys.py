@@ -112,8 +112,8 @@ COLUMN_MAPPING = (
         default="required",
         sample='"partition id"',
         comment="""\
-partition id: a number of 63 bits, made of the instance id (4 bits), the number behind the schema's prefix (7), the
-  number behind the table's prefix (8) and the value, 0 to 17592186044415 (44). An empty argument leaves its part
+partition id: a number of 63 bits, made of the instance id (4 bits), the number after the schema's prefix (7), the
+  number after the table's prefix (8) and the value, 0 to 17592186044415 (44). An empty argument leaves its part
   out; a fourth argument is the text between prefix and number. The target's column must be a BIGINT (or a text of
   19 characters): create the target table by hand if the upstream's column is smaller.
 add prefix, add suffix: a text with the one argument before or after it.""",

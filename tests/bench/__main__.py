@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from deploy.local.process import HarnessError
 from pkg.process.heap import keep_freed
-from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, many_tables, relay, slow, tidb
+from tests.bench import bounded, catchup, cold, decode, diff, fullcopy, lag, many_tables, relay, slow, tidb
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
-from tests.harness.process import HarnessError
 
 Part = Callable[[Rig], None]
 
@@ -28,6 +28,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made: dict[str, Part] = {
         "memory": lambda rig: bounded.run(rig, args.big_rows, args.budget),
         "copy": lambda rig: fullcopy.run(rig, args.copy_rows),
+        "diff": lambda rig: diff.run(rig, args.copy_rows),
     }
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)

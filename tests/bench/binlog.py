@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.row_decoder import RowDecoder
-from pkg.binlog.server_position import master_status
-from pkg.binlog.server_stream import open_upstream
+from pkg.binlog.rows.row_decoder import RowDecoder
+from pkg.binlog.streams.server_position import master_status
+from pkg.binlog.streams.server_stream import open_upstream
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
 from tests.harness import binlog_bytes
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError
 
 _PIECE = 1 << 20
 

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from deploy.local.mysql import MariaDBServer
 from pkg.binlog.position import Location
 from tests.bench import one_statement, peers
 from tests.bench.rig import CatchUp, Copies, Rig, copy_tables, cpu_line
 from tests.bench.workloads import all_workloads
-from tests.harness.mysql import MariaDBServer
 
 NATIVE, SINGLE = "native replica", "one statement per row x16"
 _THREADS = (0, 4)

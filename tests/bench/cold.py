@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.local.process import Process, wait_until
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig, copy_tables
 from tests.bench.workloads import TABLE, all_workloads
-from tests.harness.process import Process, wait_until
 
 _ROOT = Path(__file__).resolve().parents[2]
 

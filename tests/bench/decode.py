@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location, Position
 from pkg.mysql import driver
@@ -24,8 +26,6 @@ from tests.bench.binlog import Tables, end_of_binlog, events
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig
 from tests.bench.workloads import SCHEMA, all_workloads
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError
 
 _ROOT = Path(__file__).resolve().parents[2]
 ROWS = 60_000

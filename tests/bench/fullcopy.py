@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError
 from dm_worker.dumper import DumpUnit
 from dm_worker.loader import LoadUnit
 from tests.bench import peers
 from tests.bench.rig import Rig, checksum, timed
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError
 
 _WIDE = f"{SCHEMA}.wide"
 _TABLES = (TABLE, _WIDE)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deploy.local.process import HarnessError
 from pkg.binlog.position import Location
 from pkg.mysql.driver import PreferringConnection
 from tests.bench.binlog import end_of_binlog
@@ -23,7 +24,6 @@ from tests.bench.figures import Figure, histogram, percentile
 from tests.bench.rig import Rig, copy_tables, cpu_line
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
 from tests.harness.cputime import cpu_by_kind, spent
-from tests.harness.process import HarnessError
 
 _ROOT = Path(__file__).resolve().parents[2]
 PROBE = f"{SCHEMA}.probe"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from deploy.local.mysql import SQLServer
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig
 from tests.bench.workloads import SCHEMA
-from tests.harness.mysql import SQLServer
 
 #: Tables that get a row between two statements.
 _ACTIVE = 100

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location
 from pkg.mysql import driver
@@ -21,8 +23,6 @@ from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from tests.bench.binlog import Tables, end_of_binlog, events
 from tests.bench.workloads import SCHEMA
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError
 
 CONNECTIONS, PER_TRANSACTION = 16, 100
 _OK, _ERROR = 0x00, 0xFF

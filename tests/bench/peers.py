@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError, binary, wait_until
 from pkg.binlog.position import Location
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, binary, wait_until
 
 
 def client(server: MariaDBServer) -> list[str]:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.harness.process import Process, free_port, port_open
+from deploy.local.process import Process, free_port, port_open
 
 _PIECE = 1 << 18
 #: Pieces in flight in one direction before the sender has to wait.

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError, binary
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
@@ -26,8 +28,6 @@ from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, binary
 
 _ROOT = Path(__file__).resolve().parents[2]
 PEER = "mariadb-binlog --raw"

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import HarnessError, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import Unit, UnitOutcome
 from dm_worker.syncer import SyncUnit
@@ -22,8 +24,6 @@ from tests.bench import workloads
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Report
 from tests.harness.cputime import cpu_by_kind, spent
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import by_kind
 
 #: The catch-ups that warm up the JVM and the Python workers, and row changes of each.

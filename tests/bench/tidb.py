@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, up
+from deploy.local.tidb import TiDBServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.loader import LoadUnit
@@ -17,9 +20,6 @@ from tests.bench.binlog import end_of_binlog
 from tests.bench.catchup import SINGLE
 from tests.bench.rig import Rig, timed
 from tests.bench.workloads import Workload, all_workloads
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, up
-from tests.harness.tidb import TiDBServer
 
 #: Workloads with a catch-up part.
 CATCH_UPS = ("oltp", "insert-only", "update-heavy")

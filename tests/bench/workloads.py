@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 
 SCHEMA = "sb"
 #: Contains the procedures: not migrated, so that creating them is not a barrier in the binlog.

@@ -17,10 +17,10 @@ import docker as docker_sdk
 import pymysql
 from testcontainers.compose import DockerCompose
 
+from deploy.local.cluster import ROOT
+from deploy.local.process import HarnessError
 from tests.containers.driven import TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.containers.images import PRESENT
-from tests.harness.cluster import ROOT
-from tests.harness.process import HarnessError
 
 MASTERS = ("dm-master1", "dm-master2")
 #: With a file of its standard input: the version before has no `-`.

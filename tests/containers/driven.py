@@ -9,8 +9,8 @@ from typing import Any
 
 import pymysql
 
-from tests.harness.cluster import escape_check_text
-from tests.harness.process import HarnessError, wait_until
+from deploy.local.cluster import escape_check_text
+from deploy.local.process import HarnessError, wait_until
 
 #: Quotes, blanks and dollars: what shells, Compose and SQL read in ways of their own.
 UPSTREAM_PASSWORD, TARGET_PASSWORD = "up $1 'x", 'to$(y) "z'

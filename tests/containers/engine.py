@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.harness.cache import CACHE, once
-from tests.harness.process import HarnessError, binary, wait_until
+from deploy.local.cache import CACHE, once
+from deploy.local.process import HarnessError, binary, wait_until
 
 #: Images and containers of an engine that is started here. They are kept: the next run needs no build.
 ROOT = Path(os.environ.get("DM_TEST_DOCKER_ROOT", CACHE / "docker"))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.local.cluster import ROOT
+from deploy.local.process import HarnessError
+from deploy.local.server_files import server_files
 from tests.containers.engine import docker
-from tests.harness.cluster import ROOT
-from tests.harness.process import HarnessError
-from tests.harness.server_files import server_files
 
 _STAND_INS = Path(__file__).parent / "stand_ins"
 _BASE = "dm-stand-in/python:3.11"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.process import wait_until
 from tests.containers.compose import ComposeCluster
 from tests.containers.driven import LIMIT
 from tests.containers.workload import Migration
-from tests.harness.process import wait_until
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 

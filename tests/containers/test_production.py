@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import ROOT
+from deploy.local.process import HarnessError, wait_until
 from tests.containers.compose import new_folder
 from tests.containers.driven import LIMIT
 from tests.containers.engine import docker
 from tests.containers.images import PRESENT
-from tests.harness.cluster import ROOT
-from tests.harness.process import HarnessError, wait_until
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 MASTERS, WORKERS, ETCDS = ([f"{kind}{number}" for number in (1, 2, 3)] for kind in ("dm-master", "dm-worker", "etcd"))

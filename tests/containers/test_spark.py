@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.process import wait_until
 from tests.containers.compose import ComposeCluster, spark_secret
 from tests.containers.driven import LIMIT
 from tests.containers.workload import Migration
-from tests.harness.process import wait_until
 
 SERVICES = ("spark-master", "spark-worker", "dm-worker-spark")
 ROWS = 100_000

@@ -11,9 +11,9 @@ from typing import Any
 
 import pymysql
 
+from deploy.local.process import wait_until
 from tests.containers.compose import pause
 from tests.containers.driven import LIMIT, TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
-from tests.harness.process import wait_until
 
 TABLES = ("orders", "events")
 _ROWS = 2000

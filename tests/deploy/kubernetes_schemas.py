@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from deploy.local.cache import once
 from tests.deploy.tools import service_monitor_definition
-from tests.harness.cache import once
 
 _PACKAGE = "kubernetes-validate==1.37.0"
 #: The kinds that the manifests use, as the package names their files.

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.local.process import HarnessError
 from pkg.process.metrics import Metrics
 from pkg.rpc.server import HttpRoutes, PortServer
 from tests.deploy.kubernetes_schemas import schema_location
 from tests.deploy.tools import run
 from tests.harness.certificates import Authority
-from tests.harness.process import HarnessError
 
 KUBERNETES = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 VARIANTS = ("base", *sorted(f"overlays/{folder.name}" for folder in (KUBERNETES / "overlays").iterdir()))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import HarnessError
 from tests.deploy.tools import run
-from tests.harness.process import HarnessError
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -8,8 +8,8 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from tests.harness.cache import once
-from tests.harness.process import HarnessError
+from deploy.local.cache import once
+from deploy.local.process import HarnessError
 
 #: Program → the package that it is built from. Go verifies the sources by its checksum database.
 _PACKAGES = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.cluster import Cluster
+from deploy.local.cluster import Cluster
 
 
 @pytest.fixture(scope="package")

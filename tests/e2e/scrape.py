@@ -7,8 +7,8 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.harness.cluster import DMWorker
-from tests.harness.process import WAIT_TIMEOUT
+from deploy.local.cluster import DMWorker
+from deploy.local.process import WAIT_TIMEOUT
 
 
 def scraped(address: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, HarnessError, wait_until
 from pkg.etcd import EtcdClient
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, HarnessError, wait_until
 
 SECRET = "hunter2-Secret"
 #: The user ``dm``, without any privilege.
@@ -145,7 +145,7 @@ def grant(server: SQLServer, *grants: str) -> None:
         ("enable-gtid: maybe\n", {}, ("code=20003", ":2:14", "enable-gtid", "true or false")),
     ],
 )  # fmt: skip
-def test_bad_source_is_told_and_not_created(
+def test_bad_source_is_reported_and_not_created(
     place: Field, rest: str, account: dict[str, object], told: tuple[str, ...]
 ) -> None:
     before = place.state()

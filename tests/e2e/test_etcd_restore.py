@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 
 TASK = """\
 name: restored

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pkg.binlog.server_position import master_status
-from tests.harness.cluster import Cluster
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError, wait_until
+from pkg.binlog.streams.server_position import master_status
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, wait_until
 
 _TABLES = {"moved": "moved", "texts": "texts", "no_key": "no key"}
 _SOURCE = """\

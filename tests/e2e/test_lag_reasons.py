@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from tests.e2e.scrape import Scrape, address_of
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proxy import CountingProxy
 
 TASK = """\

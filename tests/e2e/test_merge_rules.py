@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.workload import COMPARED, ORDERS, Row, Shard, Writer, create_shard, fetch
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.workload import COMPARED, ORDERS, Shard, SQLRow, Writer, create_shard, fetch
 
 ROWS = 1500
 SHARDS = [(schema, table) for schema in (1, 2) for table in (1, 2)]
@@ -82,7 +82,7 @@ def _create(server: SQLServer, seed: int) -> Writer:
     return Writer(shards, seed=seed, rows=ROWS)
 
 
-def _orders(servers: list[SQLServer]) -> list[Row]:
+def _orders(servers: list[SQLServer]) -> list[SQLRow]:
     rows = []
     for source, server in enumerate(servers, 1):
         for schema, table in SHARDS:
@@ -91,7 +91,7 @@ def _orders(servers: list[SQLServer]) -> list[Row]:
     return sorted(rows, key=repr)
 
 
-def _log(servers: list[SQLServer]) -> list[Row]:
+def _log(servers: list[SQLServer]) -> list[SQLRow]:
     rows = []
     for source, server in enumerate(servers, 1):
         for schema, dropped in ((1, "level = 'debug'"), (2, "level = 'debug' OR id % 7 = 0")):

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tests.harness.cluster import Cluster
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from tests.harness.migration import Migration
-from tests.harness.mysql import MariaDBServer, MySQLServer
 
 
 @pytest.mark.parametrize("gtid", [False, True], ids=["position", "gtid"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from tests.e2e.scrape import Scrape, address_of, scraped
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 
 TASK = """\
 name: seen

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 
 TASK = """\
 name: out

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
 from pkg.binlog.position import parse_position
 from tests.e2e.scrape import Scrape, address_of
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
 from tests.harness.relayed import Relayed
 
 

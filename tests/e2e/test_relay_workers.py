@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
 from tests.harness.relayed import TASKS, Relayed
 
 #: Short, because a failover waits for it.

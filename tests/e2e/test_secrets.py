@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from pkg.etcd import EtcdClient
 from pkg.settings.etcd_user import EtcdUser
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.harness.proctree import command_of, descendants
 
 KEY = "00112233445566778899aabbccddeeff" * 2

@@ -7,10 +7,10 @@ import re
 import time
 from typing import Any
 
-from tests.harness.cluster import Cluster
-from tests.harness.process import wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.process import wait_until
+from deploy.local.workload import Shard
 from tests.harness.sharded import Servers, ShardedTask, arrives
-from tests.harness.workload import Shard
 
 #: No writer uses these ids.
 PROBE = 900_000

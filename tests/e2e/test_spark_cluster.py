@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import Cluster
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.migration import Migration
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster, driver_toml
 

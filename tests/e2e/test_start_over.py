@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
 
 TASK = """\
 name: again

@@ -10,9 +10,9 @@ import re
 import urllib.request
 from typing import Any
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 
 #: Upstream and target user without privileges on the target's side.
 POOR = "user: poor, password: ''"
@@ -73,7 +73,7 @@ CONFIGS = (
 )
 
 
-def test_the_fixed_words(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
+def test_the_fixed_strings(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     """One test, because its tasks take long to start."""
     scene = Scene(free_cluster, mariadb_upstream, target)
     scene.prepare()

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import ROOT, Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import wait_until
+from deploy.local.cluster import ROOT, Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import wait_until
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
 VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"
@@ -146,7 +146,7 @@ def _end_online_change_and_xa(before: Before) -> None:
         "AND TABLE_NAME = 't' AND COLUMN_NAME = 'w'",
         "the change of the ghost table arrives",
     )
-    arrives(before.target, "SELECT 1 FROM changing.t WHERE id = 2 AND w = 2", "rows behind it arrive")
+    arrives(before.target, "SELECT 1 FROM changing.t WHERE id = 2 AND w = 2", "rows after it arrive")
 
 
 def _stop_a_load_half_way(before: Before) -> None:

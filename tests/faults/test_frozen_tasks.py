@@ -14,6 +14,8 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import IDLE, BatchProgress
@@ -21,8 +23,6 @@ from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import set_session
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import descendants, spark_pythons
 from tests.integration.syncer.driver_process import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.harness.cluster import Cluster, DMWorker
+from deploy.local.cluster import Cluster, DMWorker
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from tests.harness.migration import Migration
-from tests.harness.mysql import SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
 from tests.harness.relayed import Relayed
 
 #: The number of kills of the worker.

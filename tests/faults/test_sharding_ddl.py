@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.process import HarnessError, Process, wait_until
 from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
 from pkg.ha.keys import SHARD_DDL_PREFIX
 from pkg.ha.shard_ddl import ShardOperation
-from tests.harness.cluster import Cluster
-from tests.harness.process import HarnessError, Process, wait_until
 from tests.harness.sharded import Servers, ShardedTask
 
 MOMENTS = ("reported", "execute", "executed", "skip", "skipped", "over")

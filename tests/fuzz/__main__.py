@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
-from tests.fuzz.report import page
+from tests.fuzz.report import headline, page
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import SHRINK_SECONDS, Finding, Search
 from tests.fuzz.servers import running_servers
@@ -46,12 +46,11 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
 
     def say(finding: Finding) -> None:
-        verdict = finding.verdict
-        what = finding.inherent or finding.hole or "NEW"
         file = options.out / f"{str(options.pair).replace(':', '-to-')}-{finding.original.seed}.json"
         print(
-            f"[{finding.seconds:.0f} s] seed {finding.original.seed}: {verdict.signature}: {what}; {file}\n"
-            f"{verdict.text[:700]}\n{finding.history.script() if options.shrink else ''}\n",
+            f"{headline(finding)}\n{finding.verdict.text[:700]}\n"
+            f"{finding.history.script() if options.shrink else ''}\n"
+            f"To run it again: python -m tests.fuzz.replay {file}\n",
             flush=True,
         )
         file.write_text(finding.history.to_json())

@@ -11,26 +11,29 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 
+from tests.fuzz import tidb
 from tests.fuzz.values import NARROWER, WIDER
 
 _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
-        "returning", "many charsets", "row metadata",
+        "returning", "many charsets", "many collations", "row metadata",
     }
 )  # fmt: skip
 _MYSQL_8 = frozenset(
     {
         "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "many charsets", "with",
-        "without validation", "row metadata",
+        "without validation", "many collations", "row metadata",
     }
 )  # fmt: skip
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
 ABILITIES: Mapping[str, frozenset[str]] = {
     "mariadb": _MARIADB | {"uuid"},
     "mariadb-11.8": _MARIADB | {"uuid", "uca1400", "without validation"},
-    "mysql-5.7": frozenset({"mysql", "json", "statement format", "many charsets", "without validation"}),
+    "mysql-5.7": frozenset(
+        {"mysql", "json", "statement format", "many charsets", "without validation", "many collations"}
+    ),
     "mysql-8.0": _MYSQL_8 - {"default expression", "functional key"},
     "mysql-8.0-newest": _MYSQL_8 | {"check", "invisible"},
     "mysql-8.4": _MYSQL_8 | {"check", "invisible"},
@@ -194,6 +197,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "utf8mb4_uca1400_ai_ci": "uca1400",
             "utf8mb4_0900_ai_ci": "mysql 8",
             "utf8mb4_nopad_bin": "mariadb",
+            **dict.fromkeys(("utf8mb4_czech_ci", "utf8mb4_danish_ci", "latin1_swedish_ci"), "many collations"),
             **dict.fromkeys(("sjis_japanese_ci", "cp1250_general_ci", "utf16_unicode_ci"), "many charsets"),
         },
     ),
@@ -267,6 +271,8 @@ def lacking(pair: Pair, one: str) -> frozenset[str]:
         found |= _BULK - {one}
     if "mariadb" in (pair.upstream.split("-")[0], pair.target.split("-")[0]):
         found |= _NOT_IN_MARIADB.get(one, frozenset())
+    if pair.target == "tidb":
+        found |= tidb.LACKING.get(one, frozenset())
     return found
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import LOGGED_AS_STATEMENTS, PARAMETERS, Pair, apart, feature, lacking
+from tests.fuzz.features import LOGGED_AS_STATEMENTS, PARAMETERS, Pair, apart, exclusions, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.refusals import STOPPING
@@ -168,7 +168,8 @@ def _steps(
     altered = altered or is_ruled(settings)
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     values = usable(pair, "statement", {**settings, **table})
-    kinds = _Kinds(rng, values, [value for value in values if feature("statement", value) in choice.focus])
+    wanted = [value for value in values if feature("statement", value) in choice.focus]
+    kinds = _Kinds(rng, values, wanted, settings["rule"])
     phases = _phases(choice, settings)
     # The last of them take what is left.
     phases += phases[-1:] * (len(kinds.left) - len(phases))
@@ -219,12 +220,16 @@ _DRAWN: tuple[tuple[Phase, ...], ...] = (("snapshot",), ("chunk",), ("snapshot",
 
 
 class _Kinds:
-    """Draws kinds of statements: each ``wanted`` one at least once, in any order."""
+    """Draws kinds of statements: each ``wanted`` one at least once, in any order.
 
-    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str]) -> None:
+    ``rule``: what a filter keeps from the target.
+    """
+
+    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str], rule: str) -> None:
         self._rng = rng
         self._values = values
         self._wanted = wanted
+        self._rule = rule
         self._colliding = [kind for kind in _COLLIDING if kind in values]
         #: What leaves no table comes at the end.
         self.left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
@@ -233,14 +238,22 @@ class _Kinds:
         """The kind for the next of so many places. ``rows``: see :func:`_drawn`; ``unique``: a table with such keys."""
         rng = self._rng
         fitting = [kind for kind in self.left if rows or kind in LOGGED_AS_STATEMENTS]
-        if fitting and (rng.random() < 0.8 or len(fitting) >= places):
-            self.left.remove(fitting[-1])
-            return fitting[-1]
-        if self._wanted and rows and rng.random() < 0.3:
-            return rng.choice(self._wanted)
+        left, wanted = self._possible(fitting, phase), self._possible(self._wanted, phase)
+        if left and (rng.random() < 0.8 or len(fitting) >= places):
+            self.left.remove(left[-1])
+            return left[-1]
+        if wanted and rows and rng.random() < 0.3:
+            return rng.choice(wanted)
         if rows and unique and phase == "live" and self._colliding and rng.random() < _COLLISIONS:
             return rng.choice(self._colliding)
-        return _drawn(rng, self._values, phase, rows=rows)
+        return _drawn(rng, self._possible(self._values, phase), phase, rows=rows)
+
+    def _possible(self, kinds: Sequence[str], phase: Phase) -> list[str]:
+        """Those that may come at this moment. What is dropped while a dump runs is in it or not, so that nobody knows
+        what a rule keeps."""
+        moment = feature("moment", phase)
+        kept = self._rule if phase in ("snapshot", "chunk") else ""
+        return [kind for kind in kinds if kind != kept and moment not in exclusions(feature("statement", kind))]
 
     def last(self) -> str:
         """A kind for a session whose binlog does not show rows: a wanted one, or one that changes rows."""

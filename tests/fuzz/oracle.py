@@ -11,8 +11,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.mysql.introspect import fetch_table_info
-from tests.harness.mysql import SQLServer
 from tests.integration.ddl.structures import comparable
 
 Table = tuple[str, str]
@@ -38,10 +38,14 @@ class Content:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read: columns by an SQL expression in their place, and texts as columns behind all others."""
+    """How a table is read: columns by an SQL expression in their place, and texts as columns behind all others.
+
+    ``in_utf8``: texts as characters, not as the bytes of their columns' charsets.
+    """
 
     computed: Mapping[str, str] = field(default_factory=dict)
     added: Mapping[str, str] = field(default_factory=dict)
+    in_utf8: bool = False
 
 
 def tables_of(server: SQLServer, schemas: Sequence[str]) -> list[Table]:
@@ -80,10 +84,17 @@ def content(
     if not own:
         return None
     here = dict(own)
-    wanted = tuple(own if columns is None else ((name, kind) for name, kind in columns if name in here))
+    wanted = tuple(
+        own
+        if columns is None
+        # A document may be a text upstream.
+        else ((name, "json" if here[name] == "json" else kind) for name, kind in columns if name in here)
+    )
     reads = [_READS.get(kind, _plain) for _, kind in wanted]
     fields = ", ".join(
-        _field(reading.computed.get(name, f"`{name}`"), "json" if kind == "json" else here[name])
+        _field(
+            reading.computed.get(name, f"`{name}`"), "json" if kind == "json" else here[name], in_utf8=reading.in_utf8
+        )
         for name, kind in wanted
     )
     rows = _query(conn, f"SELECT {fields} FROM `{table[0]}`.`{table[1]}`")
@@ -115,8 +126,10 @@ def merged(parts: Sequence[Content | None]) -> Content | None:
     return Content(there[0].columns, sum((part.rows for part in there), Counter()))
 
 
-def _field(column: str, kind: str) -> str:
+def _field(column: str, kind: str, *, in_utf8: bool) -> str:
     """An expression that shows a value whole."""
+    if kind in _TEXTS and in_utf8:
+        return f"HEX(CONVERT({column} USING utf8mb4))"
     if kind in _TEXTS or kind in _BYTES:
         return f"HEX({column})"
     match kind:
@@ -128,6 +141,23 @@ def _field(column: str, kind: str) -> str:
         case "json":
             return f"CONVERT({column} USING utf8mb4)"
     return f"CAST({column} AS CHAR)"
+
+
+def _as_documents(content: Content, kinds: Mapping[str, str]) -> Content:
+    """With the texts of columns that are documents at the target (by its ``kinds``) as such."""
+    texts = [kind in _TEXTS and kinds.get(name) == "json" for name, kind in content.columns]
+    if not any(texts):
+        return content
+    rows = Counter(
+        tuple(_document_of(value) if text else value for text, value in zip(texts, row, strict=True))
+        for row in content.rows.elements()
+    )
+    return Content(content.columns, rows)
+
+
+def _document_of(value: str | None) -> str | None:
+    """A document, of the hexadecimal digits of its text."""
+    return None if value is None else _document(bytes.fromhex(value).decode())
 
 
 def _document(value: Any) -> Any:
@@ -167,7 +197,9 @@ def differences(upstream: Mapping[Table, Content | None], target: Mapping[Table,
             if want is not got:
                 found.append(f"{'.'.join(table)}: {'not upstream' if want is None else 'not at the target'}")
             continue
-        missing = [name for name, _ in want.columns if name not in dict(got.columns)]
+        kinds = dict(got.columns)
+        want = _as_documents(want, kinds)
+        missing = [name for name, _ in want.columns if name not in kinds]
         if missing:
             found.append(f"{'.'.join(table)}: the target lacks {', '.join(missing)}")
         elif want.rows != got.rows:

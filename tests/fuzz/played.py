@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.errors import DMError
 from tests.fuzz import oracle
 from tests.fuzz.history import History
 from tests.fuzz.tasks.filtered import FilteredRows
 from tests.fuzz.tasks.rules import Rules, rules_of
-from tests.harness.mysql import SQLServer
 
 
 class Hang(Exception):
@@ -49,8 +49,12 @@ class Played:
 
     history: History
     schema: str
+    #: Whether the target keeps all texts in UTF-8, which it may call latin1.
+    in_utf8: bool = False
     sessions: list[Connection[Any]] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
+    #: Whether the target has taken the statements that make its table another one.
+    target_differs: bool = True
     statements: int = 0
     failed: int = 0
     #: What ties the steps of which one failed.
@@ -83,10 +87,6 @@ class Played:
         if self.filtered is not None:
             self.filtered.close()
 
-    def upstream_now(self, upstream: SQLServer, tables: Sequence[oracle.Table]) -> Contents:
-        """What these tables hold, as rules show it."""
-        return oracle.contents(upstream, dict.fromkeys(tables), self.rules.reading)
-
     def expected(self, there: Contents, *, unsigned_zero: bool) -> Contents:
         """What the target should hold, by its own tables, with this content upstream.
 
@@ -101,3 +101,11 @@ class Played:
         if not unsigned_zero:
             return want
         return {table: None if found is None else oracle.without_signs(found) for table, found in want.items()}
+
+    def reading(self, table: oracle.Table) -> oracle.Reading:
+        """How the upstream shows a table's rows as the target should have them."""
+        return replace(self.rules.reading(table), in_utf8=self.in_utf8)
+
+    def contents(self, upstream: SQLServer, tables: Sequence[oracle.Table]) -> Contents:
+        """The upstream's tables, read so."""
+        return oracle.contents(upstream, dict.fromkeys(tables), self.reading)

@@ -5,7 +5,7 @@ A task that stops with code X is right only if a line here gives X to a feature 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 
@@ -24,7 +24,48 @@ def _one(code: int, why: str, *features: str, words: str = "") -> Refusal:
     return Refusal(code, frozenset(features), why, words)
 
 
+#: A history has it if the target did not take a table that the search prepared there.
+NO_TABLE = "target table=refused"
+
+#: What TiDB refuses, by its own error's words. Each statement stops the task with its place.
+_OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "TiDB changes no column's type in a partitioned table",
+        "table is partition table",
+        ("modify column", "rename column", "move column"),
+    ),
+    (
+        "TiDB changes no column's collation in a key",
+        "when index is defined on it",
+        ("modify column", "convert charset"),
+    ),
+    ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
+    ("TiDB changes no column of a primary key", "primary key flag", ("modify column", "convert charset")),
+    (
+        "TiDB takes no column of a key of several columns away",
+        "composite index covered",
+        ("drop column", "several clauses"),
+    ),
+    ("TiDB numbers no rows that are there", "AUTO_INCREMENT when altering", ("add auto increment",)),
+    ("TiDB adds no stored generated column", "stored column through ALTER TABLE", ("add generated",)),
+    (
+        "a clustered primary key stays in TiDB",
+        "when the table is using clustered index",
+        ("add primary key", "drop primary key"),
+    ),
+)
+
+
+def _refused_by_tidb() -> Iterator[Refusal]:
+    for why, words, statements in _OF_TIDB:
+        for family in ("mariadb", "mysql"):
+            for statement in statements:
+                yield _one(36061, why, f"servers={family} to tidb", f"statement={statement}", words=words)
+
+
 TABLE: tuple[Refusal, ...] = (
+    *_refused_by_tidb(),
+    *(_one(code, "the target has refused the table, so it has none", NO_TABLE) for code in (36070, 44019)),
     _one(36014, "rows are in the binlog as statements", "binlog_format=MIXED"),
     _one(36014, "rows are in the binlog as statements", "binlog_format=STATEMENT"),
     _one(11126, "the binlog has only a part of a row", "row image=MINIMAL"),
@@ -177,6 +218,13 @@ TABLE: tuple[Refusal, ...] = (
             words="different definitions",
         )
         for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
+    ),
+    _one(
+        34001,
+        "MariaDB lacks the collation that utf8mb4 stands for in MySQL 8",
+        "servers=mysql to mariadb",
+        "statement=convert charset",
+        words="Unknown collation",
     ),
     _one(36069, "the upstream no longer has the binlog that the task had read", "event=reset"),
     _one(

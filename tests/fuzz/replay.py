@@ -12,6 +12,7 @@ from tests.fuzz.features import Pair
 from tests.fuzz.generator import generate
 from tests.fuzz.history import History
 from tests.fuzz.known import hole_of
+from tests.fuzz.report import taken_for
 from tests.fuzz.runner import Runner
 from tests.fuzz.servers import running_servers
 from tests.fuzz.shrink import shrink
@@ -41,8 +42,10 @@ def _show(runner: Runner, history: History, *, smaller: bool) -> bool:
     if smaller and verdict.is_finding:
         history = shrink(history, lambda one: runner.run([one])[0].signature == verdict.signature)
         (verdict,) = runner.run([history])
-    name = f" ({runner.inherent(history) or hole_of(history, verdict) or 'new'})" if verdict.is_finding else ""
-    print(f"{history.script()}\n-- {verdict.signature}{name}: {verdict.text}\n", flush=True)
+    sentence = verdict.sentence
+    if verdict.is_finding:
+        sentence += f"; {taken_for(runner.inherent(history), hole_of(history, verdict))}"
+    print(f"{history.script()}\n-- {sentence}\n{verdict.text}\n", flush=True)
     return verdict.is_finding
 
 

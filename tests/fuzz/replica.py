@@ -7,8 +7,8 @@ from typing import Any
 
 import pymysql.cursors
 
+from deploy.local.process import HarnessError
 from tests.fuzz.servers import Servers, new_server
-from tests.harness.process import HarnessError
 from tests.integration.syncer.support import location
 
 _SECONDS = 30.0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from tests.fuzz import oracle
@@ -24,18 +24,18 @@ from tests.fuzz.oracle import Content
 from tests.fuzz.played import Copied, Hang, Played, Stopped
 from tests.fuzz.refusals import STOPPING, reason
 from tests.fuzz.replica import Replica
-from tests.fuzz.servers import Servers
+from tests.fuzz.servers import Servers, attempt
 from tests.fuzz.tasks.clusters import ClusterRun, FuzzCluster, plays_in_cluster
 from tests.fuzz.tasks.copying import FullCopy, Writer
 from tests.fuzz.tasks.events import ALONE, OFTEN, Events
 from tests.fuzz.tasks.filtered import FilteredRows
+from tests.fuzz.tasks.prepared import prepare_target
 from tests.fuzz.tasks.relays import TaskRelay
 from tests.fuzz.tasks.rules import is_ruled
 from tests.fuzz.tasks.source_runs import SourceRuns
 from tests.fuzz.tasks.subtasks import subtasks_of
 from tests.fuzz.tasks.successor import Successor
 from tests.fuzz.verdict import Kind, Verdict
-from tests.harness.mysql import SQLServer
 
 #: XA_RBROLLBACK.
 _ROLLED_BACK = 1402
@@ -54,19 +54,25 @@ class Runner:
         self._replica: Replica | None = None
         self._successor: Successor | None = None
         self.cluster = FuzzCluster()
-        self._folder = Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
-        self._file = self._folder / "rows.txt"
+        self._files = tempfile.TemporaryDirectory(prefix="dm-fuzz-", ignore_cleanup_errors=True)
+        #: The files of all tasks: dumps, relay logs.
+        self.folder = Path(self._files.name)
+        self._file = self.folder / "rows.txt"
         self._file.write_text(_LOADED)
 
     @property
     def pair(self) -> Pair:
         return self._servers.pair
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        return self._servers.versions
+
     def close(self) -> None:
         for other in (self._replica, self._successor, self.cluster):
             if other is not None:
                 other.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._files.cleanup()
 
     def _follower(self) -> Successor:
         """The replica for failovers, started when it is first needed."""
@@ -77,13 +83,14 @@ class Runner:
     def _attempt(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> _Attempt:
         if self._engine.dead:
             self._engine = LocalEngine()
-        return _Attempt(self._servers, self._engine, self._folder, self._file, histories, self._follower, cluster)
+        return _Attempt(self._servers, self._engine, self.folder, self._file, histories, self._follower, cluster)
 
     def inherent(self, history: History) -> str:
         """What a native replica makes of a history that failed, if it fares no better; empty if it does, or if the
-        history takes the binlog away or its target is no copy."""
+        history takes the binlog away or its target is no copy: a replica has no rules."""
         settings = history.settings
-        if settings["event"] in ALONE or is_ruled(settings) or settings["mode"] == "full":
+        ruled = settings["rule"] != "none" or is_ruled(settings)
+        if settings["event"] in ALONE or ruled or settings["mode"] == "full":
             return ""
         if self._replica is None:
             self._replica = Replica(self._servers)
@@ -171,7 +178,7 @@ class _Attempt:
         self.played = []
         for history in histories:
             _Attempt._number += 1
-            self.played.append(Played(history, f"h{_Attempt._number}"))
+            self.played.append(Played(history, f"h{_Attempt._number}", in_utf8=servers.pair.target == "tidb"))
         self._name = f"f{_Attempt._number}"
         self._events = 0
         self._successor = successor
@@ -197,7 +204,7 @@ class _Attempt:
         for one in self.played:
             self._steps(one, "before")
             if settings["mode"] == "incremental" or one.rules.needs_target_tables:
-                self._prepare_target(one)
+                prepare_target(one, servers, settings, self._file)
         if settings["event"] == "reset":
             servers.reset_binlog()
         cfgs = subtasks_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
@@ -235,7 +242,7 @@ class _Attempt:
         for one in self.played:
             schemas = one.rules.schemas_of(cfg.source_id)
             tables = [table for table in self._sources(one) if table[0] in schemas]
-            contents = one.upstream_now(self._upstream, tables)
+            contents = one.contents(self._upstream, tables)
             one.copied[cfg.source_id] = Copied(contents, oracle.structures(self._upstream, tables))
 
     def _kill(self) -> None:
@@ -319,7 +326,8 @@ class _Attempt:
         return Verdict("hang", features, 0, str(exc), one.statements, one.failed)
 
     def _features(self, one: Played) -> frozenset[str]:
-        found = frozenset({*one.history.features, *one.tags, f"servers={self._servers.pair.families}"})
+        planned = (name for name in one.history.features if one.target_differs or not name.startswith("target="))
+        found = frozenset({*planned, *one.tags, f"servers={self._servers.pair.families}"})
         # A relay log that nobody read proves nothing.
         return found if self._running is not None and self._running.has_read_relay else found - {"relay=on"}
 
@@ -342,29 +350,13 @@ class _Attempt:
                 rules.row_filter,
                 rules.expression,
                 safe=self._settings["safe"] == "on",
+                reading=one.reading(table),
             )
-
-    def _prepare_target(self, one: Played) -> None:
-        """What an incremental task finds at the target: all that the upstream has done, and the target's own ways."""
-        # The upstream's own sessions begin with its modes.
-        ((mode,),) = self._upstream.execute("SELECT @@GLOBAL.sql_mode")
-        session = [f"SET sql_mode = '{mode}'", *one.history.sessions[0], "SET foreign_key_checks = 0"]
-        conn = self._target.connect(init_command=f"SET time_zone = '{self._settings['server zone']}'")
-        if one.rules.ruled:
-            _attempt_all(conn, [*session, *one.rules.target_tables(one.history.tables)])
-            return
-        route = one.rules.target_of((one.schema, "t"))
-        _attempt_all(self._target.connect(), [f"CREATE DATABASE {route[0]}", f"CREATE DATABASE {one.schema}"])
-        made = [self._at_target(one, sql, route) for sql in (*one.done, *one.history.target)]
-        _attempt_all(conn, [*session, *made])
-
-    def _at_target(self, one: Played, sql: str, route: oracle.Table) -> str:
-        return sql.replace("{s}.`t`", f"{route[0]}.`{route[1]}`").replace("{s}", route[0]).replace("{file}", self._file)
 
     def _session(self, settings: Sequence[str]) -> Connection[Any]:
         conn = self._upstream.connect(local_infile=True)
         for statement in (*_SESSION, *settings):
-            _attempt(conn, statement)
+            attempt(conn, statement)
         return conn
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -411,7 +403,7 @@ class _Attempt:
             tables = [(one.schema, "u")]
         else:
             return {}
-        return oracle.contents(self._upstream, dict.fromkeys(tables))
+        return one.contents(self._upstream, tables)
 
     def _event(self, one: Played, name: str) -> None:
         if name == "wait":
@@ -466,10 +458,10 @@ class _Attempt:
         unsigned = self._servers.pair.families == "mysql to mariadb"
         there = {table: found for seen in one.copied.values() for table, found in seen.contents.items()}
         if not one.copied:
-            there = one.upstream_now(self._upstream, self._sources(one))
+            there = one.contents(self._upstream, self._sources(one))
         want = one.expected(there, unsigned_zero=unsigned)
         columns = {table: found.columns if found is not None else None for table, found in want.items()}
-        return want, oracle.contents(self._target, columns)
+        return want, oracle.contents(self._target, columns, lambda _: oracle.Reading(in_utf8=one.in_utf8))
 
     def _structures(self, one: Played) -> list[str]:
         rules = one.rules
@@ -487,15 +479,3 @@ class _Attempt:
 def _is_alone(history: History) -> bool:
     """Whether it would stop the tasks of others, or change their servers."""
     return history.settings["event"] in ALONE or not STOPPING.isdisjoint(history.planned)
-
-
-def _attempt(conn: Connection[Any], sql: str) -> None:
-    """Runs a statement that this server may refuse."""
-    with suppress(pymysql.Error), conn.cursor() as cursor:
-        cursor.execute(sql)
-
-
-def _attempt_all(conn: Connection[Any], statements: Sequence[str]) -> None:
-    with closing(conn):
-        for statement in statements:
-            _attempt(conn, statement)

@@ -63,6 +63,8 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    #: What upstream and target call themselves.
+    versions: tuple[str, ...] = ()
 
 
 class Search:
@@ -82,7 +84,7 @@ class Search:
         self._aims = 0
         self._stopping = cycle(sorted(STOPPING.intersection(features_of(pair))))
         self.coverage = Coverage(pair)
-        self.tally = Tally(pair, seed)
+        self.tally = Tally(pair, seed, versions=runner.versions)
         self._pair = pair
 
     def run(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
 
+import pymysql
+from pymysql.connections import Connection
+
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.tidb import TiDBServer
 from tests.fuzz.features import ABILITIES, Pair
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.tidb import TiDBServer
 
 _ZONES = "server zone"
 _MODES = {
@@ -30,13 +34,16 @@ def new_server(kind: str, *, upstream: bool, replica: bool = False) -> SQLServer
 
 
 class Servers:
-    """A running pair. ``default_mode`` is what the upstream started with."""
+    """A running pair. ``default_mode`` is what the upstream started with; ``versions``: what both call themselves."""
 
     def __init__(self, pair: Pair, upstream: SQLServer, target: SQLServer) -> None:
         self.pair = pair
         self.upstream = upstream
         self.target = target
         ((self.default_mode,),) = upstream.execute("SELECT @@GLOBAL.sql_mode")
+        self.versions = tuple(
+            f"{server.name} {server.execute('SELECT VERSION()')[0][0]}" for server in (upstream, target)
+        )
 
     def set_globals(self, settings: Mapping[str, str], upstream: SQLServer | None = None) -> None:
         """What sessions of the upstream (or of the server in its place) begin with, the task's own included."""
@@ -71,3 +78,19 @@ def running_servers(pair: Pair) -> Iterator[Servers]:
     upstream, target = new_server(pair.upstream, upstream=True), new_server(pair.target, upstream=False)
     with up(upstream, target):
         yield Servers(pair, upstream, target)
+
+
+def attempt(conn: Connection[Any], sql: str) -> bool:
+    """Runs a statement that this server may refuse; whether it took it."""
+    try:
+        with conn.cursor() as cursor:
+            cursor.execute(sql)
+    except pymysql.Error:
+        return False
+    return True
+
+
+def attempt_all(conn: Connection[Any], statements: Sequence[str]) -> frozenset[str]:
+    """As :func:`attempt`, one after the other; then the connection ends. Returns those that the server refused."""
+    with closing(conn):
+        return frozenset(sql for sql in statements if not attempt(conn, sql))

@@ -33,6 +33,8 @@ class Statements:
         self._indexes = list(made.unique)
         self._numbered = made.auto
         self._partitions = ["p0", "p1", "p2"]
+        #: Whether a unique key came since all partitions were made.
+        self._keyed_anew = False
         #: Where the last partition is cut next.
         self._bound = 30
         #: What the rows of ``t`` were first given, by id.
@@ -365,6 +367,7 @@ class Statements:
     def _add_unique(self) -> list[Step]:
         self._added += 1
         self._indexes.append(f"more{self._added}")
+        self._keyed_anew = True
         also = ", `id`" if self._made.partitioned or self._rng.random() < 0.3 else ""
         columns = [f"`{name}`{also}" for name in ("c", "n") if name == "c" or name in self._literals]
         chosen = self._rng.choice([*columns, "`id`", "`id`"])
@@ -395,7 +398,7 @@ class Statements:
     def _add_auto_increment(self) -> list[Step]:
         if self._numbered:
             return []
-        self._numbered = True
+        self._numbered = self._keyed_anew = True
         if self._made.partitioned:
             return self._ddl(
                 f"ALTER TABLE {_T} ADD COLUMN `auto` INT AUTO_INCREMENT, ADD UNIQUE `by_auto` (`auto`, `id`)"
@@ -422,11 +425,17 @@ class Statements:
     def _add_partition(self) -> list[Step]:
         """The last partition is cut in two."""
         self._added += 1
+        rebuilt = self._rebuilt()
         last, new = self._partitions[-1], f"q{self._added}"
         parts = f"PARTITION {last} VALUES LESS THAN ({self._bound}), PARTITION {new} VALUES LESS THAN MAXVALUE"
         self._bound += 30
         self._partitions.append(new)
-        return self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION {last} INTO ({parts})")
+        return [*rebuilt, *self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION {last} INTO ({parts})")]
+
+    def _rebuilt(self) -> list[Step]:
+        """Without it, a MariaDB may no longer be able to open the table once it has new partitions (known.py)."""
+        needed, self._keyed_anew = self._keyed_anew and self._pair.upstream.startswith("mariadb"), False
+        return self._ddl(f"ALTER TABLE {_T} FORCE") if needed and self._made.partitioned else []
 
     def _drop_partition(self) -> list[Step]:
         made = [] if len(self._partitions) > 1 else self._add_partition()

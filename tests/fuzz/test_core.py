@@ -5,19 +5,26 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from tests.fuzz.aim import aimed_group
+from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, apart, excluded, features_of, possible_pairs
 from tests.fuzz.generator import GROUP, TASK, generate, settings_of
 from tests.fuzz.history import Column, History, Step, Table
 from tests.fuzz.holes import DEFECTS, REPLACED, open_hole
 from tests.fuzz.known import HOLES
-from tests.fuzz.oracle import Content, without_signs
+from tests.fuzz.oracle import Content, differences, without_signs
 from tests.fuzz.pairs import Coverage, pairs_of
 from tests.fuzz.refusals import STOPPING, TABLE, reason
+from tests.fuzz.report import page
+from tests.fuzz.runner import Runner
+from tests.fuzz.search import Finding, Tally
+from tests.fuzz.servers import Servers
 from tests.fuzz.shrink import shrink
+from tests.fuzz.verdict import Verdict
 
 PAIRS = ("mariadb", "mysql-8.0", "mariadb:mysql-8.4", "mysql-5.7:tidb", "mariadb-11.8")
 
@@ -53,6 +60,34 @@ def test_no_history_has_features_that_exclude_each_other_or_that_its_servers_lac
         assert have.issuperset(features)
         once = [one for one in features if not _several(one)]
         assert not [(a, b) for a, b in pairs_of(once) if excluded(a, b)]
+
+
+@pytest.mark.parametrize("rule", ["drop database", "drop table"])
+def test_no_statement_comes_at_a_moment_that_excludes_it_nor_does_a_rule_s_own_while_a_dump_runs(rule: str) -> None:
+    pair = Pair.parse("mariadb")
+    for seed in range(200):
+        history = generate(seed, pair, ["mode=all", f"rule={rule}", f"statement={rule}"])
+        for step in history.steps:
+            assert not [one for one in step.tags if excluded(one, f"moment={step.phase}")], (seed, step)
+        # How far the dump is would say whether the target has what the statement drops.
+        own = [step.phase for step in history.steps if f"statement={rule}" in step.tags]
+        assert {"snapshot", "chunk"}.isdisjoint(own), (seed, own)
+
+
+def test_partitions_are_made_anew_between_a_unique_key_and_new_ones_of_a_mariadb() -> None:
+    """Otherwise the server itself may be unable to open the table (known.py)."""
+    rebuilt = 0
+    for seed in range(150):
+        focus = ["mode=incremental", "partition=range", "statement=add unique", "statement=add partition"]
+        keyed = False
+        for step in generate(seed, Pair.parse("mariadb"), focus).steps:
+            if "ADD UNIQUE" in step.text:
+                keyed = True
+            elif step.text.endswith("FORCE"):
+                rebuilt += keyed
+                keyed = False
+            assert not (keyed and "REORGANIZE" in step.text), (seed, step)
+    assert rebuilt > 20
 
 
 def _several(feature: str) -> bool:
@@ -162,6 +197,45 @@ def test_a_negative_zero_is_a_zero_where_the_target_has_no_other() -> None:
     )
     plain = without_signs(content)
     assert sorted(map(str, plain.rows)) == ["('-1.0', '2.0', 'x')", "('0.0', '0.0', '-0.0')"]
+
+
+def test_a_text_that_is_a_document_at_the_target_is_compared_as_one() -> None:
+    def table(kind: str, *values: str | None) -> dict[tuple[str, str], Content | None]:
+        return {("s", "t"): Content((("id", "int"), ("j", kind)), Counter((str(n), v) for n, v in enumerate(values)))}
+
+    text = b'{"b":1,  "a": [1.5]}'.hex().upper()
+    assert differences(table("longtext", text, None), table("json", '{"a": [1.5], "b": 1}', None)) == []
+    assert differences(table("longtext", text, None), table("json", '{"a": [1.5], "b": 2}', None))
+    assert differences(table("longtext", text), table("longtext", b'{"b":1,"a":[1.5]}'.hex().upper()))
+
+
+def test_the_page_says_what_was_found_and_why_what_is_inherent_is_inherent() -> None:
+    pair, history = Pair.parse("mariadb:tidb"), _history()
+    tally = Tally(
+        pair, 7, seconds=60, histories=3, kinds=Counter(equal=1, different=2), versions=("mariadb 10", "tidb 8")
+    )
+    why = "a native replica has the same rows as the target"
+    lost = Verdict("different", text="s.t: only upstream 1 rows")
+    tally.findings += [
+        Finding(history, lost, 1.0, history, inherent=why),
+        Finding(history, Verdict("stopped", code=36061), 2.0, history, "temporary tables"),
+        Finding(history, Verdict("hang"), 3.0, history),
+    ]
+    shown = page(tally, Coverage(pair))
+    assert "mariadb 10 and tidb 8" in shown
+    assert "2, and 1 that are inherent" in shown
+    inherent = shown.partition("## Inherent")[2]
+    assert why in inherent
+    assert "only upstream 1 rows" in inherent
+    assert "(code 36061); looks like “temporary tables” (statements about a temporary table" in shown
+    assert "neither came to the end nor stopped; not known yet" in shown
+
+
+def test_a_search_leaves_no_files_behind() -> None:
+    runner = Runner(cast(Servers, None), LocalEngine())
+    assert runner.folder.exists()
+    runner.close()
+    assert not runner.folder.exists()
 
 
 def _history() -> History:

@@ -31,6 +31,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         runner = Runner(servers, LocalEngine())
         yield runner
         runner.close()
+        assert not runner.folder.exists()
 
 
 @pytest.mark.parametrize("runner", _SEEDS, indirect=True)
@@ -111,3 +112,13 @@ def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> 
     with open_hole("ANALYZE UPDATE"):
         (verdict,) = runner.run([replace(history, steps=tuple(steps))])
     assert verdict.kind == "different"
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_what_a_rule_keeps_is_not_inherent_though_a_native_replica_has_no_rules(runner: Runner) -> None:
+    history = _history((), "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
+    history = replace(history, settings={**history.settings, "rule": "drop database"})
+    with open_hole("filter *"):
+        (verdict,) = runner.run([history])
+        assert verdict.kind == "different"
+        assert runner.inherent(history) == ""

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["equal", "refused", "different", "stopped", "hang"]
+#: What each outcome means, for readers of a report.
+MEANINGS: dict[Kind, str] = {
+    "equal": "the target has the upstream's rows (and after a full copy its structures)",
+    "refused": "the task stopped with an error that is right for what the history does",
+    "different": "the task came to the end, but the target differs from the upstream",
+    "stopped": "the task stopped with an error that nothing in the history explains",
+    "hang": "the task neither came to the end nor stopped",
+}
 
 
 @dataclass(frozen=True)
@@ -31,3 +39,8 @@ class Verdict:
     def signature(self) -> str:
         """What makes two findings likely to be one: the kind and the code."""
         return f"{self.kind} {self.code}" if self.code else self.kind
+
+    @property
+    def sentence(self) -> str:
+        """As a reader of the report needs it."""
+        return MEANINGS[self.kind] + (f" (code {self.code})" if self.code else "")

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 
-from tests.harness.process import Process, binary, free_port
+from deploy.local.process import Process, binary, free_port
 
 
 class EtcdServer(Process):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.harness.mysql import SQLServer
-from tests.harness.process import binary
-from tests.harness.tidb import TiDBServer
+from deploy.local.mysql import SQLServer
+from deploy.local.process import binary
+from deploy.local.tidb import TiDBServer
 
 _ALTER = re.compile(r"^ALTER TABLE .*$", re.MULTILINE)
 #: Without the lines for the parts of a job.

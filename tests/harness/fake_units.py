@@ -19,6 +19,7 @@ from dm_worker.cli import serve
 from dm_worker.source.unit_factory import UnitContext
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.figures.sync_figures import SyncFigures
+from dm_worker.syncer.unit.hold import Hold
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
@@ -40,6 +41,7 @@ class FakeUnit:
         self._control = Control()
         self._hard = False
         self.figures = SyncFigures()
+        self.hold = Hold()
 
     def _is(self, what: str) -> bool:
         return (self.folder / f"{self.name}.{what}").exists()

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import SQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.binlog.position import Location
 from pkg.config.model import LoaderConfig, MydumperConfig, SubTaskConfig, TaskMode
-from tests.harness.mysql import SQLServer
 
 
 def config(

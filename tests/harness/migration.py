@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import SQLServer
-from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import SQLServer
+from deploy.local.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 
 #: Ids of one shard end where the next one's begin.
 RANGE = 1_000_000

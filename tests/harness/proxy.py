@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from tests.harness.process import free_port
+from deploy.local.process import free_port
 
 
 class CountingProxy:

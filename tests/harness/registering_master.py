@@ -29,7 +29,7 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
         self.refusal = ""
         self.endpoints = [etcd_endpoint]
         routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
-        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: json_response(self.endpoints))
+        routes.add_route("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: json_response(self.endpoints))
         self._server = PortServer("127.0.0.1", 0, self._register, routes, tls)
         self._server.start()
         self.address = f"{'localhost' if tls else '127.0.0.1'}:{self._server.port}"

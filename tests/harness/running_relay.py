@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import SQLServer
 from dm_worker.relay.layout import RelayDir, SubDir
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.pb import dmworker_pb2 as pb
-from tests.harness.mysql import SQLServer
 
 #: The flag in FORMAT_DESCRIPTION that marks a file as being written: no server sends it.
 IN_USE_AT = 21

@@ -11,13 +11,13 @@ from typing import Any
 
 import pymysql
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
+from deploy.local.tidb import TiDBServer
+from deploy.local.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 from pkg.ddl import Dialect, key_names, parse, uniform, with_key_names
-from tests.harness.cluster import Cluster
 from tests.harness.executed_ddl import executed_alters
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
-from tests.harness.tidb import TiDBServer
-from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 
 #: Two upstreams and their target.
 Servers = tuple[MariaDBServer, MySQLServer, SQLServer]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
 
+from deploy.local.process import Process, free_port, wait_until
 from dm_worker.engine.jvm import CLASS_ARCHIVE
-from tests.harness.process import Process, free_port, wait_until
 from tests.harness.proctree import command_of, descendants
 
 _EXECUTOR = "CoarseGrainedExecutorBackend"

@@ -5,11 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import HarnessError
-from tests.harness.tidb import TiDBServer
-
-TARGETS = ("mariadb", "tidb")
 TARGET = os.environ.get("DM_TEST_TARGET", "mariadb")
 #: Features that tests need of a target (``pytest.mark.target_with``): a name → the kinds that lack it.
 _LACKED_BY: Mapping[str, frozenset[str]] = {
@@ -66,13 +61,6 @@ _TARGET_IS_ASIDE = (
 _NEEDED_BY = {"target_with_triggers": "triggers"}
 #: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of tests of TiDB.
 _WITH_TARGET, _WITH_TIDB = frozenset({"_target", "_chosen"}), frozenset({"_tidb"})
-
-
-def new_target(kind: str = TARGET, *, binlog: bool = False) -> SQLServer:
-    """A server of that kind, not started. ``binlog``: MariaDB writes one, which shows the executed DDL."""
-    if kind not in TARGETS:
-        raise HarnessError(f"a target of kind {kind}: the tests know {', '.join(TARGETS)}")
-    return TiDBServer() if kind == "tidb" else MariaDBServer(binlog=binlog)
 
 
 def target_has(feature: str) -> bool:

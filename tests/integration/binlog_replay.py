@@ -9,20 +9,20 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.row_decoder import RowChange, RowDecoder, RowImages
-from pkg.binlog.server_position import master_status
-from pkg.binlog.server_stream import open_upstream
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.rows.row_decoder import RowChange, RowDecoder, RowImages
+from pkg.binlog.streams.server_position import master_status
+from pkg.binlog.streams.server_stream import open_upstream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.compiled import kernels
 from tests.harness import binlog_bytes
-from tests.harness.mysql import SQLServer
 
 SESSION = (
     "SET SESSION time_zone='+00:00', foreign_key_checks=0, "

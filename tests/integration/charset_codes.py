@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 
 _UNICODE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "utf8mb3", "utf8mb4"})
 #: Longer codes: a few of each charset that has them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.harness.mysql import NEWEST_TRIED
+from tests.harness.versions import NEWEST_TRIED
 
 #: Its servers come from other distributions' packages: `make test-servers` runs it.
 collect_ignore = [] if NEWEST_TRIED else ["test_newest_mysql.py"]

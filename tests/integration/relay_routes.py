@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.relay.source_selection import RelayReader
 from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
-from tests.harness.mysql import SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.running_relay import binlog_end, same_files, source_of
 from tests.integration.binlog_replay import here
 
@@ -23,7 +23,7 @@ def relayed(upstream: SQLServer, folder: Path, *, gtid: bool) -> Iterator[Source
     start = here(upstream)
     source = replace(source_of(upstream, enable_gtid=gtid), server_id=88_800 + upstream.port)
     relay = SourceRelay(source, folder, start_at=lambda: start, needed=lambda *_: [])
-    relay.follow("Running")
+    relay.change_stage("Running")
     try:
         yield relay
     finally:

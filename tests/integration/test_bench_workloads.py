@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError, up
 from tests.bench import decode, lag, one_statement
 from tests.bench.binlog import end_of_binlog
 from tests.bench.lag import PROBE, Session
 from tests.bench.rig import Copies, checksum, copy_tables
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, up
 
 ROWS, CHANGES = 4000, 400
 
@@ -80,7 +80,7 @@ def test_lag_of_a_table_that_is_its_own_target_is_next_to_nothing(servers: tuple
     _with_probes(source)
     found = Session(source.port, source.port, rate=400, interval=0.02, seconds=1.0).run()
     assert len(found.lags) == 50
-    # How near to the rate it comes, and to nothing, tells of the machine.
+    # How near to the rate it comes, and to nothing, depends on the machine.
     assert sorted(found.lags)[25] < 10
     assert 0 < found.rate <= 400
     assert source.execute(f"SELECT COUNT(*) FROM {PROBE}")[0][0] == 50

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from pkg.binlog.charsets import collation_charset, decode_text, same_charset
 from pkg.errors import DMError
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, checksum, decode, events_between, here
 from tests.integration.charset_codes import STEPS, charsets, codes
 
@@ -147,7 +147,7 @@ def _read(code: str, charset: str) -> str | None:
 
 
 def _text_or_none(text: str) -> str | None:
-    """The server puts a question mark, or a sign of its own, for what is no character."""
+    """The server stores a question mark, or a character of its own, for what is no character."""
     return None if "?" in text or "\ufffd" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Hazards: the target's own default collations take the place of those that the upstream's tables have."""
+"""Hazards: the target's own default collations replace those that the upstream's tables have."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import running, subtask
 
 _TABLE = """CREATE TABLE {} (id INT PRIMARY KEY, plain VARCHAR(9), own VARCHAR(9) CHARACTER SET utf8mb4 COLLATE

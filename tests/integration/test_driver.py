@@ -13,10 +13,10 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import wait_until
 from pkg.mysql import driver
 from pkg.mysql.connection import connect
-from tests.harness.mysql import SQLServer
-from tests.harness.process import wait_until
 
 
 @pytest.fixture(params=["mariadb_upstream", "mysql_upstream"])
@@ -48,7 +48,7 @@ def test_a_command_is_answered_by_packets_in_order(conn: Connection[Any]) -> Non
     assert _one(conn, "SELECT 7") == 7
 
 
-def test_a_text_that_is_none_in_the_charset_is_read_as_bytes(conn: Connection[Any]) -> None:
+def test_a_string_that_is_invalid_in_the_charset_is_read_as_bytes(conn: Connection[Any]) -> None:
     with driver.texts_as_bytes(conn):
         assert _one(conn, "SELECT 'ä'") == "ä".encode()
         assert _one(conn, "SELECT CONVERT('ä' USING latin1), 7") == "ä".encode(), "as the connection's results are"
@@ -103,7 +103,7 @@ def test_a_packet_out_of_order_ends_the_connection(conn: Connection[Any]) -> Non
     assert not conn.open
 
 
-def test_rows_are_read_from_the_buffer_and_from_the_socket_behind_it(conn: Connection[Any]) -> None:
+def test_rows_are_read_from_the_buffer_and_from_the_socket_after_it(conn: Connection[Any]) -> None:
     driver.command(conn, COMMAND.COM_QUERY, "SELECT REPEAT('z', 3000000)")
     for _ in range(3):
         driver.read_packet(conn)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from deploy.local.process import free_port, wait_until
 from pkg.errors import Code, DMError
 from pkg.etcd import (
     CompactedError,
@@ -28,7 +29,6 @@ from pkg.etcd import (
     version_is,
 )
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import free_port, wait_until
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_an_unreachable_etcd_is_an_error_in_time() -> None:
     assert caught.value.workaround
 
 
-def test_a_dead_endpoint_is_passed_over(etcd: EtcdServer) -> None:
+def test_a_dead_endpoint_is_skipped(etcd: EtcdServer) -> None:
     with EtcdClient([f"127.0.0.1:{free_port()}", etcd.endpoint], timeout=60) as client:
         client.put("/k", "v")
         stop = threading.Event()
@@ -149,7 +149,7 @@ def test_a_dead_endpoint_is_passed_over(etcd: EtcdServer) -> None:
         stop.set()
 
 
-def test_a_silent_endpoint_is_passed_over(etcd: EtcdServer) -> None:
+def test_a_silent_endpoint_is_skipped(etcd: EtcdServer) -> None:
     other = EtcdServer()
     other.start()
     try:
@@ -231,7 +231,7 @@ def test_a_watch_of_compacted_history_asks_for_a_new_list(client: EtcdClient) ->
         next(iter(client.watch_prefix("/w/", first, threading.Event())))
 
 
-def test_a_silent_watch_stops_when_told(client: EtcdClient) -> None:
+def test_a_silent_watch_stops_on_request(client: EtcdClient) -> None:
     watcher = Watcher(client, "/nothing/", 0)
     time.sleep(0.3)
     watcher.end()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import wait_until
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, LeaseKeeper, PrefixMirror, Put, exists
 from pkg.settings.etcd_user import EtcdUser
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 
 #: Seconds that a token lives unused. etcd looks for old ones once in a second.
 TOKEN_TTL = 1

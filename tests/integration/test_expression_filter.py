@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from pkg.errors import DMError
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import CompiledFilter, compile_filter
 from pkg.rules.expression_filter.collations import changed_case, decode, encode, weights
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.expressions import COLUMNS, CONDITIONS, VALUES
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
@@ -245,7 +245,7 @@ WORDS = (
 )
 
 
-def test_every_two_words_compare_as_in_mysql_8(table_of_mysql_8: Table) -> None:
+def test_every_two_strings_compare_as_in_mysql_8(table_of_mysql_8: Table) -> None:
     table_of_mysql_8.keep(WORDS)
     for word in WORDS:
         literal = "'" + word + "'"

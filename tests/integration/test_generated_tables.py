@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here
 from tests.integration.sql_values import value_for
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pkg.binlog.server_position import master_status
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import HarnessError, wait_until
+from pkg.binlog.streams.server_position import master_status
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info, list_tables, server_info
 from tests.harness.etcd import EtcdServer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import command_of, kill_hard
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def test_etcd_keeps_running_over_a_kill(etcd: EtcdServer) -> None:
 _TESTS_THAT_HANG = """\
 import sys, threading, time
 from pathlib import Path
-from tests.harness.process import Process
+from deploy.local.process import Process
 
 class Sleeper(Process):
     name = "sleeper"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from pkg.mysql import introspect
 from pkg.mysql.foreign_key_introspect import fetch_table_keys, shown_table_keys
 from pkg.mysql.introspect import fetch_table_info, fetch_table_infos
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 
 TABLES = {
     "plain": "(a INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, b VARCHAR(9) DEFAULT 'x' COLLATE utf8mb4_bin)",
@@ -52,7 +52,7 @@ def test_structures_read_at_once_equal_those_read_one_by_one(
 def test_prefixes_of_large_columns_are_never_taken_for_whole_columns(
     flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
 ) -> None:
-    """MySQL 8 hides those of 8 bytes: rows that differ behind them only would seem to have different keys."""
+    """MySQL 8 hides those of 8 bytes: rows that differ only after them would seem to have different keys."""
     server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
     server.execute(
         "CREATE DATABASE d",
@@ -76,7 +76,7 @@ def test_prefixes_of_large_columns_are_never_taken_for_whole_columns(
 def test_every_server_lists_indexes_in_one_order(
     flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
 ) -> None:
-    """The first of several unique keys tells rows apart; MySQL 8 sorts their names by another collation."""
+    """The first of several unique keys distinguishes rows; MySQL 8 sorts their names by another collation."""
     server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
     names = ("_a", "a_b", "aB", "PRIMARY", "p_k", "pz", "z")
     keys = ", ".join(f"UNIQUE KEY `{name}` (a)" for name in names if name != "PRIMARY")

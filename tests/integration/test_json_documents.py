@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MySQLServer
+from deploy.local.process import up
 from dm_worker.dumper.insert_statements import statements
 from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
 from dm_worker.table_reads.row_stream import stream
 from pkg.binlog import constants as c
 from pkg.mysql.schema import Column
-from tests.harness.mysql import MYSQL_TRIED, MySQLServer
-from tests.harness.process import up
+from tests.harness.versions import MYSQL_TRIED
 from tests.integration.binlog_replay import SESSION, apply_changes, decode, events_between, here
 
 VERSIONS = [version for version in MYSQL_TRIED if version >= "8"]

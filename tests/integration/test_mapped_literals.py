@@ -6,11 +6,11 @@ from binascii import hexlify
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from pkg.binlog.charsets import encode_text
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.model import ColumnMappingRule
-from tests.harness.mysql import MariaDBServer
 
 _COLUMNS = ("utf8mb4", "latin1", "gbk", "ucs2", "binary")
 _TEXTS = ("", "abc", "it's", "a\\b", "é", "\\'", "汉字")

@@ -1,4 +1,4 @@
-"""Rows vanish without a word: MariaDB 11.8 does not write into the events of a transaction where these end.
+"""Rows vanish silently: MariaDB 11.8 does not write into the events of a transaction where these end.
 
 It is upstream, read directly and through the relay, and target; its own tables are the oracle.
 """
@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.running_relay import binlog_end
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -57,7 +56,7 @@ def pair(servers: Pair) -> Pair:
 
 
 def odd_work(upstream: MariaDBServer, number: int) -> None:
-    """What leaves statements, two caches and words about transactions in the binlog."""
+    """What leaves statements, two caches and transaction statements in the binlog."""
     base = number * 1000
     upstream.execute(
         f"CREATE TABLE d.made{number} (PRIMARY KEY (id)) SELECT id, v FROM d.plain",
@@ -170,7 +169,7 @@ def begun(target: MariaDBServer, number: int) -> bool:
 def test_a_transaction_that_is_a_binlog_file_of_its_own(
     pair: Pair, spark: SparkEngine, tmp_path: Path, route: str, gtid: bool
 ) -> None:
-    """Its events were written behind the head of a file that was none yet, and are never moved."""
+    """Its events were written after the head of a file that was none yet, and are never moved."""
     upstream, target = pair
     make_tables(upstream, target)
     cfg = subtask(upstream, target, enable_gtid=gtid)

@@ -1,7 +1,7 @@
 """Hazard: upstream and target are of different families or versions, and what the one writes, the other refuses or
 keeps as something else.
 
-Each pair copies, replicates with and without a relay, and follows DDL in the words of the upstream's family.
+Each pair copies, replicates with and without a relay, and follows DDL in the syntax of the upstream's family.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.tidb import TiDBServer
 from dm_master.precheck import run_prechecks
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.schema_tracker import fetch_collations
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.tidb import TiDBServer
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running
@@ -194,7 +194,7 @@ def _write(upstream: SQLServer, tables: dict[str, str], turn: int) -> None:
 
 
 def _alter(upstream: SQLServer, target: str, turn: int) -> list[str]:
-    """DDL in the words of the upstream's family; the tables that it makes."""
+    """DDL in the syntax of the upstream's family; the tables that it makes."""
     made = f"d.made{turn}"
     maria = upstream.flavor == "mariadb"
     statements = [

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_TRIED, MariaDBServer, MySQLServer
-from tests.harness.process import up
 from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.harness.targets import TARGET
+from tests.harness.versions import MYSQL_TRIED
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -94,7 +95,7 @@ def test_a_copy_and_its_replication_are_equal(pair: Pair, spark: SparkEngine, tm
 
 
 @pytest.mark.timeout(600)
-def test_a_year_is_no_hindrance_for_numbers_behind_it(pair: Pair, spark: SparkEngine) -> None:
+def test_a_year_is_no_hindrance_for_numbers_after_it(pair: Pair, spark: SparkEngine) -> None:
     """Servers differ in whether they log a sign for it, and whose sign is whose depends on that."""
     upstream, target = pair
     for server in pair:

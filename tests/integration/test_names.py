@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.rules.model import BlockAllowList, ColumnMappingRule, ExtractRule, RouteRule, TableName
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
 from tests.harness.targets import target_has
 from tests.integration.syncer.support import running, subtask
 

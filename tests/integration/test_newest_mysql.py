@@ -1,4 +1,4 @@
-"""Hazard: what MySQL writes by default, or can be told to write, since 8.0.13 is lost, refused or changed.
+"""Hazard: what MySQL writes by default, or can be configured to write, since 8.0.13 is lost, refused or changed.
 
 Each server is upstream, read directly and through the relay, and target, with the defaults of its release: TLS, an
 account of its default plugin, its default collation. Its own tables are the oracle.
@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, NEWEST_TRIED, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
+from tests.harness.versions import NEWEST_TRIED
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -114,7 +115,7 @@ def _write_modern(upstream: MySQLServer, turn: int) -> None:
 
 
 def _with_settings(upstream: MySQLServer, turn: int) -> None:
-    """What the server's binlog can be told to hold."""
+    """What the server's binlog can be configured to hold."""
     document = "JSON_OBJECT('a', REPEAT('x', 300), 'n', 1, 'deep', JSON_ARRAY(1, 2, JSON_OBJECT('k', 'v')))"
     upstream.execute(
         "SET GLOBAL binlog_row_metadata = FULL",
@@ -278,7 +279,7 @@ def test_checks_of_a_mysql_keep_their_names(pair: Pair, target: SQLServer, spark
     assert_equal(upstream, target, "d.t")
 
 
-def test_a_check_that_the_target_calls_otherwise_stops_the_task(
+def test_a_check_that_the_target_names_differently_stops_the_task(
     pair: Pair, target: SQLServer, spark: SparkEngine
 ) -> None:
     upstream = pair[0]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, decode, events_between, here
 from tests.unit.pkg.binlog.file_stream import FileStream
 

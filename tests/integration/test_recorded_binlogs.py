@@ -15,19 +15,19 @@ from zlib import crc32
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import binary
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from pkg.binlog.table_map import TableMap, parse_table_map
-from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.harness import binlog_bytes
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import binary
 from tests.integration.binlog_replay import SESSION, checksum
 from tests.unit.pkg.binlog.file_stream import FileStream
 
@@ -189,7 +189,7 @@ def test_compressed_transaction_of_mysql_8_reads_as_if_it_were_plain(tmp_path: P
     assert "'Once Upon a Time in the West'" in ours[0][2]
 
 
-def test_padding_of_aurora_is_passed_over() -> None:
+def test_padding_of_aurora_is_skipped() -> None:
     found = _events(FOLDER / "mysql-bin.aurora-padding")
     assert c.AURORA_PADDING_EVENT in {event.type for event in found}
     for event in found:

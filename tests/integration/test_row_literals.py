@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pkg.binlog.jsonb import to_sql, to_text
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from pkg.binlog.rows.jsonb import to_sql, to_text
 from tests.integration.binlog_replay import SESSION, apply_changes, checksum, decode, events_between, here
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, binary, value_for
 from tests.unit.pkg.binlog.support import TYPED, TYPED_SCALAR

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import up, wait_until
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import Meta
 from pkg.errors import Code, DMError
@@ -18,8 +20,6 @@ from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig, SecurityConfig
 from tests.harness import full_copy
 from tests.harness.certificates import Authority
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import up, wait_until
 from tests.harness.running_relay import RunningRelay, same_files
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 

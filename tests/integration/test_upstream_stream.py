@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_previous_gtids, parse_query, parse_rotate
 from pkg.binlog.gtid import MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import open_upstream
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.server_stream import open_upstream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code
 from pkg.settings.connections import DBConfig, SecurityConfig
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here, open_at
 
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from pkg import errors
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here
 
 

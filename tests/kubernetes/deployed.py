@@ -12,11 +12,11 @@ from typing import Any
 import pymysql
 import yaml
 
+from deploy.local.cluster import ROOT
+from deploy.local.process import HarnessError, wait_until
 from tests.containers.driven import LIMIT, TARGET_PASSWORD, UPSTREAM_PASSWORD, DrivenCluster
 from tests.deploy.tools import run, service_monitor_definition
 from tests.harness.certificates import Authority
-from tests.harness.cluster import ROOT
-from tests.harness.process import HarnessError, wait_until
 from tests.kubernetes.node import NODE, Node
 from tests.kubernetes.node_images import DATABASE
 

@@ -14,8 +14,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from deploy.local.process import HarnessError, Process, binary, wait_until
 from tests.harness.certificates import Authority
-from tests.harness.process import HarnessError, Process, binary, wait_until
 from tests.kubernetes import programs
 from tests.kubernetes.sandbox import ADDRESS, Sandbox
 

@@ -9,9 +9,9 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+from deploy.local.cache import once
+from deploy.local.process import binary
 from pkg.process.dies_with_parent import dying_with_parent
-from tests.harness.cache import once
-from tests.harness.process import binary
 
 _HERE = Path(__file__).parent
 _BUILD_SECONDS = 3600.0

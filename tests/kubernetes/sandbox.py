@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.harness.process import Process, binary, wait_until
+from deploy.local.process import Process, binary, wait_until
 
 #: The node's address: nobody else is in its network.
 ADDRESS = "192.168.77.1"

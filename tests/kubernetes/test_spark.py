@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.process import wait_until
 from tests.containers.driven import LIMIT
 from tests.containers.workload import Migration
-from tests.harness.process import wait_until
 from tests.kubernetes.deployed import UPSTREAM, Deployed
 
 #: Enough for a load that lasts longer than kubectl needs to delete a pod.

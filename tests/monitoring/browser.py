@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.harness.process import Process, binary, free_port, wait_until
+from deploy.local.process import Process, binary, free_port, wait_until
 
 _ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.sharded import ShardedTask
 
 #: Rows of each shard at first, and of the table that makes the backlog.

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from deploy.local.cache import once
+from deploy.local.cluster import ROOT, Cluster
+from deploy.local.process import HarnessError, binary, up
 from deploy.monitoring.dashboards import DASHBOARDS, FOLDER
-from tests.harness.cache import once
-from tests.harness.cluster import ROOT, Cluster
-from tests.harness.process import HarnessError, binary, up
 from tests.monitoring.browser import Browser
 from tests.monitoring.load import busy_minutes, loaded_task
 from tests.monitoring.prometheus import Prometheus

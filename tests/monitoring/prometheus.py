@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from tests.harness.cache import once
-from tests.harness.cluster import http_ok
-from tests.harness.process import HarnessError, Process, binary, free_port
+from deploy.local.cache import once
+from deploy.local.cluster import http_ok
+from deploy.local.process import HarnessError, Process, binary, free_port
 
 
 def tool(name: str) -> Path:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from deploy.monitoring.dashboards import DASHBOARDS
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.monitoring.prometheus import Prometheus
 from tests.monitoring.queries import MONITORING, queries, substituted
 from tests.monitoring.watched import scrape_config

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import HarnessError
 from deploy.monitoring.dashboards import DASHBOARDS
-from tests.harness.process import HarnessError
 from tests.monitoring.prometheus import promtool
 from tests.monitoring.queries import MONITORING, queries, substituted
 

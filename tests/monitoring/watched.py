@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.harness.cluster import Cluster
+from deploy.local.cluster import Cluster
 from tests.monitoring.queries import MONITORING
 
 

@@ -17,15 +17,16 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cache import once
 from pkg import native
 from pkg.native.sources import digest
 from tests.compiled import required
-from tests.harness.cache import once
 from tests.native_sanitized.driver import NEVER_CALLED
+from tests.sweeps import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
-SECONDS = float(os.environ.get("DM_TEST_FUZZ_SECONDS", "45"))
+SECONDS = float(os.environ.get("DM_TEST_FUZZ_SECONDS", "45" if LONG else "10"))
 #: A machine that does other things too takes long to start, and for the rarest entry point.
 FUZZ_TIMEOUT = 10 * SECONDS + 500
 _FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from deploy.local.mysql import SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
@@ -26,8 +28,6 @@ from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import fetch_server_defaults
 from pkg.schema_tracker.render import create_table
 from tests.ddl_corpus import Flavor, Version, cases
-from tests.harness.mysql import SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, corpus_schemas, run_cases, tables_of
 from tests.integration.ddl.structures import comparable
 
@@ -126,7 +126,7 @@ class CorpusIntoTiDB:
         self._tidb = tidb
 
     def differences(self, group: str) -> list[Difference]:
-        """What is different behind each statement of the group's cases that made it so."""
+        """What is different after each statement of the group's cases that made it so."""
         with closing(self._upstream.connect()) as conn:
             defaults = fetch_server_defaults(conn)
         chosen = [case for case in cases() if case.group == group and case.for_server(self._flavor, self._version)]

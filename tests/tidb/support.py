@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import LoaderConfig
 from tests.harness.full_copy import dump, load
-from tests.harness.mysql import SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import Running, running, subtask
 
 

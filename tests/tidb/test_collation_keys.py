@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.tidb import TiDBServer
 from dm_worker.syncer.rows.key_normalization import TEXT, TargetCharsets, normalize_function, normalizer_of
-from pkg.binlog.literals import escape
+from pkg.binlog.rows.literals import escape
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.schema import Column
-from tests.harness.tidb import TiDBServer
 
 SEED = 7
 SINGLE, WORDS = 6000, 2500

@@ -1,13 +1,13 @@
-"""Hazard: replication into TiDB writes a value otherwise than the full copy, and does not find the copy's row."""
+"""Hazard: replication into TiDB writes a value differently than the full copy, and does not find the copy's row."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.replay import Replay
 from tests.tidb import values_workload
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from deploy.local.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.tidb import TiDBServer
 from tests.ddl_corpus import Flavor, Version, cases
-from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.tidb import TiDBServer
 from tests.tidb.corpus_into_tidb import CorpusIntoTiDB, reviewed
 
 pytestmark = [pytest.mark.timeout(900, func_only=True)]

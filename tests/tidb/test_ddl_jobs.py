@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import wait_until
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import wait_until
 from tests.harness.proxy import CountingProxy
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import Running, assert_equal, read_by_somebody, running, subtask
 
 pytestmark = [pytest.mark.timeout(600, func_only=True)]

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession
@@ -18,9 +21,6 @@ from pkg.ddl import DDLStatement
 from pkg.mysql.introspect import fetch_table_infos, list_tables
 from pkg.mysql.schema import TableInfo
 from tests.harness.altered_tables import TABLE, alters
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
-from tests.harness.tidb import TiDBServer
 from tests.integration.ddl.corpus_run import Logged
 from tests.integration.syncer.support import Running, assert_equal, location, running, subtask
 from tests.tidb.corpus_into_tidb import carry, difference
@@ -65,7 +65,7 @@ class Crash(Exception):
     """The process ends."""
 
 
-@pytest.mark.parametrize("executed", [True, False], ids=["behind each part", "before each part"])
+@pytest.mark.parametrize("executed", [True, False], ids=["after each part", "before each part"])
 def test_each_part_runs_once_though_the_run_ends_at_every_one(
     mariadb_upstream: MariaDBServer,
     tidb: TiDBServer,

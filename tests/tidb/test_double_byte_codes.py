@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MySQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.ddl.tokens import word_set
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MySQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.charset_codes import STEPS, charsets, fill
 from tests.integration.syncer.support import running
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep
 from pkg import errors
 from pkg.errors import Code
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 _MADE = (

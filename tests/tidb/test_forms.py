@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_master.precheck import run_prechecks
 from dm_worker.engine.engine import SparkEngine
 from pkg import ddl
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import rows
 from tests.tidb.support import migrating
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _MADE = (

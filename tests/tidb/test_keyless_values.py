@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MySQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.syncer.execution import keyless
-from tests.harness.mysql import MySQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.replay import Replay
 from tests.tidb import values_workload
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
+from deploy.local.tidb import TiDBServer
 from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.config.model import LoaderConfig, MydumperConfig, SubTaskConfig
 from tests.harness.full_copy import dump
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proxy import CountingProxy
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 KEYED, KEYLESS = 20_000, 2_000

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.errors import Code
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SyncerConfig
 from tests.harness.full_copy import contents
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.shard_ddl.support import merged, merging, shards, structure, wait_settled

@@ -1,12 +1,12 @@
-"""Hazard: TiDB ignores case in names, so the rows of two tables of the upstream become one table's without a word."""
+"""Hazard: TiDB ignores case in names, so the rows of two tables of the upstream silently become one table's."""
 
 from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MySQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MySQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.name_spellings import two_spellings_stop_a_task
 
 

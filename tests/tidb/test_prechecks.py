@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_master.precheck import run_prechecks
 from dm_master.precheck.result import CheckFinding
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 
 #: Table → its definition, and what the check says of it.
 REFUSED: Mapping[str, tuple[str, str]] = {
@@ -85,7 +85,7 @@ def test_a_table_that_is_there_needs_no_creation(mariadb_upstream: MariaDBServer
     assert _checked(mariadb_upstream, tidb.db_config) == []
 
 
-def test_a_user_who_may_not_try_is_told(mariadb_upstream: MariaDBServer, tidb: TiDBServer) -> None:
+def test_a_user_who_may_not_try_is_reported(mariadb_upstream: MariaDBServer, tidb: TiDBServer) -> None:
     mariadb_upstream.execute("CREATE DATABASE a CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
     for name in ("swedish", "texts", "ids"):
         mariadb_upstream.execute(f"CREATE TABLE a.{name} {REFUSED[name][0]}")

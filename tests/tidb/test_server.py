@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.tidb import TiDBServer
+from deploy.local.tidb import TiDBServer
 
 # Whoever needs it first may wait for its build.
 pytestmark = [pytest.mark.core, pytest.mark.timeout(120, func_only=True)]

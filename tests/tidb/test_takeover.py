@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_master.precheck import run_prechecks
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
 pytestmark = [pytest.mark.timeout(900, func_only=True)]

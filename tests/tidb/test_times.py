@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 

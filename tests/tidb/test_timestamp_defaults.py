@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _STATEMENTS = (

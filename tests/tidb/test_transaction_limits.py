@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.unit import run as unit_run
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller_batches
 from pkg.config.model import SubTaskConfig, SyncerConfig
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 _MADE = (

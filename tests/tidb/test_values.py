@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.tidb import TiDBServer
 from tests.integration.syncer.replay import Replay
 from tests.integration.syncer.support import assert_equal, running, subtask
 from tests.tidb import values_workload

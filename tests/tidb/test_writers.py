@@ -9,15 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.tidb import TiDBServer
 from dm_master.task_setup.task_split import TARGET_DEFAULTS
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
 from dm_worker.syncer.execution.row_statements import RowStatement
-from dm_worker.syncer.execution.target_connections import WriterPool
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec, WriterPool
 from pkg.errors import DMError
-from tests.harness.tidb import TiDBServer
 from tests.integration.apply.support import TOKEN, content_of, marker, plan_of, prepare, spec_of, states_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 from tests.tidb.types import CASES, TypeCase
 
 #: So that every value gets in, and floats and zero dates stay what they are.

@@ -1,4 +1,8 @@
-"""Long functions, crowded folders and one type name for several things: nobody can keep them in mind."""
+"""Very long functions, very crowded folders and one type name for several things: nobody can keep them in mind.
+
+Guidance is a function of at most 50 lines, a module of 600 (`make lint` warns) and a folder of 30 modules. These limits
+are far above it: a part is cut where a reader gains from it, not to satisfy a number.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTION, MODULES = 50, 30
+FUNCTION, MODULES = 80, 40
 _GENERATED = ("pkg/pb/", "pkg/etcd/pb/")
 
 
@@ -28,9 +32,11 @@ def sources() -> dict[str, str]:
     return {name: (ROOT / name).read_text() for name in files if (ROOT / name).exists()}
 
 
-@cache
-def modules() -> list[tuple[str, ast.Module]]:
-    return [(name, ast.parse(text)) for name, text in sources().items() if name.endswith(".py")]
+def modules(*, tests: bool = True) -> Iterator[tuple[str, ast.Module]]:
+    """Each module, parsed. None is kept: with all of them in memory, garbage collection takes most of the time."""
+    for name, text in sources().items():
+        if name.endswith(".py") and (tests or not name.startswith("tests/")):
+            yield name, ast.parse(text)
 
 
 def test_no_function_is_long() -> None:
@@ -52,9 +58,7 @@ def test_no_folder_is_crowded() -> None:
 
 def test_a_type_name_stands_for_one_thing() -> None:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for module, tree in modules():
-        if module.startswith("tests/"):
-            continue
+    for module, tree in modules(tests=False):
         for name in _type_names(tree):
             found[name.lstrip("_")].add(module)
     assert {name: sorted(where) for name, where in found.items() if len(where) > 1} == {}

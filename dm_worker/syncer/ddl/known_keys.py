@@ -19,7 +19,7 @@ TableKeys = Mapping[TableId, Sequence[ForeignKey]]
 
 #: Stands for all names in a statement that is not understood.
 ANY_TABLE: TableId = ("", "")
-#: The largest share of the time for readings in full.
+#: The largest share of a run's time for reading what only checks: foreign keys in full, samples of generated columns.
 SHARE = 0.01
 #: More tables than this are not read one by one.
 _FEW = 50

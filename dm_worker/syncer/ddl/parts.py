@@ -89,7 +89,7 @@ class StatementParts:
             log.warning("ignored a statement that is not understood", error=exc.message)
             return []
         if parsed.temporary:
-            self._temporary.follow(parsed, query)
+            self._temporary.track(parsed, query)
         heeded = ddl.as_heeded(parsed)
         if heeded is None or heeded.kind == "skip":
             return []

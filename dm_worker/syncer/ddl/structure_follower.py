@@ -41,7 +41,7 @@ class StructureFollower:
         self._store.remember(self._online.take_changes(), self._temporary.take_changes())
 
     def _follow(self, part: Part, session: GhostSession, *, lenient: bool) -> None:
-        self._online.follow(part.parsed, session)
+        self._online.record(part.parsed, session)
         try:
             self._source.apply(part.parsed)
         except DMError as exc:

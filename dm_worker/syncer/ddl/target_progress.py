@@ -38,7 +38,7 @@ class _Running:
         shown = f"{self.statement[:_TEXT_LIMIT]} (for {time.monotonic() - self.began:.0f} s)"
         return f"{shown}: {self.job}" if self.job else shown
 
-    def follow(self, ask: AskJobs) -> None:
+    def poll_until_over(self, ask: AskJobs) -> None:
         """Queries until the statement has ended. Only logs errors: the statement's own connection reports them."""
         while not self.over.wait(INTERVAL):
             try:
@@ -71,7 +71,7 @@ class TargetProgress:
         """Shows ``statement`` while the block runs. ``ask`` runs in another thread; None: a target without jobs."""
         self._running = running = _Running(statement)
         if ask is not None:
-            threading.Thread(target=running.follow, args=(ask,), name="ddl-progress", daemon=True).start()
+            threading.Thread(target=running.poll_until_over, args=(ask,), name="ddl-progress", daemon=True).start()
         try:
             yield
         finally:

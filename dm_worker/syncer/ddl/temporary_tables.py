@@ -32,8 +32,8 @@ class TemporaryTables:
         changes, self._changes = self._changes, {}
         return changes
 
-    def follow(self, statement: ddl.DDLStatement, query: QueryEvent) -> None:
-        """Follows a CREATE or DROP of temporary tables."""
+    def track(self, statement: ddl.DDLStatement, query: QueryEvent) -> None:
+        """Tracks a CREATE or DROP of temporary tables."""
         for schema, table in statement.tables:
             self._put(_named(query, schema, table), query.file if statement.temporary == "made" else None)
 

@@ -31,10 +31,10 @@ from dm_worker.syncer.execution.merge import BucketContent, RowGroup
 from dm_worker.syncer.execution.row_statements import LoadStatement, RowStatement
 from dm_worker.syncer.execution.target_connections import (
     SESSION,
+    TargetSpec,
     TargetWriter,
     WriterPool,
 )
-from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.figures.batch_report import BucketReport
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan

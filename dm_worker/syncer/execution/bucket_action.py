@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import write_rule_of
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
 

@@ -9,8 +9,7 @@ import pymysql
 from dm_worker.syncer.execution import bulk_execution, load_data, row_statements
 from dm_worker.syncer.execution.keyless import plan_for
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, BucketContent
-from dm_worker.syncer.execution.target_connections import MOST_PREPARED, TargetWriter, WriterPool
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import MOST_PREPARED, TargetSpec, TargetWriter, WriterPool
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import classify, is_retryable

@@ -10,7 +10,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.checkpoint.lost_ownership import fell_back, fenced
 from dm_worker.syncer.checkpoint.protocol import Marker, MarkerVerdict, judge_marker
 from dm_worker.syncer.execution.row_statements import RowStatement
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from pkg import errors
 from pkg.errors import Code

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dm_worker.syncer.execution import compaction, row_block
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.row_block import OrderedRow
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 
 #: Kinds of groups, in the order of execution.
 DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2

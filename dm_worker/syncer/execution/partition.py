@@ -20,10 +20,10 @@ from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED
-from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.row_decoder import KERNEL, RowDecoder, RowImages
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.row_decoder import KERNEL, RowDecoder, RowImages
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from pkg.mysql.schema import Column

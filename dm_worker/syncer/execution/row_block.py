@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
 from dm_worker.syncer.execution.compaction import GONE, MIXED
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 
 #: The number of row changes that the block represents.
 HEADER = struct.Struct("<I")

@@ -25,7 +25,6 @@ from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
 from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
 from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
-from dm_worker.syncer.execution.task_clock import TaskClock
 from dm_worker.syncer.figures.batch_report import (
     COMPACT,
     DECODE,
@@ -37,6 +36,7 @@ from dm_worker.syncer.figures.batch_report import (
     Changes,
     ConflictReport,
     SliceReport,
+    TaskTimes,
     batch_report,
 )
 from dm_worker.syncer.planning.batch import Slice
@@ -57,6 +57,28 @@ OrderedBlock = tuple[int, Spilled]
 #: slice's rows are stored like a block under the bucket ``CONFLICTS``, the report on a slice under ``REPORT``.
 PlacedBlock = tuple[int, OrderedBlock | SliceReport | BatchFailure]
 CONFLICTS, REPORT = -1, -2
+
+
+class TaskClock:
+    """The stop-watch of a task, from its creation on.
+
+    It has the seconds by stage, and their start and end, which show the driver how tasks overlap.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.time()
+        self._first = self._last = time.perf_counter()
+        self._stages: dict[str, float] = {}
+
+    def passed(self, stage: str) -> None:
+        """Counts the time since the last call as ``stage``."""
+        now = time.perf_counter()
+        self._stages[stage] = self._stages.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def times(self) -> TaskTimes:
+        """All times so far."""
+        return TaskTimes(self._began, self._began + self._last - self._first, self._stages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The connections that write to the target, cached by each process, and the capabilities of their servers."""
+"""How a task reaches the target: connections that write, cached by each process, and what their servers can do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.syncer.execution.row_statements import StatementForm
 from pkg.config.target_session import writing_session
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.connection import classify, connect
@@ -101,6 +102,21 @@ class TargetWriter:
             found = PreparedStatement(self.conn, text, columns)
         self._prepared[text] = found
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """How a task reaches the target: ``markers`` and ``batches`` are the quoted names of the protocol's tables."""
+
+    config: DBConfig
+    session: tuple[tuple[str, str], ...]
+    markers: str
+    batches: str
+    form: StatementForm
+
+    @property
+    def address(self) -> TargetAddress:
+        return self.config, self.session
 
 
 class WriterPool:

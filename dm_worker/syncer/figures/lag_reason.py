@@ -9,13 +9,15 @@ from dm_worker.syncer.figures import batch_report
 
 #: Stages of the main loop.
 WAITING, CHECKPOINT, JOB, STATEMENT, DRIVER = "waiting", "checkpoint", "job", "ddl", "driver"
+#: The run is held at a location: a stage and a reason.
+HELD = "held"
 #: Stages of the planning thread.
 SOURCE, READING, PLANNING, HANDING, REOPENING = "source", "reading", "planning", "handing over", "reopening"
 
 #: Reasons, as in the metric. ``engine``: decoding, moving and compacting rows takes longer than writing them.
 SOURCE_IDLE, READ, PLAN, TARGET, ENGINE = "source_idle", "reading", "planning", "target_slow", "engine"
 DDL, LOCK, RETRY, STOPPED = "ddl", "lock", "retry", "stopped"
-REASONS = (SOURCE_IDLE, READ, PLAN, TARGET, ENGINE, DDL, LOCK, RETRY, STOPPED)
+REASONS = (SOURCE_IDLE, READ, PLAN, TARGET, ENGINE, DDL, LOCK, HELD, RETRY, STOPPED)
 
 
 #: After this many seconds in one stage, the state of the target counts too: a Spark task reports what it waited for
@@ -70,6 +72,8 @@ def lag_reason(facts: LagFacts) -> str:
         return RETRY
     if facts.main == STATEMENT:
         return DDL
+    if facts.main == HELD:
+        return HELD
     if facts.locked and facts.lag < SMALL_LAG:
         # Other shards and tables replicate meanwhile.
         return LOCK

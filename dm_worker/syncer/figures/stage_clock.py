@@ -68,7 +68,7 @@ class RecentTimes:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Mapping[str, float]]] = deque()
 
-    def add(self, now: float, totals: Mapping[str, float]) -> None:
+    def sample(self, now: float, totals: Mapping[str, float]) -> None:
         """``totals`` at ``now`` (seconds of a monotonic clock); ignored soon after the last sample."""
         if self._samples and now - self._samples[-1][0] < SAMPLE:
             return

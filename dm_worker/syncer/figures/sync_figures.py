@@ -231,7 +231,7 @@ class SyncFigures:
 
     def sample(self) -> None:
         """Samples the sums for :meth:`recent`."""
-        self._recent.add(self._clock(), self.sums())
+        self._recent.sample(self._clock(), self.sums())
 
     def sums(self) -> dict[str, float]:
         """All sums of the profile by path: ``main/…``, ``reader/…`` in seconds, ``work/…`` in seconds of all tasks."""

@@ -2,7 +2,7 @@
 
 A state machine without I/O (it logs). Its input is each single statement (see :func:`pkg.ddl.split`) on tables of the
 task. Statements that alter a ghost table are recorded. When the ghost takes the real table's name, the target's real
-table gets these statements. Everything else on ghost and trash tables stays upstream. Only :meth:`OnlineDDL.follow`
+table gets these statements. Everything else on ghost and trash tables stays upstream. Only :meth:`OnlineDDL.record`
 changes the records, so an event that is handled again after a crash has the same effect.
 
 The record of a ghost table, and that of a real table::
@@ -88,7 +88,7 @@ class OnlineDDL:
             found.append(statement if step.runs else step.replay)
         return found
 
-    def follow(self, statement: ddl.DDLStatement, session: GhostSession) -> None:
+    def record(self, statement: ddl.DDLStatement, session: GhostSession) -> None:
         """Records a statement that ran upstream, whether or not the target got it."""
         records = _Records(self._ghosts)
         step = self._step(records, statement, session)

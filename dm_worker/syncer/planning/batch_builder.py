@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from dm_worker.syncer.planning.batch import Batch, HeldRowCounts, Slice
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.event_buffer import EventBuffer
-from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.table_maps import TableMaps
 from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location
@@ -33,7 +33,7 @@ class BatchBuilder:
             self._files.pop()
         self._files.append((self._buffer.count, name))
 
-    def begin(self, start: Location, given: int, file: str) -> None:
+    def begin_batch(self, start: Location, given: int, file: str) -> None:
         """The first ``given`` events were output. The rest belongs to the open transaction, in ``file``."""
         self.start = start
         self._buffer.cut(given)
@@ -42,7 +42,7 @@ class BatchBuilder:
     def batch(
         self, end: Location, count: int, prepared: PreparedLocations, held: HeldRowCounts, *, inside: bool
     ) -> Batch:
-        """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin`."""
+        """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin_batch`."""
         buffer = self._buffer
         return Batch(
             start=self.start,

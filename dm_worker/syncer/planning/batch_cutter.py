@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dm_worker.syncer.planning.batch_builder import BatchBuilder
+from dm_worker.syncer.planning.cut_points import AtCut, CutPoints
 from dm_worker.syncer.planning.event_buffer import EventBuffer
 from dm_worker.syncer.planning.held_rows import HeldRowCounter
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.reading_state import ReadingState
 from dm_worker.syncer.planning.savepoints import SavepointTracker, unsupported
 from dm_worker.syncer.planning.xa_rows import XaState
+from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 
 
@@ -36,6 +40,7 @@ class BatchCutter:
         self._savepoints = savepoints
         self._xa = xa
         self._whole = whole
+        self.points = CutPoints(reading)
 
     @property
     def has_pending(self) -> bool:
@@ -74,6 +79,22 @@ class BatchCutter:
                 return
         self._emit_inside()
 
+    def end_at_points(self, *, certain: bool) -> None:
+        """Outputs what is finished if the last transaction ended at a cut; see :meth:`CutPoints.take_met`."""
+        if self.points.waiting:
+            self._end_at(self.points.take_met(self.builder.start, certain=certain))
+
+    def end_before(self, event: Event) -> None:
+        """Outputs what is finished if a cut by time is before ``event``."""
+        self._end_at(self.points.take_due(event))
+
+    def _end_at(self, met: Sequence[AtCut]) -> None:
+        self.out += [one for one in met if one.passed]
+        here = [one for one in met if not one.passed]
+        if here:
+            self.close()
+        self.out += here
+
     def cut_before_statement(self) -> None:
         """Outputs all that waits: a statement, or rows under another rule, follow."""
         if self._buffer.marked:
@@ -97,7 +118,7 @@ class BatchCutter:
         prepared, held = self._xa.transactions.waiting, self.held.take(inside=inside)
         batch = self.builder.batch(end, count, prepared, held, inside=inside) if count else Advance(end, prepared, held)
         self.out.append(batch)
-        self.builder.begin(end, count, self._reading.file_read)
+        self.builder.begin_batch(end, count, self._reading.file_read)
 
     def advance(self, location: Location) -> None:
         """Advances over filtered events before a statement at ``location``."""
@@ -106,7 +127,7 @@ class BatchCutter:
 
     def emit_statement(self, statement: BinlogStatement) -> None:
         """Outputs a statement; the next batch begins after it."""
-        self.builder.begin(statement.end, self._buffer.count, self._reading.file_read)
+        self.builder.begin_batch(statement.end, self._buffer.count, self._reading.file_read)
         self.out.append(statement)
 
     def _emit_finished(self) -> None:

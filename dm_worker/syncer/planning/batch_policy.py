@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 MIB = 1 << 20
@@ -36,6 +35,25 @@ LONGEST = 30.0
 LEAST_BATCH = 64 * 1024
 #: The weight of a job's cost after the next job.
 _MEMORY = 0.95
+#: A slice costs a task or a round through the decoder; smaller ones are not worth it.
+_LEAST_SLICE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """When a batch is large enough: bytes of rows events, or their number.
+
+    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
+    """
+
+    batch_bytes: int = 64 * 1024 * 1024
+    batch_events: int = 1_000_000
+    slice_bytes: int = 4 * 1024 * 1024
+    slices: int = 4
+
+    def piece(self, batch: int) -> int:
+        """Bytes of each slice of a batch of ``batch`` bytes."""
+        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
 
 
 @dataclass(frozen=True, slots=True)

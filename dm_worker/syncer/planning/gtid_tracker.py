@@ -16,6 +16,8 @@ class GtidTracker(Protocol):
 
     def text_with(self, text: str) -> str: ...
 
+    def contains(self, text: str) -> bool: ...
+
     def is_beyond(self, text: str) -> bool: ...
 
     def is_part(self, transaction: str, text: str) -> bool: ...
@@ -48,6 +50,10 @@ class ExecutedGtids:
         more = gtid.parse_gtid_set(self.text(), self._flavor)
         more.add(text)
         return str(more)
+
+    def contains(self, text: str) -> bool:
+        """Whether all of ``text`` is executed."""
+        return self._set.contains(self._parsed(text))  # type: ignore[arg-type]
 
     def is_beyond(self, text: str) -> bool:
         """Whether all of ``text`` is executed, and more."""

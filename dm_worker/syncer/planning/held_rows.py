@@ -18,7 +18,7 @@ class HeldRowCounter:
         self._finished: Counter[tuple[str, str]] = Counter()
         self._open: Counter[tuple[str, str]] = Counter()
 
-    def add(self, table: HeldTable, event: bytes, file: str) -> None:
+    def count(self, table: HeldTable, event: bytes, file: str) -> None:
         """Counts a rows event of the open transaction, in the binlog file ``file``."""
         self._open[table.table] += table.count(event, file)
 

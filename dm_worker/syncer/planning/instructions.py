@@ -1,33 +1,14 @@
-"""The planner's output besides batches, and the limits of batches. Pure data."""
+"""The planner's output besides batches. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from dm_worker.syncer.planning.batch import Batch, HeldRowCounts
+from dm_worker.syncer.planning.cut_points import AtCut
 from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-
-#: A slice costs a task or a round through the decoder; smaller ones are not worth it.
-_LEAST_SLICE = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """When a batch is large enough: bytes of rows events, or their number.
-
-    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
-    """
-
-    batch_bytes: int = 64 * 1024 * 1024
-    batch_events: int = 1_000_000
-    slice_bytes: int = 4 * 1024 * 1024
-    slices: int = 4
-
-    def piece(self, batch: int) -> int:
-        """Bytes of each slice of a batch of ``batch`` bytes."""
-        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +55,4 @@ class BinlogStatement:
         return self.first <= position < self.position
 
 
-PlannerInstruction = Batch | Advance | BinlogStatement
+PlannerInstruction = Batch | Advance | BinlogStatement | AtCut

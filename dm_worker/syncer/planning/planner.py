@@ -20,6 +20,8 @@ from typing import cast
 
 from dm_worker.syncer.planning.batch_builder import BatchBuilder
 from dm_worker.syncer.planning.batch_cutter import BatchCutter
+from dm_worker.syncer.planning.batch_policy import BatchLimits
+from dm_worker.syncer.planning.cut_points import CutPoint
 from dm_worker.syncer.planning.event_buffer import (
     CLOSE,
     CUT,
@@ -30,7 +32,7 @@ from dm_worker.syncer.planning.event_buffer import (
     new_event_buffer,
 )
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner_progress import PlannerProgress
 from dm_worker.syncer.planning.planning_range import PlanningRange
 from dm_worker.syncer.planning.reading_state import ReadingState
@@ -58,8 +60,8 @@ _OF_NO_TRANSACTION = GTID_EVENTS | {
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 
 
-class Planner(PlannerProgress):
-    """Feed it events; it adds instructions to ``out``. ``until`` and ``limit``: see :class:`PlanningRange`."""
+class Planner:
+    """Feed it events; it adds instructions to :attr:`out`. ``until`` and ``limit``: see :class:`PlanningRange`."""
 
     def __init__(
         self,
@@ -72,26 +74,45 @@ class Planner(PlannerProgress):
         limit: Location | None = None,
         buffer: EventBuffer | None = None,
         prepared: PreparedTransactions | None = None,
+        cuts: Sequence[CutPoint] = (),
     ) -> None:
+        """``cuts``: as for :meth:`add_cut`, while nothing was read."""
         self._by_gtid = by_gtid
-        buffer = new_event_buffer() if buffer is None else buffer
-        reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
+        self._buffer = buffer = new_event_buffer() if buffer is None else buffer
+        self._reading = reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
         self._range = PlanningRange(reading, until, limit, by_gtid=by_gtid)
         self._tables = TableMaps(buffer)
         self._limits = limits or BatchLimits()
         self._savepoints = SavepointTracker(buffer, start.rows_events)
         self._xa = XaState(prepared or PreparedTransactions())
         self._builder = BatchBuilder(start, buffer, self._tables, self._limits)
-        cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
-        super().__init__(buffer, reading, cutter)
+        self._cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
+        self._cutter.points.waiting.extend(cuts)
+        self.progress = PlannerProgress(buffer, reading, self._cutter)
         #: The stream must be opened at another position: see :meth:`take_reopen_request`.
         self._must_reopen = False
         #: Whether the current transaction is outside of the range up to ``until``.
         self._is_skipping = False
+        self._cutter.end_at_points(certain=True)
+
+    def add_cut(self, cut: CutPoint) -> None:
+        """A batch must end at ``cut``: :class:`AtCut` follows it, or comes at once when reading has passed the cut. Not
+        for a planner with ``until`` or ``limit``."""
+        self._cutter.points.waiting.append(cut)
+        self._cutter.end_at_points(certain=False)
 
     def bound(self, batch_bytes: int) -> None:
         """From here on, a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
         self._builder.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
+
+    @property
+    def out(self) -> list[PlannerInstruction]:
+        """The instructions that were not taken yet."""
+        return self._cutter.out
+
+    def take_instructions(self) -> list[PlannerInstruction]:
+        taken, self._cutter.out = self._cutter.out, []
+        return taken
 
     # -- queries of the shell -----------------------------------------------------------------------------------
 
@@ -101,12 +122,12 @@ class Planner(PlannerProgress):
         return self._range.ends_with(self._builder.start)
 
     def take_reopen_request(self) -> bool:
-        """Whether the stream must be opened again, at :attr:`read_from`. Its events that were not fed are void."""
+        """Whether the stream must be opened again, at ``progress.read_from``; its events that were not fed are void."""
         requested, self._must_reopen = self._must_reopen, False
         return requested
 
     def reopened(self) -> None:
-        """The stream was opened again at :attr:`location`: skip the rows events that are already planned."""
+        """The stream was opened again at ``progress.location``: skip the rows events that are already planned."""
         self._reading.reopened()
         self._savepoints.reopened()
         self._tables.forget_ids()
@@ -136,6 +157,7 @@ class Planner(PlannerProgress):
         reading, planned = self._reading, self._range
         odd = self._xa.is_read or self._savepoints.is_used or planned.until is not None
         odd = odd or reading.reread is not None or reading.resumed is not None or planned.scan_may_pass_limit()
+        odd = odd or self._cutter.points.are_careful
         return hasattr(self._buffer, "scan") and not odd
 
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
@@ -147,7 +169,8 @@ class Planner(PlannerProgress):
         limits = self._builder.limits
         pos, why = buffer.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
         self._note_end()
-        if why == CUT:
+        self._cutter.end_at_points(certain=False)
+        if why == CUT and self._builder.is_full:
             self._cutter.cut()
         elif why == CLOSE:
             self.close()
@@ -166,22 +189,27 @@ class Planner(PlannerProgress):
         return self._plan(events)
 
     def _plan(self, events: Sequence[Event]) -> int:
-        bounded, xa, tables = self._range.is_bounded, self._xa, self._tables
+        bounded, xa, tables, cuts = self._range.is_bounded, self._xa, self._tables, self._cutter.points
         for index, read in enumerate(events):
             event = read if read.log_pos else self._reading.placed(read)
             if self._is_skipping and self._skip(event):
                 continue
+            if cuts.waiting and not self._buffer.inside:
+                self._cutter.end_before(event)
             if event.type in c.ROWS_EVENTS:
                 self._on_rows(event)
             elif event.type == c.TABLE_MAP_EVENT:
                 self._on_table_map(event)
             elif self._on_other(event):
                 self._at_limit()
+                self._cutter.end_at_points(certain=True)
                 return index + 1
             if xa.cache.events is not None:
-                xa.cache.add(event, self._reading.file)
+                xa.cache.store(event, self._reading.file)
             if (bounded and (self._at_until() or self._at_limit())) or tables.needed is not None:
                 return index + 1
+            if cuts.waiting:
+                self._cutter.end_at_points(certain=True)
         return len(events)
 
     def _feed_replayed(self) -> bool:
@@ -221,7 +249,7 @@ class Planner(PlannerProgress):
             )
         if number <= FILTERED:
             if number < FILTERED:
-                self._cutter.held.add(self._tables.held(number), data, reading.file_read)
+                self._cutter.held.count(self._tables.held(number), data, reading.file_read)
             return
         # Rows that are read again take effect at their XA COMMIT.
         buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
@@ -239,7 +267,7 @@ class Planner(PlannerProgress):
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        if not self._tables.add(data):
+        if not self._tables.assign(data):
             self._tables.ask(data, self._reading.position)
 
     def _on_other(self, event: Event) -> bool:
@@ -248,7 +276,7 @@ class Planner(PlannerProgress):
         if kind == c.FORMAT_DESCRIPTION_EVENT:
             self._on_format(event)
         if kind == c.ROTATE_EVENT:
-            if self._reading.follow(event):
+            if self._reading.on_rotate(event):
                 self._enter_file()
             return False
         if event.artificial:
@@ -291,7 +319,7 @@ class Planner(PlannerProgress):
                 buffer.begin_gtid(b"", 0)
                 self._reading.move(event)
                 return
-        self._reading.begin(event)
+        self._reading.begin_transaction(event)
         buffer.inside = True
         buffer.standalone = is_standalone(event)
         if event.type == c.MARIADB_GTID_EVENT:
@@ -353,7 +381,7 @@ class Planner(PlannerProgress):
         one_phase, xid = prepared_xid(event, self._reading.file)
         if not one_phase:
             kept = None if self._xa.cache.events is None else [*self._xa.cache.events, event]
-            self._xa.transactions.add(xid, self._reading.at_boundary(), kept)
+            self._xa.transactions.prepare(xid, self._reading.at_boundary(), kept)
             self._roll_back()
             return False
         if self._xa.overflown or self._range.is_cut_here():
@@ -432,7 +460,7 @@ class Planner(PlannerProgress):
         self._cutter.cut_before_statement()
         start = reading.inside() if buffer.inside and not standalone else reading.at_boundary()
         self._cutter.advance(start)
-        after, run = self.read_to, buffer.gtid
+        after, run = self.progress.read_to, buffer.gtid
         name = gtid_text(run) if self._by_gtid and run is not None else str(position)
         end = start
         if standalone:

@@ -1,30 +1,20 @@
-"""The progress of a planner, for its caller. Pure."""
+"""How far a planner has come, for its caller. Pure."""
 
 from __future__ import annotations
 
 from dm_worker.syncer.planning.batch_cutter import BatchCutter
 from dm_worker.syncer.planning.event_buffer import EventBuffer
-from dm_worker.syncer.planning.instructions import PlannerInstruction
 from dm_worker.syncer.planning.reading_state import ReadingState
 from pkg.binlog.position import Location
 
 
 class PlannerProgress:
-    """How far a planner has read, what waits in it, and what it has output."""
+    """How far a planner has read, and what waits in it."""
 
     def __init__(self, buffer: EventBuffer, reading: ReadingState, cutter: BatchCutter) -> None:
         self._buffer = buffer
         self._reading = reading
         self._cutter = cutter
-
-    @property
-    def out(self) -> list[PlannerInstruction]:
-        """The instructions that were not taken yet."""
-        return self._cutter.out
-
-    def take_instructions(self) -> list[PlannerInstruction]:
-        taken, self._cutter.out = self._cutter.out, []
-        return taken
 
     @property
     def location(self) -> Location:
@@ -69,7 +59,7 @@ class PlannerProgress:
 
     @property
     def has_pending(self) -> bool:
-        """Whether :meth:`close` would output something: finished transactions, or an advance over filtered events."""
+        """Whether :meth:`Planner.close` would output finished transactions, or an advance over filtered events."""
         return self._cutter.has_pending
 
     @property

@@ -11,6 +11,7 @@ from dm_worker.syncer.figures.lag_reason import HANDING, REOPENING
 from dm_worker.syncer.figures.sync_figures import ReadFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
+from dm_worker.syncer.planning.cut_points import AtCut, CutPoint
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import ServerSwitched
@@ -18,7 +19,7 @@ from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
 from pkg.process.log import get_logger
@@ -62,6 +63,14 @@ class InstructionQueue:
                 self._bytes += _size(item)
                 # Not when it is taken: until the main loop wakes up, many more tiny batches could be put after it.
                 self.idle = False
+                self._changed.notify_all()
+
+    def put_first(self, item: QueueItem) -> None:
+        """As :meth:`put`, before all that waits, and without waiting for room."""
+        with self._changed:
+            if not self._closed:
+                self._items.appendleft(item)
+                self._bytes += _size(item)
                 self._changed.notify_all()
 
     def get(self, timeout: float) -> QueueItem | None:
@@ -125,6 +134,8 @@ class PlanningThread:
         self._last_emit = time.monotonic()
         #: Since when rows wait in the planner; 0 while there are none, and after others were output meanwhile.
         self._waiting_since = 0.0
+        #: Cuts that the planner does not know yet.
+        self._new_cuts: deque[CutPoint] = deque()
 
     def start(self) -> None:
         self._thread.start()
@@ -133,6 +144,10 @@ class PlanningThread:
         """The last statement was executed: forgets the known tables, and continues to read."""
         self.planner.forget_tables()
         self._resume.set()
+
+    def add_cut(self, cut: CutPoint) -> None:
+        """A batch of the last planner must end at ``cut``; called from another thread."""
+        self._new_cuts.append(cut)
 
     def stop(self) -> None:
         """Ends the thread and the stream. When it returns, nothing of them uses the run's connections any more."""
@@ -178,22 +193,23 @@ class PlanningThread:
         self._give_out()
 
     def _plan(self, planner: Planner) -> None:
-        failures = 0
+        progress, failures = planner.progress, 0
         while not (self._stop.is_set() or planner.reached):
+            self._pass_cuts(planner)
             try:
                 stream = self._connected(planner)
-                before = planner.bytes_read
+                before = progress.bytes_read
                 planner.bound(self._policy.most)
-                timeout = QUIET if planner.has_rows else IDLE_READ
+                timeout = QUIET if progress.has_rows else IDLE_READ
                 self._figures.reads()
                 events = stream.read(READ_BYTES, timeout, planner.scan if planner.can_scan else None)
-                scanned = planner.bytes_read > before
+                scanned = progress.bytes_read > before
                 self._figures.has_read(something=scanned or bool(events))
                 failures = 0
             except DMError as exc:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
-                    raise (exc.at(planner.reopen_reason) if planner.reopen_reason else exc) from None
+                    raise (exc.at(progress.reopen_reason) if progress.reopen_reason else exc) from None
                 log.warning("the binlog stream broke; opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
@@ -203,6 +219,12 @@ class PlanningThread:
             self._feed(planner, events, scanned=scanned)
             if scanned or events:
                 self._figures.has_planned()
+
+    def _pass_cuts(self, planner: Planner) -> None:
+        if self._new_cuts and planner is self._planners[-1]:
+            while self._new_cuts:
+                planner.add_cut(self._new_cuts.popleft())
+            self._give_out()
 
     def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
         taken = 0
@@ -219,17 +241,17 @@ class PlanningThread:
 
     def _due(self, planner: Planner, busy: bool) -> bool:
         """Whether to pass the planned events to the main loop, although the batch is not full."""
-        now = time.monotonic()
-        if not planner.waiting_bytes:
+        now, progress = time.monotonic(), planner.progress
+        if not progress.waiting_bytes:
             self._waiting_since = 0.0
         elif not self._waiting_since:
             self._waiting_since = now
-        if not planner.has_rows:
-            return planner.has_pending and now - self._last_emit >= IDLE_ADVANCE
+        if not progress.has_rows:
+            return progress.has_pending and now - self._last_emit >= IDLE_ADVANCE
         return self._policy.due(
             idle=self._queue.idle,
             quiet=not busy,
-            size=planner.waiting_bytes,
+            size=progress.waiting_bytes,
             waited=now - self._waiting_since,
         )
 
@@ -243,6 +265,10 @@ class PlanningThread:
                     self._resume.set()
             if isinstance(item, Batch):
                 self._figures.events(item.rows_events, item.size)
+            if isinstance(item, AtCut) and item.passed:
+                # What waits was planned without it.
+                self._queue.put_first(item)
+                continue
             with self._figures.handing_over("ddl" if isinstance(item, BinlogStatement) else "dml"):
                 self._queue.put(item)
             if isinstance(item, Batch | Advance):
@@ -256,7 +282,7 @@ class PlanningThread:
         with self._lock:
             if self._stream is not None:
                 return self._stream
-        stream = self._open(planner.read_from)
+        stream = self._open(planner.progress.read_from)
         with self._lock:
             self._stream = stream
             if self._stop.is_set():

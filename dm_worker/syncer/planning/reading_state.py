@@ -38,6 +38,8 @@ class ReadingState:
         self._by_gtid = by_gtid
         buffer.offset = buffer.boundary = start.position.pos
         buffer.skip = start.rows_events
+        #: Where the last transaction ended; the start before one has. Events of no transaction may follow.
+        self.ended = start.position
 
     # -- positions ----------------------------------------------------------------------------------------------
 
@@ -102,6 +104,14 @@ class ReadingState:
             return self._gtids is not None and self._gtids.is_beyond(until.gtid_set)
         return until.position < self.boundary
 
+    def has_executed(self, gtid_set: str) -> bool:
+        """Whether all of a GTID set is executed."""
+        return self._gtids is not None and self._gtids.contains(gtid_set)
+
+    def has_more_than(self, gtid_set: str) -> bool:
+        """Whether all of a GTID set is executed, and more."""
+        return self._gtids is not None and self._gtids.is_beyond(gtid_set)
+
     def is_part(self, gtid: str, gtid_set: str) -> bool:
         """Whether a transaction is in a GTID set."""
         return self._gtids is not None and self._gtids.is_part(gtid, gtid_set)
@@ -125,7 +135,7 @@ class ReadingState:
             return event
         return event._replace(log_pos=ev.end_position(self._buffer.offset, event) & 0xFFFFFFFF)
 
-    def follow(self, rotate: Event) -> bool:
+    def on_rotate(self, rotate: Event) -> bool:
         """Whether a ROTATE leads to another file or offset. Raises 11071 when it is torn."""
         position, name = ev.parse_rotate(rotate, self.file_read)
         buffer = self._buffer
@@ -157,7 +167,7 @@ class ReadingState:
             self._buffer.offset = self._buffer.boundary = len(c.MAGIC)
         self.identity = found
 
-    def begin(self, gtid: Event) -> None:
+    def begin_transaction(self, gtid: Event) -> None:
         """A GTID event begins a transaction. Raises OtherServer when not the one that the stream was opened in."""
         self.move(gtid)
         # Servers leave out events: where the one before ended need not be where this one begins.
@@ -174,6 +184,7 @@ class ReadingState:
     def take_gtids(self) -> None:
         """Transactions have ended: adds their GTIDs to the executed set."""
         self.resumed = None
+        self.ended = self.boundary
         for run in self._buffer.take_gtids():
             if self._gtids is not None:
                 self._gtids.add(gtid_text(run))

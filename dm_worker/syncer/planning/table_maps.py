@@ -60,8 +60,8 @@ class TableMaps:
         #: TABLE_MAPs to request again, while all are renewed; None otherwise.
         self._renewing: deque[bytes] | None = None
 
-    def add(self, data: bytes) -> bool:
-        """Adds a TABLE_MAP. False when its table is new, so that :meth:`ask` must follow."""
+    def assign(self, data: bytes) -> bool:
+        """Gives a TABLE_MAP's table id its known plan. False when its table is new, so that :meth:`ask` must follow."""
         table, shape = data[19:25], data[SHAPE:]
         self._maps[table] = data
         known = shape in self._known

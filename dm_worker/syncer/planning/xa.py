@@ -87,7 +87,7 @@ class PreparedTransactions:
         self._recent: dict[Xid, list[Event]] = {}
         self._size = 0
 
-    def add(self, xid: Xid, start: Location, events: list[Event] | None) -> None:
+    def prepare(self, xid: Xid, start: Location, events: list[Event] | None) -> None:
         """``events`` are the events to store; None: they will be read again from ``start``."""
         self.end(xid)
         self.waiting = {**self.waiting, xid: start}

@@ -38,7 +38,7 @@ class XaEventCache:
     def drop(self) -> None:
         self.events = None
 
-    def add(self, event: Event, file: str) -> None:
+    def store(self, event: Event, file: str) -> None:
         """Stores a rows event or TABLE_MAP. Too many, or one that may request a pause, end the storing."""
         assert self.events is not None
         self._size += len(event.data)

@@ -33,7 +33,7 @@ from dm_worker.syncer.rows.key_normalization import (
     split_literals,
     without_last_digits,
 )
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import ForeignKey
 

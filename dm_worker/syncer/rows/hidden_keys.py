@@ -30,13 +30,13 @@ def with_hidden_keys(info: TableInfo, table_map: TableMap) -> TableInfo:
     first = len(info.columns)
     if not count or table_map.column_count != first + count:
         return info
-    signs = table_map.unsigned
+    logged = table_map.unsigned
     hidden = tuple(
         Column(
             f"DB_ROW_HASH_{number}",
             "bigint",
             "bigint(20) unsigned",
-            unsigned=signs is None or signs[first + number - 1] is not False,
+            unsigned=logged is None or logged[first + number - 1] is not False,
             generated="VIRTUAL",
         )
         for number in range(1, count + 1)

@@ -13,7 +13,7 @@ target's type.
 ``INCOMPARABLE``  nothing: the values can't be compared here, so that all of them count as equal
 ``DECIMAL``       the number rounded to ``size`` decimal places
 ``FLOAT``         the number as a float of ``size`` bytes; -0 is 0
-``FRACTION``      a time with ``size`` digits behind its seconds
+``FRACTION``      a time with ``size`` digits after its seconds
 ``BINARY``        bytes, padded with zeros to ``size``, cut to ``prefix`` bytes when that is not 0
 ``MEMBERS``       the number of an ENUM's member in ``members``, which stands in the literal by its name or own number
 ``TEXT``          the weights of the first ``prefix`` characters (of all when 0) by ``collation_weights``, without those
@@ -33,7 +33,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 from pkg.binlog.charsets import UTF8
-from pkg.binlog.literals import MembersByName, literal_charset
+from pkg.binlog.rows.literals import MembersByName, literal_charset
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 

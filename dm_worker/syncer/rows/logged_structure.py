@@ -1,4 +1,4 @@
-"""A known structure with what a TABLE_MAP says of the rows behind it. Pure."""
+"""A known structure with what a TABLE_MAP says of the rows after it. Pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 
 from pkg.binlog import constants as c
-from pkg.binlog.row_decoder import RowImages
+from pkg.binlog.rows.row_decoder import RowImages
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
 from pkg.rules.binlog_filter import RowDecisions

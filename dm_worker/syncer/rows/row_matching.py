@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pkg.binlog.charsets import UTF8, same_charset
-from pkg.binlog.literals import MembersByName, literal_charset
+from pkg.binlog.rows.literals import MembersByName, literal_charset
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues

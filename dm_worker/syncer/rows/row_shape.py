@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
 from pkg.binlog.charsets import UTF8
-from pkg.binlog.derived_literals import Derived, LiteralChange
-from pkg.binlog.literals import MembersByName, TextInUtf8, escape, marked
+from pkg.binlog.rows.derived_literals import Derived, LiteralChange
+from pkg.binlog.rows.literals import MembersByName, TextInUtf8, escape, marked
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo

@@ -18,7 +18,7 @@ from dm_worker.syncer.rows.foreign_structures import AdaptedStructure, adapted
 from dm_worker.syncer.rows.logged_structure import as_logged
 from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
 from pkg import ddl, errors
-from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.rows.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
@@ -194,7 +194,7 @@ class SchemaSource:
         def upstream(*name: str) -> TableInfo | None:
             return proven(table_map, logged(self._upstream(*name)), logged(self._brought(*name)))
 
-        # What is known further behind comes last: an operator may have set it for these rows.
+        # What is known further on comes last: an operator may have set it for these rows.
         origins: list[tuple[str, FetchTable]] = [
             ("target", self._brought),
             ("upstream", upstream),

@@ -11,10 +11,11 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_table_info, query, variable
+from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
@@ -52,7 +53,9 @@ class ServerLookup:
         #: The thread of the current query; 0 for none.
         self._asking = 0
 
-    def ask(self, question: Callable[[Connection[Any]], T]) -> T:
+    def ask(self, question: Callable[[Connection[Any]], T], *, table: str = "") -> T:
+        """``table``: what the question is about, for an error."""
+
         def attempt() -> T:
             try:
                 if self._conn is None:
@@ -63,7 +66,7 @@ class ServerLookup:
                 return answer
             except (pymysql.Error, OSError) as exc:
                 self.close()
-                raise classify(exc, scope=self._scope) from exc
+                raise classify(exc, scope=self._scope, table=table) from exc
 
         before, thread = self._asking, threading.get_ident()
         assert before in (0, thread), "two threads ask over one connection"
@@ -85,7 +88,7 @@ class ServerLookup:
             self._conn = None
 
     def table(self, schema: str, table: str) -> TableInfo | None:
-        return self.ask(lambda conn: fetch_table_info(conn, schema, table))
+        return self.ask(lambda conn: fetch_table_info(conn, schema, table), table=qualified(schema, table))
 
     def schema_charset(self, schema: str) -> tuple[str, str] | None:
         rows = self.ask(

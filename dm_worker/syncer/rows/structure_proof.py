@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pkg.binlog.charsets import same_charset
-from pkg.binlog.table_check import fits, fits_anywhere, fits_at
+from pkg.binlog.rows.table_check import fits, fits_anywhere, fits_at
 from pkg.binlog.table_map import TableMap
 from pkg.ddl.statement import AddColumn, AddIndex, AlterAction, ChangeColumn, DropIndex, NoStructure
 from pkg.mysql.schema import Column, TableInfo

@@ -12,7 +12,7 @@ from dm_worker.syncer.rows.conflict_sets import ConflictKey
 from dm_worker.syncer.rows.key_normalization import KeyNormalizer, by_block
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_matching import DigestForm, MatchExpression
-from pkg.binlog.derived_literals import Derived
+from pkg.binlog.rows.derived_literals import Derived
 from pkg.mysql.schema import Column
 from pkg.rules.value_loss import ColumnLoss
 
@@ -150,6 +150,12 @@ class TablePlan:
             return None
         normalizers = by_block(self.normalizers, self.columns[self.key[-1]])
         return replace(self, normalizers=normalizers) if normalizers else None
+
+    def to_compare(self) -> TablePlan:
+        """The plan for comparing rows, which can't conflict: all changes of one row are still in one bucket."""
+        if not self.may_conflict:
+            return self
+        return replace(self, conflict_keys=(), spread=self.spread and not self.key_changes_conflict)
 
     @property
     def may_conflict(self) -> bool:

@@ -15,7 +15,7 @@ from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import Code, DMError
 from pkg.mysql import engines

@@ -16,6 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
+from dm_worker.syncer.shard_ddl.held_targets import groups_table_name
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import error_number
@@ -39,7 +40,7 @@ class GroupsTable:
     """The table of one task, and its rows of one source."""
 
     def __init__(self, meta_schema: str, task: str, source: str) -> None:
-        self.table = qualified(meta_schema, f"{task}_syncer_sharding_meta")
+        self.table = groups_table_name(meta_schema, task)
         self._source = source
 
     def creation(self) -> str:

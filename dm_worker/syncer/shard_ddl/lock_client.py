@@ -51,7 +51,7 @@ class LockService(Protocol):
     def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None: ...
     def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool: ...
     def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool: ...
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[RunningMirror]: ...
 
@@ -77,7 +77,7 @@ class LockClient:
         self._thread = threading.Thread(target=self._main, name=f"shard-ddl-{task}", daemon=True)
 
     def start(self) -> None:
-        self._mirrors = self._lock_service.follow(lambda _: self._wake(), self._fail)
+        self._mirrors = self._lock_service.start_mirrors(lambda _: self._wake(), self._fail)
         self._thread.start()
 
     def stop(self) -> None:

@@ -60,7 +60,7 @@ class EtcdLockService:
             return None
         return StoredRecord(ShardOperation.from_json(found.value), found.create_revision, found.mod_revision)
 
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> tuple[PrefixMirror, PrefixMirror]:
         """Started mirrors of this source's operations and reports: the current operation, and removed reports."""

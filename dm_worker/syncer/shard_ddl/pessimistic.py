@@ -31,7 +31,7 @@ from dm_worker.syncer.shard_ddl.source_groups import (
 from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_table
 from pkg import ddl
 from pkg.binlog.position import Location
-from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.rows.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.errors.workarounds import way_on

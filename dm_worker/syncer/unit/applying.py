@@ -18,12 +18,13 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.execution.row_statements import StatementForm, wants_alias
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.sync_figures import ApplyFigures
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.coordination import ShardCoordination
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.batch_runner import BatchRunner
 from dm_worker.syncer.unit.computed_sampler import BothValues, ComputedSampler, first_row
 from dm_worker.syncer.unit.recovery import is_unsafe
@@ -47,7 +48,9 @@ class RunApplying:
         policy: BatchPolicy,
         orders: OperatorSource,
         figures: ApplyFigures,
+        observer: BatchObserver = NOBODY,
     ) -> None:
+        self._observer = observer
         self._scope = scope
         self._engine = engine
         self._group = group
@@ -122,6 +125,7 @@ class RunApplying:
             figures=self._figures,
             sharding=sharding,
             sampler=ComputedSampler(self._first_row),
+            observer=self._observer,
         )
 
     def _first_row(self, statement: bytes) -> BothValues | None:

@@ -19,7 +19,7 @@ from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.bucket_action import WriteBucket
 from dm_worker.syncer.execution.spill import spill_store_in
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.batch_report import BatchReport
 from dm_worker.syncer.figures.lag_reason import CHECKPOINT, JOB, STATEMENT
 from dm_worker.syncer.figures.sync_figures import ApplyFigures, BatchSize
@@ -30,6 +30,7 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.coordination import ShardCoordination
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.computed_sampler import ComputedSampler
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce
 from pkg.binlog.position import Location, location_range
@@ -105,7 +106,9 @@ class BatchRunner:
         figures: ApplyFigures,
         sharding: ShardCoordination,
         sampler: ComputedSampler,
+        observer: BatchObserver = NOBODY,
     ) -> None:
+        self._observer = observer
         self._engine = engine
         self._figures = figures
         self._group = group
@@ -134,7 +137,7 @@ class BatchRunner:
         """Applies one batch: intent, then buckets. ``redo`` is the open intent whose range this batch has. Raises
         DMError, and TooMuchAtOnce where smaller batches may help."""
         began = time.monotonic()
-        batch = batch.by_blocks()
+        planned, batch = batch, batch.by_blocks()
         small = self._policy.is_small(batch.size)
         buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
         fingerprint, keyless = batch.fingerprint(buckets, self._settings), batch.keyless_fingerprint(buckets)
@@ -176,6 +179,7 @@ class BatchRunner:
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
         self._count(batch, report, small=small)
+        self._observer.applied(planned, intent.number, report.changes, self._checkpoint or batch.end)
         self._passed(batch)
 
     def _passed(self, batch: Batch) -> None:
@@ -185,7 +189,7 @@ class BatchRunner:
             self.flush()
         difference = None if self._should_stop() else self._sampler.difference(batch)
         if difference is not None:
-            # The batch is complete: the next run goes on behind it, whatever became of its tables.
+            # The batch is complete: the next run goes on after it, whatever became of its tables.
             self.flush()
             raise difference
 
@@ -201,6 +205,7 @@ class BatchRunner:
         prepared = item.prepared if self._checkpoint is None else None
         self._sharding.passed(item)
         self._write(self._sequencer.idle(item.location, prepared))
+        self._observer.passed(self._checkpoint or item.location)
         self._figures.skipped["rows"].add(time.monotonic() - began)
 
     def flush(self) -> None:
@@ -216,12 +221,14 @@ class BatchRunner:
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         with self._figures.clock.during(STATEMENT):
             effect = barrier.execute(statement, intent)
+        self._observer.restructured(intent.number, effect.tables)
         # A statement that the task's filters leave out is not counted as a job.
         self._figures.ddl_added += effect.of_the_task
         self._figures.ddl_finished += effect.of_the_task
         self._sequencer.done()
         self._sharding.executed(statement)
         self._write(self._sequencer.idle(statement.end))
+        self._observer.passed(statement.end)
         return effect
 
     def fence(self) -> None:
@@ -233,6 +240,7 @@ class BatchRunner:
         that durable."""
         self._sequencer.go_back(start)
         self.has_unflushed = False
+        self._observer.interrupted()
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
@@ -252,6 +260,7 @@ class BatchRunner:
             record, effect = (
                 self._execute_settled(settle, barrier) if settle.execute else (None, by_others(settle.target))
             )
+        self._observer.restructured(None, effect.tables)
         sharding.settled(main)
         reread = sharding.reread
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
@@ -270,6 +279,13 @@ class BatchRunner:
     def note(self) -> None:
         """Makes durable what the shard groups learned outside the stream."""
         self._write(self._sequencer.idle(self._sequencer.applied))
+
+    def watched_by_observer(self) -> None:
+        """Tells the observer that this run has begun to apply."""
+        self._observer.began(self._target, self.applied, self._unsettled)
+
+    def _unsettled(self) -> list[str]:
+        return [group.target for group in self._sharding.status().unresolved]
 
     @property
     def applied(self) -> Location:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from dm_worker.syncer.ddl.known_keys import SHARE
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.rows.computed_samples import question
 from dm_worker.syncer.rows.table_plan import ComputedColumn, TablePlan
@@ -18,14 +19,12 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import parse_rows_header, parse_table_map
 from pkg.errors import Code, DMError
 from pkg.mysql.driver import texts_as_bytes
 from pkg.mysql.names import qualified, quote
 
-#: The part of a run's time that samples may take.
-SHARE = 0.01
 #: A table where nothing but its base columns decides a value is looked at once in so many seconds.
 SELDOM = 60.0
 #: At most so many tables are looked at after one batch.

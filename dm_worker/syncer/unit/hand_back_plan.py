@@ -54,7 +54,7 @@ def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGro
     if groups is not None:
         _ensure_settled(cfg, groups)
     if progress is not None and progress.state != IDLE:
-        raise _refused(cfg, f"the changes behind {progress.start} are applied in part", _again(cfg))
+        raise _refused(cfg, f"the changes after {progress.start} are applied in part", _again(cfg))
     if _is_dms(durable):
         return checkpoint
     if progress is None or not same_place(progress.end, checkpoint):
@@ -65,7 +65,7 @@ def ensure_possible(cfg: SubTaskConfig, durable: DurableState, groups: SourceGro
             f"Otherwise: {_again(cfg)}",
         )
     if progress.end.rows_events:
-        raise _refused(cfg, f"a part of the transaction behind {checkpoint} is applied", _again(cfg))
+        raise _refused(cfg, f"a part of the transaction after {checkpoint} is applied", _again(cfg))
     _ensure_no_prepared(cfg, progress)
     return checkpoint
 
@@ -83,7 +83,7 @@ def _ensure_settled(cfg: SubTaskConfig, groups: SourceGroups) -> None:
         named = f" of {_listed(sorted(open_))}" if open_ else ""
         raise _refused(
             cfg,
-            f"DDL of merged tables{named} is not resolved, so rows behind it are not applied",
+            f"DDL of merged tables{named} is not resolved, so rows after it are not applied",
             f"`dmctl resume-task {cfg.name}`; wait until query-status shows no unresolvedGroups for any source "
             f"(`dmctl shard-ddl-lock` shows what each lock waits for); then `dmctl pause-task {cfg.name}`.",
         )
@@ -177,7 +177,7 @@ def _not_known(cfg: SubTaskConfig, tables: Collection[TableId]) -> DMError:
         f"{_listed([qualified(*name) for name in tables])}, and the target table has other columns or another order; "
         "DM would take its structure from the target, and put values into other columns; nothing was changed",
         workaround=f"Record the structure of each: `dmctl binlog-schema update {cfg.name} {schema} {table} -s "
-        f"{cfg.source_id} --from-source` if the upstream table was not altered behind the checkpoint, otherwise with a "
+        f"{cfg.source_id} --from-source` if the upstream table was not altered after the checkpoint, otherwise with a "
         "file of the CREATE TABLE that it had there.",
     )
 

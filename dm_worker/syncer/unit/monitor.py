@@ -97,6 +97,8 @@ class Monitor:
         self._look = look
         self._by_gtid = by_gtid
         self._master: Location | None = None
+        #: The upstream's time when its end was queried, and the end.
+        self._end_seen: tuple[float, Location | None] = (0.0, None)
         self._clock_offset = 0.0
         self._clock_at = 0.0
         self._recent = Rate(5.0)
@@ -133,12 +135,13 @@ class Monitor:
     def _tick(self) -> None:
         now = time.monotonic()
         snapshot = self._look()
-        self._recent.add(now, snapshot.rows)
+        self._recent.sample(now, snapshot.rows)
         self._sample(now, snapshot)
         at_end: bool | None = None
         asked = self._upstream_time()
         try:
             self._master = self._server.end_of_binlog(self._flavor)
+            self._end_seen = (asked if self._clock_at else 0.0, self._master)
             at_end = self._is_at_end(self._master, snapshot.flushed)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
                 self._clock_offset, self._clock_at = self._server.now() - time.time(), now
@@ -189,7 +192,7 @@ class Monitor:
             self._sizes = self._server.binlog_files()
         self._behind = bytes_between(here, end, self._sizes)
         if self._behind is not None:
-            self._nearing.add(now, -self._behind)
+            self._nearing.sample(now, -self._behind)
 
     def _log(self) -> None:
         status, behind = self.status(), self._behind
@@ -207,6 +210,12 @@ class Monitor:
             position=status.syncerBinlog,
             upstream=status.masterBinlog,
         )
+
+    def end_after(self, moment: float) -> Location | None:
+        """The end of the upstream's binlog if it was queried after ``moment`` (unix seconds) of the upstream."""
+        asked, end = self._end_seen
+        # Events have whole seconds.
+        return end if asked > moment + 1 else None
 
     def _upstream_time(self) -> float:
         return time.time() + self._clock_offset

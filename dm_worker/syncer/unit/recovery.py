@@ -9,11 +9,11 @@ from dataclasses import replace
 from dm_worker.syncer.checkpoint.meta_store import DurableState, MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress, Recovery, recover
 from dm_worker.syncer.checkpoint.start_location import start_location
-from dm_worker.syncer.planning.failover import ensure_keys
 from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey, switch_error, uncertain_gtids
 from dm_worker.syncer.planning.table_resolution import Resolve
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.shard_ddl.reread import RereadPass
+from dm_worker.syncer.unit.failover import ensure_keys
 from dm_worker.syncer.unit.stream_opener import StreamOpener
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location

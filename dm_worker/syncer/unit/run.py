@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.known_keys import ANY_TABLE
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
-from dm_worker.syncer.figures.lag_reason import WAITING
+from dm_worker.syncer.figures.lag_reason import HELD, WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.cut_points import AtCut, CutPoint
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
+from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread, QueueItem
 from dm_worker.syncer.planning.server_switch import ServerSwitched
 from dm_worker.syncer.planning.xa import PreparedTransactions
 from dm_worker.syncer.rows.server_lookup import ServerLookup
@@ -25,10 +28,13 @@ from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.applying import RunApplying
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.connections import RunConnections
+from dm_worker.syncer.unit.hold import Hold, HoldRequest
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from dm_worker.syncer.unit.reading import RunReading
 from dm_worker.syncer.unit.recovery import start_after_switch
+from dm_worker.syncer.unit.run_cuts import CutOutcome, RunCuts
 from dm_worker.syncer.unit.run_scope import RunScope
 from dm_worker.syncer.unit.shard_assembly import ShardAssembly
 from dm_worker.syncer.unit.smaller_batches import TooMuchAtOnce, prepare_smaller_batches
@@ -48,6 +54,13 @@ log = get_logger("syncer")
 _IDLE_WAIT = 0.2
 
 
+class PassEnd(Enum):
+    """Why a pass ends early. PLAN_AGAIN: its instructions end behind the cut where the run is to hold or to end.
+    FINISHED: the task ends here."""
+
+    PLAN_AGAIN, FINISHED = auto(), auto()
+
+
 class SyncRun:
     """The state of one ``run()``, from start to end. Methods are for the main thread, unless they say otherwise."""
 
@@ -63,9 +76,15 @@ class SyncRun:
         begin: Callable[[], bool] = lambda: True,
         figures: SyncFigures | None = None,
         safe_request: int = 0,
+        hold: Hold | None = None,
+        observer: BatchObserver = NOBODY,
     ) -> None:
-        """``figures``: the unit's, to which this run adds. ``safe_request``: as in ``Control``."""
+        """``figures``, ``hold``: the unit's. ``safe_request``: as in ``Control``."""
         self._cfg = cfg
+        self._hold = hold or Hold()
+        self._cuts = RunCuts(self._hold, cfg.flavor, by_gtid=cfg.enable_gtid, until=cfg.until)
+        #: Where the task has ended, as it was to; None before.
+        self.finished: Location | None = None
         self.figures = figures or SyncFigures()
         self._begin = begin
         self._engine = engine
@@ -80,7 +99,7 @@ class SyncRun:
         self._assembly = RunAssembly(
             scope,
             reading=RunReading(scope, self._opener, self._reading),
-            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying),
+            applying=RunApplying(scope, engine, group, self._policy, orders, self.figures.applying, observer),
             shards=ShardAssembly(scope, lock_service),
             safe_request=safe_request,
         )
@@ -110,7 +129,9 @@ class SyncRun:
         # Until here nothing was applied, so a stop has not waited for this run.
         if not self._begin():
             return
+        parts.runner.watched_by_observer()
         parts.sharding.start()
+        self._hold.begin(parts.runner.applied)
         self.figures.began()
         self.monitor.start()
         self._replicate(parts)
@@ -121,13 +142,18 @@ class SyncRun:
         while not self._should_stop():
             planning, redo = self._open_pass(parts), parts.redo
             try:
-                switch = self._follow_pass(parts, planning)
+                end = self._follow_pass(parts, planning)
             except TooMuchAtOnce as refused:
                 self._plan_smaller(parts, refused, planning)
                 continue
-            if switch is not None:
+            if end is PassEnd.FINISHED:
+                self.finished = parts.runner.flushed
+                return
+            if end is PassEnd.PLAN_AGAIN:
                 self._end_pass(planning)
-                self._go_back(parts, switch, redo)
+            elif isinstance(end, ServerSwitched):
+                self._end_pass(planning)
+                self._go_back(parts, end, redo)
             elif self._should_stop():
                 return
             else:
@@ -135,18 +161,24 @@ class SyncRun:
                 self._settle(parts)
             parts.redo = None
 
-    def _follow_pass(self, parts: RunParts, planning: PlanningThread) -> ServerSwitched | None:
+    def _follow_pass(self, parts: RunParts, planning: PlanningThread) -> ServerSwitched | PassEnd | None:
         """The main loop: applies the planning thread's output until a stop is requested or another pass must follow.
         Returns the switch if the upstream is another server now; None for a stop, or a next pass of merged shards."""
         runner = parts.runner
         while not self._should_stop():
             if self._is_pass_over(parts):
                 return None
+            self._arm_cuts(parts, planning)
             with self.figures.applying.clock.during(WAITING):
                 item = self._queue.get(0.0 if runner.has_unflushed else _IDLE_WAIT)
+            if self._cuts.is_passed if item is None else self._must_plan_again(item):
+                return PassEnd.PLAN_AGAIN
             if item is None:
                 # No instruction waits: the applied location becomes the checkpoint.
                 runner.flush()
+            elif isinstance(item, AtCut):
+                if self._meet(parts, item):
+                    return PassEnd.FINISHED
             elif isinstance(item, Batch):
                 self._apply(parts, item)
             elif isinstance(item, Advance):
@@ -161,6 +193,53 @@ class SyncRun:
                 raise self._reading_error(item, runner.flushed, planning.planner)
         runner.flush()
         return None
+
+    # -- holds and the task's end -------------------------------------------------------------------------------
+
+    def _arm_cuts(self, parts: RunParts, planning: PlanningThread) -> None:
+        """Has the planner cut where the run is to hold or to end; holds where that needs no cut."""
+        if parts.redo is not None or parts.sharding.reread is not None:
+            return
+        for end in self._new_ends():
+            planning.add_cut(end)
+        # Nothing is applied between a hold and the one that replaces it.
+        while (request := self._cuts.new_request()) is not None:
+            cut = self._cuts.arm(request, parts.runner.applied)
+            if cut is None:
+                self._keep_hold(parts, request)
+            else:
+                planning.add_cut(cut)
+
+    def _new_ends(self) -> list[CutPoint]:
+        by_time = self._cuts.ends_by_time
+        return self._cuts.new_ends(time.time(), self.monitor.end_after(by_time) if by_time else None)
+
+    def _must_plan_again(self, item: QueueItem) -> bool:
+        """Whether an instruction may not be applied: it ends behind the cut where the run is to hold or to end."""
+        return isinstance(item, Batch | Advance | BinlogStatement) and self._cuts.goes_beyond(item)
+
+    def _meet(self, parts: RunParts, item: AtCut) -> bool:
+        """Holds at a cut; returns whether it is the task's end."""
+        request, outcome = self._cuts.request, self._cuts.met(item, parts.runner.applied)
+        if outcome is CutOutcome.HOLD and request is not None:
+            self._keep_hold(parts, request)
+        if outcome is CutOutcome.FINISH:
+            # Also where nothing was applied: a new task has no checkpoint yet.
+            parts.runner.note()
+            log.info("replication has ended where the task was to end", location=str(parts.runner.flushed))
+        return outcome is CutOutcome.FINISH
+
+    def _keep_hold(self, parts: RunParts, request: HoldRequest) -> None:
+        """Holds at the applied location until the hold ends."""
+        runner = parts.runner
+        # Also where nothing was applied: a new task has no checkpoint yet.
+        runner.note()
+        if self._connections.store.exit_safe is not None:
+            reason = f"until {self._connections.store.exit_safe} the target may have changes from after its checkpoint"
+            self._hold.refuse(request, reason, runner.flushed)
+            return
+        with self.figures.applying.clock.during(HELD):
+            self._hold.keep(request, runner.flushed, self._should_stop)
 
     # -- main-loop steps ----------------------------------------------------------------------------------------
 
@@ -203,8 +282,8 @@ class SyncRun:
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
         """The error that ended the reading, with its range, and with advice if it has none."""
         # A lost connection does not involve the events after it; an event that can't be applied does.
-        self._applying = 0 if error.retryable else planner.newest
-        where = location_range(flushed, planner.read_to)
+        self._applying = 0 if error.retryable else planner.progress.newest
+        where = location_range(flushed, planner.progress.read_to)
         advice = error.workaround or ("" if error.retryable else Advice.CONTINUE_AFTER_EVENT)
         return error.at(where).with_workaround(advice)
 
@@ -216,12 +295,14 @@ class SyncRun:
         reread = parts.sharding.reread
         prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)
         limit = None if reread is None else reread.end
+        self._new_ends()
+        cuts = self._cuts.for_pass() if reread is None else []
         planners, start = [], runner.applied
         if redo is not None:
             planners.append(self._planner(start, prepared, until=redo.end))
             start = redo.end
         if redo is None or start != limit:
-            planners.append(self._planner(start, prepared, limit=limit))
+            planners.append(self._planner(start, prepared, limit=limit, cuts=cuts))
         self._queue = InstructionQueue(self._policy.budget.queue)
         self._planning = PlanningThread(
             planners,
@@ -242,6 +323,7 @@ class SyncRun:
         *,
         until: Location | None = None,
         limit: Location | None = None,
+        cuts: Sequence[CutPoint] = (),
     ) -> Planner:
         track = bool(start.gtid_set) or self._cfg.enable_gtid
         return Planner(
@@ -252,6 +334,7 @@ class SyncRun:
             until=until,
             limit=limit,
             prepared=prepared,
+            cuts=cuts,
         )
 
     def _end_pass(self, planning: PlanningThread) -> None:
@@ -317,6 +400,7 @@ class SyncRun:
 
     def close(self) -> None:
         """Releases all resources; the status keeps its last values."""
+        self._hold.end()
         if self._planning is not None:
             self._planning.stop()
         self.monitor.stop()
@@ -346,24 +430,24 @@ class SyncRun:
 
     def _reading(self) -> Location | None:
         """The planning thread's reading location; called by that thread."""
-        return None if self._planning is None else self._planning.planner.location
+        return None if self._planning is None else self._planning.planner.progress.location
 
     def _look(self) -> RunSnapshot:
         """The snapshot for the monitor's thread."""
         parts, planning, applying = self._parts, self._planning, self._applying
         if parts is None or planning is None:
             return RunSnapshot()
-        oldest = applying or self._queue.oldest_commit() or planning.planner.oldest_commit
+        oldest = applying or self._queue.oldest_commit() or planning.planner.progress.oldest_commit
         queued = self._queue.size()
         figures = self.figures
         figures.queued_batches, figures.queued_bytes = queued
-        figures.waiting_bytes = planning.planner.waiting_bytes
+        figures.waiting_bytes = planning.planner.progress.waiting_bytes
         return RunSnapshot(
             parts.runner.total_rows,
             parts.runner.flushed,
             self.needed,
             oldest,
-            planning.planner.newest,
+            planning.planner.progress.newest,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pymysql
 
 from dm_worker.relay.source_selection import RelayReader
-from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.planning.server_switch import UpstreamBinlog, ensure_same_history
 from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.unit.look_ahead import is_unaltered
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
-from pkg.binlog.server_stream import identity_of, open_upstream, replica_id
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.server_position import master_status
+from pkg.binlog.streams.server_stream import identity_of, open_upstream, replica_id
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect

@@ -15,7 +15,9 @@ from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
+from dm_worker.syncer.unit.batch_observer import NOBODY, BatchObserver
 from dm_worker.syncer.unit.hand_back import hand_back
+from dm_worker.syncer.unit.hold import Hold
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from dm_worker.syncer.unit.run import SyncRun
 from pkg import errors
@@ -51,7 +53,9 @@ class SyncUnit:
         relay: RelayReader | None = None,
         orders: OperatorSource = tuple,
         lock_service: LockService | None = None,
+        observer: BatchObserver | None = None,
     ) -> None:
+        self._observer = observer or NOBODY
         self._cfg = cfg
         self._lock_service = lock_service
         self._relay = relay
@@ -59,6 +63,7 @@ class SyncUnit:
         self._engine = engine
         #: Summed over all runs.
         self.figures = SyncFigures()
+        self.hold = Hold()
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._control = Control()
         #: Cancels the run if it does not end in time after a stop.
@@ -76,7 +81,7 @@ class SyncUnit:
         return self.figures.reading.received
 
     def is_finished(self) -> bool:
-        """Replication never ends by itself."""
+        """A run finds out whether replication has come to the end that the task may have."""
         return False
 
     def run(self, control: Control | None = None) -> UnitOutcome:
@@ -94,7 +99,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin, self.figures, control.safe_request,
+            control.begin, self.figures, control.safe_request, self.hold, self._observer,
         )  # fmt: skip
         with self._lock:
             self._run = run
@@ -113,7 +118,7 @@ class SyncUnit:
             )
         finally:
             run.close()
-        return UnitOutcome(canceled=True)
+        return UnitOutcome(canceled=True) if run.finished is None else UnitOutcome(finished=True)
 
     def stop(self, *, graceful: bool, control: Control | None = None) -> None:
         """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful.
@@ -126,6 +131,7 @@ class SyncUnit:
             if control is not None and control is not current:
                 return
             current.stop()
+            self.hold.end()
             if graceful:
                 if self._cancel_timer is None:
                     self._cancel_timer = self._cancel_later(current, PAUSE_TIMEOUT)
@@ -222,7 +228,10 @@ class SyncUnit:
         with self._lock:
             run = self._run
         if run is not None:
-            return run.monitor.status()
+            status = run.monitor.status()
+            status.held = self.hold.shown
+            status.ended = "" if run.finished is None else f"replication has ended at {run.finished}, as asked"
+            return status
         return pb.SyncStatus(binlogType="unknown", secondsBehindMaster=UNKNOWN, bytesBehind=UNKNOWN, eta="unknown")
 
     def remove_meta(self) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig, ValidatorConfig
 from pkg.config.unit_values import (
-    check_duration,
     check_import_mode,
-    check_number,
-    check_pending_size,
     chunk_filesize,
     extra_args,
     local_dir,
+    pending_size,
     safe_mode_duration,
     validation_mode,
 )
@@ -292,31 +290,89 @@ mode lasts up to the place in the binlog where it is needed.""",
     FileKey("enable-ansi-quotes", "The upstream's sql_mode counts, which is in the binlog.", kind="warned"),
 )
 
-_NO_VALIDATOR = "Validation is not supported; modes other than none are refused (20055)."
+_VALIDATION = "dm_worker/validator/validator.py"
 _VALIDATOR = (
     FileKey(
         "mode",
-        "fast and full are refused (20055): not supported yet.",
-        kind="refused",
-        default="none",
+        "full compares every value of the rows that were replicated, fast only whether they are there; none nothing.",
+        "dm_worker/source/desired_validation.py",
         read=validation_mode,
+        sample="none",
+        comment="Compare what was replicated with the target: full (every value), fast (whether the rows are there) or "
+        "none.",
     ),
-    *(
-        FileKey(name, _NO_VALIDATOR, kind="warned", default=default, read=check)
-        for name, default, check in (
-            ("worker-count", "4", check_number),
-            ("validate-interval", "10s", check_duration),
-            ("check-interval", "5s", check_duration),
-            ("row-error-delay", "30m", check_duration),
-            ("meta-flush-interval", "5m", check_duration),
-            ("batch-query-size", "100", check_number),
-            ("max-pending-row-size", "500m", check_pending_size),
-            ("max-pending-row-count", "2147483647", check_number),
-        )
+    FileKey(
+        "worker-count",
+        "Parallel parts of a large comparison.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="4",
+        comment="Parallel parts of a large comparison.",
+    ),
+    FileKey(
+        "validate-interval",
+        "Pause between two looks at the target; 100,000 waiting changes start one earlier.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="10s",
+        comment="Pause between two looks at the target, and between two checks whether wrong rows are right again.",
+    ),
+    FileKey(
+        "check-interval",
+        "Pause between two checks whether wrong rows are right again.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="5s",
+    ),
+    FileKey(
+        "row-error-delay",
+        "A difference is an error once it is certain, and not before: no delay is needed.",
+        kind="warned",
+        default="30m",
+        sample="30m",
+        comment="No effect: a difference is an error once it is certain.",
+    ),
+    FileKey(
+        "meta-flush-interval",
+        "How often the position is stored; errors are stored at once.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="5m",
+        comment="How often the position is stored. Errors are stored at once.",
+    ),
+    FileKey(
+        "batch-query-size",
+        "Rows that one statement compares.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="100",
+        comment="Rows that one statement compares.",
+    ),
+    FileKey(
+        "max-pending-row-size",
+        "Bytes of changes that wait in memory (64 MiB at most); more wait in a file.",
+        _VALIDATION,
+        read=pending_size,
+        sample='"500m"',
+        comment="What waits in memory (64 MiB at most). More waits in a file; nothing stops.",
+    ),
+    FileKey(
+        "max-pending-row-count",
+        "Row changes that wait in memory; more wait in a file.",
+        _VALIDATION,
+        zero_is_default=True,
+        sample="2147483647",
     ),
 )
 
 MYDUMPERS = Block("mydumpers", _MYDUMPER, "named", MydumperConfig, names=("global",), comment="\nReading the upstream.")
 LOADERS = Block("loaders", _LOADER, "named", LoaderConfig, names=("global",), comment="\nWriting the copy.")
 SYNCERS = Block("syncers", _SYNCER, "named", SyncerConfig, names=("global",), comment="\nReplicating the binlog.")
-VALIDATORS = Block("validators", _VALIDATOR, "named")
+VALIDATORS = Block(
+    "validators",
+    _VALIDATOR,
+    "named",
+    ValidatorConfig,
+    names=("global",),
+    comment="\nComparing what was replicated.",
+)

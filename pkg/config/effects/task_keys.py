@@ -283,7 +283,7 @@ meta:
             _inline(SYNCERS),
             comment="Instead of a named block: mydumper, loader, syncer with the same keys right here.",
         ),
-        FileKey("validator-config-name", "Entry of validators. Validation is not supported.", kind="warned"),
+        FileKey("validator-config-name", "Entry of validators.", _SPLIT, sample='"global"'),
     ),
     "items",
     names=("",),

@@ -227,3 +227,13 @@ class ProgramCodes:
     ValidatorNotFound = ErrorKind(43006, "validator", scope="not-set", level="medium")
     ValidatorPanic = ErrorKind(43007, "validator")
     ValidatorTooMuchPending = ErrorKind(43008, "validator", level="medium")
+
+    # diff: our own, beside the validator's
+    DiffSnapshot = ErrorKind(43101, "diff", scope="upstream", level="medium")
+    DiffNoPair = ErrorKind(43102, "diff", level="medium")
+    DiffTableChanged = ErrorKind(43103, "diff", level="medium")
+    DiffRefused = ErrorKind(43104, "diff", level="medium")
+    DiffFailed = ErrorKind(43105, "diff")
+    DiffFiles = ErrorKind(43106, "diff")
+    DiffTableRefused = ErrorKind(43107, "diff", level="medium")
+    DiffHeldBack = ErrorKind(43108, "diff", level="medium")

@@ -1,4 +1,4 @@
-/* From a column's bytes in a row image to its SQL literal, as in pkg/binlog/literals.py.
+/* From a column's bytes in a row image to its SQL literal, as in pkg/binlog/rows/literals.py.
  *
  * A value that the server does not write (a fraction beyond its digits, a year beyond 9999) is left to the Python code.
  */
@@ -11,7 +11,7 @@
 
 #include "../common/buffer.h"
 
-/* How a value becomes text; pkg/binlog/column_programs.py has the same numbers
+/* How a value becomes text; pkg/binlog/rows/column_programs.py has the same numbers
  * (tests/unit/pkg/native/test_shared_numbers.py).
  */
 enum {
@@ -63,7 +63,7 @@ static inline int append_bytes(Buffer *out, PyObject *bytes)
     return append(out, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
 }
 
-/* Reads one of the programs of pkg/binlog/column_programs.py. */
+/* Reads one of the programs of pkg/binlog/rows/column_programs.py. */
 int column_from(Column *column, PyObject *program);
 
 /* Releases its objects. */

@@ -38,7 +38,7 @@ static PyMethodDef methods[] = {
     {"map_rows", map_rows, METH_VARARGS,
      "map_rows(text, start, bases, more, head): head and the tuples from start on, where a base in bases (one of these "
      "or\n"
-     "None for each column) is added to the whole numbers of that column, and more stands behind the last value. None "
+     "None for each column) is added to the whole numbers of that column, and more stands after the last value. None "
      "for\n"
      "what is not plainly such tuples."},
     {"statement_end", statement_end, METH_VARARGS,

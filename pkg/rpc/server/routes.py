@@ -67,7 +67,7 @@ class HttpRoutes:
         self.publish("/readyz", lambda _: _readiness(ready()))
         self.publish("/health", lambda _: _health(ready()))
 
-    def add(self, method: str, pattern: str, handler: HttpHandler) -> None:
+    def add_route(self, method: str, pattern: str, handler: HttpHandler) -> None:
         """Serves ``pattern``, a path whose ``{name}`` segments match anything and arrive in ``params``.
 
         GET must not change anything.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from pkg.binlog.literals import literal_charset
+from pkg.binlog.rows.literals import literal_charset
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import collations, times
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError

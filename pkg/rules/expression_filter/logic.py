@@ -231,8 +231,8 @@ def common(args: Sequence[TypedExpression], at: int) -> tuple[ValueType, list[Ty
     if kinds <= set(STRINGS):
         return collations.aggregate([as_text(arg) for arg in args], at, compare=False)
     if kinds <= {"int", "decimal", "real"}:
-        signs = {arg.type.unsigned for arg in args if arg.kind == "int" and not arg.constant}
-        if len(signs) > 1:
+        signedness = {arg.type.unsigned for arg in args if arg.kind == "int" and not arg.constant}
+        if len(signedness) > 1:
             raise ExpressionError(at, "signed and unsigned integers as one result are not supported; use CAST")
         return numbers.common_number(list(args), at)
     if len(kinds) == 1 and "bit" not in kinds:

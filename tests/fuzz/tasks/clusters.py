@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, wait_until
 from pkg.binlog.position import parse_position
 from pkg.config.model import SubTaskConfig
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.events import Events
 from tests.fuzz.tasks.task_files import task_file
 from tests.fuzz.tasks.task_run import HANG, LATE
-from tests.harness.cluster import Cluster
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import kill_hard, spark_workers
 from tests.integration.syncer.support import location
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from deploy.local.mysql import SQLServer
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.servers import Servers
 from tests.fuzz.tasks.source_runs import SourceRuns
 from tests.fuzz.tasks.successor import Successor
 from tests.fuzz.tasks.task_run import TaskRun
-from tests.harness.mysql import SQLServer
 
 #: Events after which nothing is as before for other histories too, so that each runs alone.
 ALONE = frozenset({"reset", "failover"})

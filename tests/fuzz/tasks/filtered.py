@@ -11,8 +11,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from tests.fuzz import oracle
-from tests.harness.mysql import SQLServer
 
 Row = tuple[Any, ...]
 Rows = Mapping[Any, Row]
@@ -22,10 +22,19 @@ class FilteredRows:
     """The rows of one table, by their ``id``, as its target should have them.
 
     ``way``: which changes are left out if ``expression`` is true for the row (before it, after it): those of the
-    parameter "row filter". ``safe``: updates write rows that are not there.
+    parameter "row filter". ``safe``: updates write rows that are not there. ``reading``: how the table is read.
     """
 
-    def __init__(self, server: SQLServer, table: oracle.Table, way: str, expression: str, *, safe: bool) -> None:
+    def __init__(
+        self,
+        server: SQLServer,
+        table: oracle.Table,
+        way: str,
+        expression: str,
+        *,
+        safe: bool,
+        reading: oracle.Reading,
+    ) -> None:
         self._conn: Connection[Any] = server.connect(
             init_command=f"{oracle.SESSION}, tx_isolation = 'READ-UNCOMMITTED'"
             if server.flavor == "mariadb"
@@ -35,6 +44,7 @@ class FilteredRows:
         self._way = way
         self._expression = expression
         self._safe = safe
+        self._reading = reading
         self._columns: tuple[tuple[str, str], ...] = ()
         self._seen, self._true = self._look()
         self._target = dict(self._seen)
@@ -63,7 +73,7 @@ class FilteredRows:
 
     def _look(self) -> tuple[Rows, frozenset[Any]]:
         """The rows, and the ids of those for which the expression is true."""
-        content = oracle.content(self._conn, self._table)
+        content = oracle.content(self._conn, self._table, reading=self._reading)
         assert content is not None, self._table
         self._columns = content.columns
         at = [name for name, _ in content.columns].index("id")

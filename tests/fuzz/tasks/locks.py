@@ -94,6 +94,6 @@ class _SourceLocks:
     def tell_error(self, lock: LockId, operation: StoredRecord[ShardOperation], error: str) -> bool:
         return self._shared.commit(steps.tell_error(lock, operation, error))
 
-    def follow(self, on_change: OnChange, on_error: Callable[[BaseException], None]) -> Sequence[NoMirror]:
+    def start_mirrors(self, on_change: OnChange, on_error: Callable[[BaseException], None]) -> Sequence[NoMirror]:
         self._shared.listen(self._source, on_change)
         return ()

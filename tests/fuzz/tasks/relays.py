@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, wait_until
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.source.binlog_needs import needed_files
@@ -12,8 +14,6 @@ from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig, SubTaskConfig
 from tests.fuzz.played import Hang
 from tests.fuzz.tasks.rules import SOURCES
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, wait_until
 from tests.integration.syncer.support import location
 
 _SECONDS = 30.0
@@ -44,7 +44,7 @@ class TaskRelay:
             needed=lambda folder, end: needed_files(folder, end, [self._cfg]),
             server_id=self._upstream.server_id + _REPLICAS + 1000 * SOURCES.index(self._source.source_id),
         )
-        relay.follow("Running")
+        relay.change_stage("Running")
         return relay
 
     def reader(self) -> RelayReader:
@@ -56,7 +56,7 @@ class TaskRelay:
     def restart(self) -> None:
         """As stop-relay and start-relay, in the middle of a file."""
         self._relay.close()
-        self._relay.follow("Running")
+        self._relay.change_stage("Running")
 
     def killed(self) -> None:
         """As kill -9 and a new worker: the last event that was written is torn. No task may read meanwhile."""

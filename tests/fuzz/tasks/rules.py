@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pkg.config.model import ShardMode
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
 from tests.fuzz.features import RULED
-from tests.fuzz.history import History, Table
+from tests.fuzz.history import Column, History, Table
 from tests.fuzz.oracle import Reading
 from tests.fuzz.oracle import Table as Name
 
@@ -200,10 +200,9 @@ class Rules:
         found = [f"CREATE DATABASE `{schema}`" for schema in self.target_schemas]
         for table in tables:
             schema, name = self.target_of((self.schema, table.name))
-            found.append(replace(table, name=name).sql(f"`{schema}`"))
-            if self.extract != "none" and table.name in "tu":
-                column = f"ADD COLUMN `{EXTRACTED}` VARCHAR(64) NOT NULL DEFAULT ''"
-                found.append(f"ALTER TABLE `{schema}`.`{name}` {column}{_key_with_text(table)}")
+            with_text = self.extract != "none" and table.name in "tu"
+            made = _with_text(table) if with_text else table
+            found.append(replace(made, name=name).sql(f"`{schema}`"))
         return found
 
     @property
@@ -271,9 +270,10 @@ def with_rules(tables: tuple[Table, ...], settings: Mapping[str, str]) -> tuple[
     )
 
 
-def _key_with_text(table: Table) -> str:
-    """The extracted text becomes a part of the primary key."""
-    for key in table.keys:
-        if key.startswith("PRIMARY KEY ("):
-            return f", DROP PRIMARY KEY, ADD {key.removesuffix(')')}, `{EXTRACTED}`)"
-    return ""
+def _with_text(table: Table) -> Table:
+    """With a column for the extracted text, which becomes a part of the primary key."""
+    text = Column(EXTRACTED, "VARCHAR(64)", ("NOT NULL", "DEFAULT ''"))
+    keys = (
+        f"{key.removesuffix(')')}, `{EXTRACTED}`)" if key.startswith("PRIMARY KEY (") else key for key in table.keys
+    )
+    return replace(table, columns=(*table.columns, text), keys=tuple(keys))

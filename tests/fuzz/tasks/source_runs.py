@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from deploy.local.mysql import SQLServer
 from pkg.config.model import SubTaskConfig
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.played import Hang
 from tests.fuzz.tasks.locks import SharedLocks
 from tests.fuzz.tasks.relays import TaskRelay
 from tests.fuzz.tasks.task_run import HANG, LATE, TaskRun
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import location
 

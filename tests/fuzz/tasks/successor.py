@@ -6,9 +6,9 @@ from typing import Any
 
 import pymysql.cursors
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import HarnessError, wait_until
 from tests.fuzz.servers import Servers, new_server
-from tests.harness.mysql import SQLServer
-from tests.harness.process import HarnessError, wait_until
 
 _SECONDS = 30.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from deploy.local.mysql import SQLServer
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location, parse_position
@@ -11,7 +12,6 @@ from pkg.config.model import SubTaskConfig
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.relays import TaskRelay
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import Running, location
 
 #: Seconds that a task may take for a few rows before it counts as hanging.

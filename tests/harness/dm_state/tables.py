@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog.position import Location
-from tests.harness.mysql import SQLServer
 
 _MODELS = Path(__file__).with_name("tidb_models.jsonl")
 _TIMES = (

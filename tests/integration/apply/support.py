@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.execution import compaction, row_statements
 from dm_worker.syncer.execution.merge import BucketContent, groups_of
 from dm_worker.syncer.execution.row_statements import StatementForm
-from dm_worker.syncer.execution.target_spec import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import fetch_table_info
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import SQLServer
 
 TOKEN = WriteToken("source-1", 1, 1, 1)
 MARKERS = "`meta`.`markers`"

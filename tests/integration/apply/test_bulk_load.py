@@ -1,4 +1,4 @@
-"""Hazards: LOAD DATA turns errors into warnings, skips duplicates, and reads some literals otherwise than INSERT."""
+"""Hazards: LOAD DATA turns errors into warnings, skips duplicates, and reads some literals differently than INSERT."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.syncer.execution import apply, load_data, target_connections
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
@@ -14,7 +15,6 @@ from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import WriterPool, loads
 from pkg.errors import DMError
 from pkg.mysql.driver import ServerAnswer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,
@@ -125,8 +125,8 @@ def test_rows_that_mysql_skips_without_a_warning_are_an_error(
 
 
 @pytest.mark.parametrize("torn", [b"1,'a'),(2,'b')", b"(1,'a')(2,'b')", b"(1,'a';(2,'b')"])
-def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
-    # Only the number of records tells: the server neither warns nor counts what is not between "(" and ")".
+def test_rows_that_are_skipped_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
+    # Only the number of records shows it: the server neither warns nor counts what is not between "(" and ")".
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
     text = load_data.statement(plan_of(target, "t"), replace=False)
     with WriterPool().writer(spec_of(target).address) as writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from dm_worker.syncer.execution import bulk_choice, bulk_execution
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
@@ -12,7 +13,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.errors import DMError
 from pkg.mysql.bulk import PreparedStatement
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,
@@ -104,7 +104,7 @@ def test_row_at_fault_is_named_and_none_is_written(
     assert marker(target) == 0
 
 
-def test_literals_that_a_parameter_would_store_otherwise_stay_literals(target: MariaDBServer, bulks: list[int]) -> None:
+def test_literals_that_a_parameter_would_change_stay_literals(target: MariaDBServer, bulks: list[int]) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM('1', '2', '0'), y YEAR)")
     plans = {1: plan_of(target, "t")}
     rows = [(INSERTED, b"%d" % n, b"(%d,3,0)" % n) for n in range(500)]

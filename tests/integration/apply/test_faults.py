@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
@@ -14,7 +15,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from pkg.errors import DMError
 from pkg.mysql.pipeline import Refused
 from pkg.process.log_redaction import redact
-from tests.harness.mysql import MariaDBServer
 from tests.integration.apply.support import (
     TOKEN,
     content_of,
@@ -29,7 +29,7 @@ COUNT = 500
 
 _COMPUTED = pytest.mark.target_with("strict generated columns")
 _CHECKED = pytest.mark.target_with("check constraints")
-#: Number, the target's columns behind the id, the upstream's, a good value, the bad one.
+#: Number, the target's columns after the id, the upstream's, a good value, the bad one.
 CASES = [
     (1048, "v INT NOT NULL", "v INT", b"1", b"NULL"),
     (1264, "v TINYINT", "v INT", b"1", b"999"),
@@ -92,7 +92,7 @@ def test_row_at_fault_is_named_and_nothing_is_committed(
     assert marker(target) == 0
 
 
-def test_later_group_is_hunted_behind_the_statements_before_it(target: MariaDBServer) -> None:
+def test_later_group_is_hunted_after_the_statements_before_it(target: MariaDBServer) -> None:
     # The value 5 is free only because the transaction deletes its row first; 900 is taken by a row that stays.
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT UNIQUE)")
     target.execute("INSERT INTO d.t VALUES (5, 5), (9000, 900)")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.syncer.execution import keyless, keyless_writer
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.keyless import KeylessRows
@@ -17,9 +18,8 @@ from dm_worker.syncer.execution.merge import BucketContent
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
 from pkg.binlog.position import Location
-from pkg.binlog.row_decoder import RowImages
+from pkg.binlog.rows.row_decoder import RowImages
 from pkg.errors import DMError
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of
 from tests.integration.binlog_replay import decode_images, events_between, here
 from tests.integration.charset_codes import STEPS, charsets, codes
@@ -303,7 +303,7 @@ def test_where_rows_can_not_be_exchanged_they_are_changed_one_by_one(
     assert target.execute("SELECT * FROM d.t") == [(100, *{"a trigger": ("xy",), "MyISAM": ("x",)}.get(why, ("x", 9)))]
 
 
-def test_rows_that_a_digest_does_not_tell_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
+def test_rows_with_equal_digests_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
     _simple(target, 40)
     plan = plan_of(target, "t", source="up")
     wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]))

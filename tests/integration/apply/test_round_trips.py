@@ -10,6 +10,7 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
@@ -17,7 +18,6 @@ from dm_worker.syncer.execution.row_statements import RowStatement, StatementFor
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
-from tests.harness.mysql import MariaDBServer
 from tests.harness.proxy import CountingProxy
 from tests.integration.apply.support import (
     MARKERS,
@@ -173,6 +173,6 @@ def test_answers_stay_in_step_with_statements_of_every_size(target: MariaDBServe
         with pytest.raises(Refused) as caught:
             list(send_ahead(conn, again, bytes))
         assert caught.value.statement == again[1]
-        # What was sent behind it ran as well, and goes with the transaction.
+        # What was sent after it ran as well, and goes with the transaction.
         conn.rollback()
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(len(sizes),)]

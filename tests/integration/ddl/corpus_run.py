@@ -8,16 +8,16 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog import constants as c
 from pkg.binlog.events import QueryEvent, parse_query
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.ddl import classify
 from pkg.ddl.sql_modes import sql_mode_text
 from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, query
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from tests.ddl_corpus import Case, Flavor, Line, Version
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 SCHEMA = "corpus"

@@ -8,7 +8,7 @@ from pkg.mysql.schema import TableInfo
 
 
 def comparable(table: TableInfo) -> dict[str, Any]:
-    """All but DEFAULT texts and the engine's name, which each server shows differently."""
+    """All but DEFAULT values and the engine's name, which each server shows differently."""
     return {
         "columns": [
             (c.name, c.type_name, c.column_type, c.nullable, c.unsigned, c.charset, c.collation, c.generated)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of
 from pkg.binlog.events import QueryEvent
@@ -21,8 +23,6 @@ from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import quote
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, fetch_server_defaults, parse_create_table
 from tests.ddl_corpus import Case, Flavor, Version, cases, named_types
-from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, Tables, corpus_schemas, run_cases, tables_of
 from tests.integration.ddl.structures import comparable
 
@@ -94,7 +94,7 @@ def understood(query: QueryEvent, flavor: Flavor) -> DDLStatement:
 
 
 class Follower:
-    """A tracker that is told what the binlog holds."""
+    """A tracker that receives what the binlog holds."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -122,7 +122,7 @@ class Follower:
         compare(followed, step.tables, f"{step.line.place}: {step.line.sql}")
 
     def check_at_end(self, step: Step) -> None:
-        """What else is compared behind a case."""
+        """What else is compared after a case."""
 
 
 class Replica(Follower):
@@ -206,7 +206,7 @@ def follow_case(follower: Follower, steps: list[Step]) -> None:
 
 
 def assert_refused(step: Step, flavor: Flavor) -> None:
-    """Stopped with the text, the place in it, and a way out."""
+    """Stopped with the statement, the position in it, and a remedy."""
     assert step.logged, step.line.place
     for logged in step.logged:
         with pytest.raises(DMError) as caught:

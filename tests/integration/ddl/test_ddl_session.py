@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import QueryEvent
-from tests.harness.mysql import SQLServer
 
 _BIN, _GREEK, _ONLY_MYSQL_8 = 46, 25, 305
 

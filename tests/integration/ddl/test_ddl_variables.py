@@ -1,4 +1,4 @@
-"""Hazard: what a statement's session or server decided is lost on the way to the target, without a word."""
+"""Hazard: what a statement's session or server decided is silently lost on the way to the target."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
@@ -22,7 +23,6 @@ from pkg.ddl.sql_modes import sql_mode_text
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, server_info
 from pkg.schema_tracker import fetch_server_defaults
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 NOWHERE = Location(Position("", 0))
@@ -199,7 +199,7 @@ def test_values_that_can_not_be_made_again_are_refused(pair: Pair, default: str)
 
 
 @pairs(MARIADB)
-def test_values_that_a_name_or_text_only_speaks_of_are_none(pair: Pair) -> None:
+def test_values_that_a_name_or_string_only_mentions_are_none(pair: Pair) -> None:
     pair.prepare("CREATE TABLE {}.t (id INT PRIMARY KEY, uuid INT)", "INSERT INTO {}.t VALUES (1, 7)")
     pair.run("timestamp = 1.5", "ALTER TABLE t ADD c VARCHAR(99) DEFAULT (concat(uuid, 'rand()', now(3)))")
     pair.assert_equal("SELECT c FROM {}.t")
@@ -225,7 +225,7 @@ def test_fractions_that_do_not_fit_are_rounded_or_cut_as_upstream(pair: Pair, ot
 
 
 @pairs(MARIADB, ("mariadb", "mysql"))
-def test_empty_texts_that_are_null(pair: Pair) -> None:
+def test_empty_strings_that_are_null(pair: Pair) -> None:
     pair.prepare("CREATE TABLE {}.t (id INT PRIMARY KEY)", "INSERT INTO {}.t VALUES (1)")
     logged = pair.logged("sql_mode = 'EMPTY_STRING_IS_NULL'", "ALTER TABLE t ADD c VARCHAR(9) DEFAULT ''")
     if pair.target.flavor == "mysql":
@@ -246,7 +246,7 @@ def test_constraints_that_were_not_checked(pair: Pair) -> None:
 
 @pairs(("mariadb", "mariadb"), ("mariadb", "mysql"))
 @pytest.mark.parametrize("explicit", [0, 1])
-def test_what_timestamp_means_is_told_by_flags_too(pair: Pair, explicit: int) -> None:
+def test_what_timestamp_means_is_shown_by_flags_too(pair: Pair, explicit: int) -> None:
     pair.prepare("CREATE TABLE {}.t (id INT PRIMARY KEY)")
     pair.run(f"explicit_defaults_for_timestamp = {explicit}", "ALTER TABLE t ADD c TIMESTAMP")
     nullable = pair.rows(

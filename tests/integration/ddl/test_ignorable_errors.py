@@ -7,11 +7,11 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from deploy.local.mysql import SQLServer
 from pkg.ddl import ignorable_errors, parse
 from pkg.mysql.connection import error_number
 from pkg.mysql.introspect import server_info
 from tests.ddl_corpus import Version
-from tests.harness.mysql import SQLServer
 
 SETUP = (
     "CREATE DATABASE again",

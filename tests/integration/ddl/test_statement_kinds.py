@@ -8,10 +8,10 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from pkg.binlog import constants as c
 from pkg.binlog.events import parse_query
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.binlog_replay import events_between, here
 from tests.statement_kinds import decision, statement_kinds
 

@@ -1,4 +1,4 @@
-"""Hazard: a statement's bytes mean other names or texts to us than to the server that ran it."""
+"""Hazard: a statement's bytes mean other names or strings to us than to the server that ran it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog.charsets import decode_text, encode_text
 from pkg.binlog.events import QueryEvent
 from pkg.binlog.single_byte_charsets import HIGH
 from pkg.ddl.tokens import DEFAULT_DIALECT, tokenize
 from pkg.errors import DMError
-from tests.harness.mysql import SQLServer
 
 #: What Unicode calls blank, and ASCII's signs that may be one.
 BLANKS = [chr(code) for code in (*range(0x21), 0x7F, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x2028, 0x3000)]

@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from pkg.ddl import parse
 from pkg.mysql.introspect import fetch_table_info, list_tables
 from pkg.schema_tracker import SchemaTracker, fetch_server_defaults
-from tests.harness.mysql import SQLServer
 from tests.integration.ddl.structures import comparable
 
 SCHEMA = "ddl_oracle"
 
 
 class Twin:
-    """One schema on a server, and a tracker that is told the same statements."""
+    """One schema on a server, and a tracker that receives the same statements."""
 
     def __init__(self, server: SQLServer) -> None:
         self.conn: Connection[Any] = server.connect()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from deploy.local.process import HarnessError, wait_until
 from dm_master.election.campaign import Election, LeaderKey
 from pkg.etcd import EtcdClient, Put
 from pkg.ha.keys import LEADER_PREFIX
 from pkg.ha.records import LeaderInfo
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import HarnessError, wait_until
 
 #: Seconds that a lease lives whose end a test waits for.
 TTL = 2

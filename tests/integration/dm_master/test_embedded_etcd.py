@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import free_port, wait_until
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
-from tests.harness.process import free_port, wait_until
 
 
 def config(folder: Path, name: str, *extra: str) -> MasterConfig:
@@ -54,7 +54,7 @@ def member() -> Iterator[Callable[[MasterConfig], EmbeddedEtcd]]:
 
 @pytest.fixture
 def master_of() -> Iterator[Callable[[EmbeddedEtcd], str]]:
-    """A stand-in for a running master's HTTP port, which tells etcd's endpoints."""
+    """A stand-in for a running master's HTTP port, which lists etcd's endpoints."""
     servers: list[http.server.HTTPServer] = []
 
     def serve(etcd: EmbeddedEtcd) -> str:

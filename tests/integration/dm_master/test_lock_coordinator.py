@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator, LockStore
 from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic import lock_views
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
@@ -25,7 +25,6 @@ from pkg.ha.shard_ddl import DDLTexts, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 from pkg.pb import dmmaster_pb2 as pb
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import FakeShards, FakeTarget, put_subtasks
 
 TASK = "merge"
@@ -252,12 +251,12 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Coordinate
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
-def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_breaks_is_started_again(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """etcd may refuse to be read for a while (permissions): leadership goes on, and the locks do when it ends."""
-    follow, broken = LockStore.follow, list[PrefixMirror]()
+    start_mirror, broken = LockStore.start_mirror, list[PrefixMirror]()
 
     def breaking(self: LockStore, on_change: Any, on_error: Any) -> PrefixMirror:
-        mirror = follow(self, on_change, on_error)
+        mirror = start_mirror(self, on_change, on_error)
         if not broken:
             broken.append(mirror)
             assert mirror.wait_synced(60)
@@ -265,7 +264,7 @@ def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeyp
             on_error(PermissionError("denied"))
         return mirror
 
-    monkeypatch.setattr(LockStore, "follow", breaking)
+    monkeypatch.setattr(LockStore, "start_mirror", breaking)
     one, two = cluster.shards("s1", "s2")
     assert one.report(ADD_A)
     cluster.lead()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.scheduling import source_binding
 from dm_master.scheduling.scheduler import Scheduler, WorkerState
@@ -19,7 +20,6 @@ from pkg.ha import keys
 from pkg.ha.records import LeaderInfo, SourceBound, SubTaskStage, WorkerAlive
 from pkg.settings.connections import DBConfig
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 
 DB = DBConfig(host="127.0.0.1", port=3306, password="a secret")
 

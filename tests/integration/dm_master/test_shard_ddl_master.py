@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import DMMaster, environment, program
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from pkg.config.codec import encode_subtask
 from pkg.config.model import SubTaskConfig
 from pkg.etcd import EtcdClient
@@ -22,11 +25,8 @@ from pkg.ha.shard_ddl import DDLTexts
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmworker_pb2
 from pkg.settings.connections import DBConfig
-from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import FakeShards, FakeTarget
 
 TASK = "merge"
@@ -51,7 +51,7 @@ def bound_worker(master: DMMaster, source: str) -> str:
 
 
 def no_locks(master: DMMaster) -> bool:
-    """Whether there is no lock, as the leader tells. One that has not read the records yet lists none, and says no."""
+    """Whether there is no lock, as the leader reports. One that has not read the records yet says no."""
     answer = dmctl(master, "shard-ddl-lock")
     return bool(answer["result"]) and not answer["locks"]
 
@@ -137,7 +137,7 @@ def holds_back(rows: int, *tables: str) -> Callable[[dmworker_pb2.SubTaskStatus]
     return twist
 
 
-def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: MergeOfShards) -> None:
+def test_a_lock_is_shown_before_anything_runs_and_with_dms_strings(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     assert migration.dmctl("shard-ddl-lock") == {"result": True, "msg": "no DDL lock exists", "locks": []}
     assert migration.dmctl("show-ddl-locks", TASK)["msg"] == "no DDL lock exists"
@@ -219,7 +219,7 @@ def test_locks_are_resolved_by_operators(migration: MergeOfShards) -> None:
     assert migration.dmctl("shard-ddl-lock")["locks"] == []
 
 
-def test_a_stopped_task_keeps_what_was_executed_and_one_that_begins_anew_forgets_it(migration: MergeOfShards) -> None:
+def test_a_stopped_task_keeps_what_was_executed_and_one_that_starts_over_forgets_it(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     one.report(ADD_A)
     migration.wait_shown("waiting", "s2")

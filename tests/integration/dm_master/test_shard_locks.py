@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import LockStore
 from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
@@ -15,7 +16,6 @@ from pkg.etcd import EtcdClient, Put, WatchEvent
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
 from tests.unit.dm_master.shardddl.support import rebuilt
 
@@ -49,7 +49,7 @@ class LockingMaster:
         self.leader = leader
         self.locks = LockRegistry({TASK: SOURCES})
         self.errors: list[BaseException] = []
-        self.mirror = self.store.follow(self.see, self.errors.append)
+        self.mirror = self.store.start_mirror(self.see, self.errors.append)
 
     def see(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
@@ -107,7 +107,7 @@ def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: Etc
     leader, store, errors = lead(client), LockStore(client), list[BaseException]()
     heard: list[tuple[str, str]] = []
     one, other = (EtcdLockService(client, TASK, source) for source in SOURCES[:2])
-    mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
+    mirrors = one.start_mirrors(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
     assert other.report(info("s2"))
     assert one.report(info("s1"))
     locks = rebuilt(store.load(), {TASK: ["s1"]})

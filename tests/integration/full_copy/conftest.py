@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])

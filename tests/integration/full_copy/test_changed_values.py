@@ -1,4 +1,4 @@
-"""Hazard: a target table that was made by hand rounds, cuts or fills in values of a full copy, and nobody is told."""
+"""Hazard: a target table that was made by hand rounds, cuts or fills in values of a full copy without a message."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MySQLServer, SQLServer
 
 pytestmark = pytest.mark.target_with("MariaDB's tables")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.charset_codes import DIGEST, STEPS, charsets, fill
 
 pytestmark = pytest.mark.target_with("every charset")

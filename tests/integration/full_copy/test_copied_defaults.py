@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.rules.model import BlockAllowList
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import running
 
 _COLUMNS = (

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 
 _NUMBERS = """CREATE TABLE v.numbers (id INT PRIMARY KEY, t TINYINT, tu TINYINT UNSIGNED, s SMALLINT, m MEDIUMINT UNSIGNED,
  i INT, b BIGINT, bu BIGINT UNSIGNED, d DECIMAL(65,30), d2 DECIMAL(10,2) UNSIGNED, f FLOAT, f2 FLOAT(10,3), g DOUBLE,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import SQLServer
 from tests.integration.charset_codes import DIGEST, STEPS, charsets, fill
 from tests.integration.syncer.support import running
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
@@ -20,7 +21,6 @@ from dm_worker.subtask.unit import UnitOutcome
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
 from tests.harness.full_copy import config, load, snapshot_location
-from tests.harness.mysql import SQLServer
 
 #: The row of this id waits for the lock. Larger tables are read first.
 _GATE = 'IF(id = {at}, GET_LOCK("gate", 120) AND RELEASE_LOCK("gate"), 1)'

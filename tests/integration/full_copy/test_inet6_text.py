@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from pkg.binlog.literals import inet6_text
-from tests.harness.mysql import MariaDBServer
+from deploy.local.mysql import MariaDBServer
+from pkg.binlog.rows.literals import inet6_text
 
 
 def test_addresses_are_spelled_as_the_server_does(mariadb_upstream: MariaDBServer) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
@@ -31,7 +32,6 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.rules.model import RouteRule
 from tests.harness.full_copy import config, contents, dump, load, snapshot_location
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
 
 _ROOT = Path(__file__).parents[3]

@@ -15,6 +15,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk_rows
@@ -29,7 +30,6 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump
-from tests.harness.mysql import MariaDBServer
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
 pytestmark = pytest.mark.target_with("bulk execution")
@@ -124,7 +124,7 @@ def test_a_literal_is_stored_as_by_an_insert_or_left_to_it(
 
 
 @pytest.mark.parametrize("byte", [0x80, 0xC3, 0xFF])
-def test_bytes_that_are_no_text_are_taken_or_refused_alike(
+def test_bytes_that_cannot_be_decoded_are_accepted_or_refused_alike(
     target: MariaDBServer, conn: Connection[Any], monkeypatch: pytest.MonkeyPatch, byte: int
 ) -> None:
     monkeypatch.setattr(bulk_rows, "LEAST_BYTES", 0)
@@ -269,7 +269,7 @@ def test_duplicates_are_settled_in_bulk_as_by_inserts(
 @pytest.mark.parametrize(
     "head", ["SET NAMES latin1;\n", "SET sql_mode = 'NO_BACKSLASH_ESCAPES';\n", "SET character_set_client = latin1;\n"]
 )
-def test_a_session_that_reads_literals_otherwise_gets_inserts(
+def test_a_session_that_reads_literals_differently_gets_inserts(
     target: MariaDBServer, tmp_path: Path, executed: list[bytes], head: str
 ) -> None:
     cfg = config(target, target, tmp_path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, bulk_rows, tuples
@@ -30,7 +31,6 @@ from pkg.rules.model import ColumnMappingRule, ExtractRule, RouteRule
 from pkg.rules.table_router import TableRouter
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump, load
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.targets import TARGET, target_has
 
 IDS = ColumnMappingRule("s_*", "id", "partition id", "t_*", "", ("3", "s_", "t_"))

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
+from deploy.local.targets import new_target
 from dm_master.precheck import run_prechecks
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
-from tests.harness.targets import new_target
+from tests.harness.targets import TARGET
 from tests.integration.syncer.support import running, subtask
 
 #: ANSI_QUOTES shows names in double quotes, the limit hides rows, a chained transaction never ends.
@@ -39,7 +40,7 @@ def _spoil(server: SQLServer) -> None:
 @pytest.fixture(scope="module", params=["mariadb", "mysql", "mariadb-oracle"])
 def servers(request: pytest.FixtureRequest) -> Iterator[tuple[SQLServer, SQLServer]]:
     upstream = MySQLServer(gtid=True) if request.param == "mysql" else MariaDBServer(gtid=True)
-    target = new_target()
+    target = new_target(TARGET)
     with up(upstream, target):
         upstream.execute(
             "CREATE DATABASE shop",

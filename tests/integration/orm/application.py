@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
-from tests.harness.cluster import ROOT
-from tests.harness.mysql import SQLServer
+from deploy.local.cluster import ROOT
+from deploy.local.mysql import SQLServer
 
 
 def run(name: str, server: SQLServer, *arguments: str) -> None:

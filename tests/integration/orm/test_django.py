@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.targets import TARGET
 from tests.integration.orm import application
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -19,7 +19,7 @@ _KEYS = (
 
 
 @pytest.mark.parametrize("flavor", [pytest.param("mariadb", marks=pytest.mark.target_with("MariaDB's words")), "mysql"])
-def test_django_migrates_forth_and_back_while_it_is_replicated(
+def test_django_migrates_up_and_down_while_it_is_replicated(
     mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: SQLServer, spark: SparkEngine, flavor: str
 ) -> None:
     upstream: SQLServer = {"mariadb": mariadb_upstream, "mysql": mysql_upstream}[flavor]

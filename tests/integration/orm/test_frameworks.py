@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _SECTION = re.compile(r"^== (.*)\n", re.MULTILINE)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.orm import application
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -35,7 +35,7 @@ def _assert_alike(upstream: SQLServer, target: SQLServer, after: object) -> None
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
 @pytest.mark.target_with("MariaDB's words")
-def test_alembic_migrates_forth_and_back_while_it_is_replicated(
+def test_alembic_migrates_up_and_down_while_it_is_replicated(
     mariadb_upstream: MariaDBServer,
     mysql_upstream: MySQLServer,
     target: SQLServer,

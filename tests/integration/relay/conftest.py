@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.harness.mysql import MariaDBServer
+from deploy.local.mysql import MariaDBServer
 from tests.integration.binlog_replay import here
 
 

@@ -1,4 +1,4 @@
-"""Hazard: relay files that DM fetched are refused, fetched again, or continued at the wrong place."""
+"""Hazard: relay files that DM fetched are refused, fetched again, or continued at the wrong position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.running_relay import IN_USE_AT, RunningRelay, binlog_end, same_files
 
 

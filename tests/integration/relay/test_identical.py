@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from pkg.binlog.gtid import parse_gtid_set
-from tests.harness.mysql import SQLServer
 from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.binlog_replay import here
 

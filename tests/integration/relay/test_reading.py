@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
-from tests.harness.mysql import MariaDBServer, SQLServer
+from pkg.binlog.streams.stream import BinlogStream
 from tests.harness.running_relay import RunningRelay
 from tests.integration.binlog_replay import here, open_at
 
@@ -39,7 +39,7 @@ class Copy:
     readable_end: ReadableEnd = field(default_factory=ReadableEnd)
 
     def __post_init__(self) -> None:
-        self.subdir = self.relay.add("7e427cc0-091c-11e9-9e45-72b7c59d52d7", RelayMeta("", 4, ""))
+        self.subdir = self.relay.create_subdir("7e427cc0-091c-11e9-9e45-72b7c59d52d7", RelayMeta("", 4, ""))
 
     def update(self) -> Position:
         """What the server has written until now can be read; where that ends."""
@@ -58,7 +58,7 @@ class Copy:
 
 
 def _append_new(original: Path, copy: Path) -> None:
-    """Readers have the copy open: what they were told of must be there at any time, so it only grows."""
+    """Readers have the copy open: what they were notified of must be there at any time, so it only grows."""
     with original.open("rb") as source, copy.open("ab") as file:
         source.seek(file.tell())
         shutil.copyfileobj(source, file)

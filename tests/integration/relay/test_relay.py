@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from dm_worker.relay.layout import META
 from dm_worker.relay.purge import NeededFile
 from pkg.binlog import constants as c
@@ -16,7 +17,6 @@ from pkg.binlog.position import Location, Position
 from pkg.config.model import PurgeConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.binlog_replay import here
 

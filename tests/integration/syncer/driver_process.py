@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local.process import WAIT_TIMEOUT
 from pkg.config.model import SubTaskConfig
-from tests.harness.process import WAIT_TIMEOUT
 
 ROOT = Path(__file__).parents[3]
 

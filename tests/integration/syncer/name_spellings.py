@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import run_until_synced, running, subtask
 
 

@@ -86,7 +86,7 @@ class OneSource:
             self._operations[lock] = replace(operation, record=told)
         return True
 
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[NoMirror]:
         self._on_change = on_change

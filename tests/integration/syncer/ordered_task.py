@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import running
 
 

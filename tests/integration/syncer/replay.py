@@ -11,6 +11,7 @@ from typing import Any
 
 import pymysql
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.execution import keyless_writer, row_block, row_statements
 from dm_worker.syncer.execution.keyless import KeylessRows
 from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
@@ -18,7 +19,7 @@ from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import feed_events
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, checked_keys, find_conflict_sets
@@ -27,7 +28,7 @@ from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.table_registry import TableRegistry
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.connection import error_number
@@ -35,7 +36,6 @@ from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import fetch_target_values
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 #: TiDB finds at the COMMIT that another transaction was first (9007).

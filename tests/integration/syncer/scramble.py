@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 
 TABLES = {
     "plain": "id INT PRIMARY KEY, v VARCHAR(100), n INT",

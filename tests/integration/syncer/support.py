@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import LockService
+from dm_worker.syncer.unit.batch_observer import BatchObserver
 from pkg.binlog.position import Location
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import way_on
 from pkg.ha.binlog_operator import OperatorSource
-from tests.harness.mysql import SQLServer
-from tests.harness.process import WAIT_TIMEOUT
 
 
 def location(upstream: SQLServer) -> Location:
@@ -63,10 +64,11 @@ class Running:
         lock_service: LockService | None = None,
         relay: RelayReader | None = None,
         safe_request: int = 0,
+        observer: BatchObserver | None = None,
     ) -> None:
         self.cfg = cfg
         self._control = Control(safe_request=safe_request)
-        self.unit = SyncUnit(cfg, engine, relay, orders=orders, lock_service=lock_service)
+        self.unit = SyncUnit(cfg, engine, relay, orders, lock_service, observer)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -78,7 +80,7 @@ class Running:
         self.outcome = outcome
 
     def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
-        """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
+        """Until the checkpoint is at the end of the upstream's binlog, as it is now, or after it.
 
         MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after a FLUSH.
         """
@@ -119,8 +121,9 @@ def running(
     lock_service: LockService | None = None,
     relay: RelayReader | None = None,
     safe_request: int = 0,
+    observer: BatchObserver | None = None,
 ) -> Iterator[Running]:
-    run = Running(cfg, engine, orders, lock_service, relay, safe_request)
+    run = Running(cfg, engine, orders, lock_service, relay, safe_request, observer)
     try:
         yield run
     finally:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.source.purge_guard import RiskLevel
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch, ask_upstream
 from pkg.config.model import SourceConfig
-from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import here
 
 
@@ -17,7 +17,7 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
     return server
 
 
-def test_it_tells_files_and_retention_as_the_server_has_them(upstream: SQLServer) -> None:
+def test_it_reports_files_and_retention_as_the_server_has_them(upstream: SQLServer) -> None:
     source = SourceConfig("s1", upstream.db_config, flavor=upstream.flavor)
     names = ["expire_logs_days"]
     if upstream.execute("SHOW VARIABLES LIKE 'binlog_expire_logs_seconds'"):
@@ -43,7 +43,7 @@ def test_it_tells_files_and_retention_as_the_server_has_them(upstream: SQLServer
         )
 
 
-def test_a_purged_file_that_is_needed_is_told_once_it_is_gone(upstream: SQLServer) -> None:
+def test_a_purged_file_that_is_needed_is_reported_once_it_is_gone(upstream: SQLServer) -> None:
     position = here(upstream).position
     watch = PurgeWatch(
         SourceConfig("s1", upstream.db_config, flavor=upstream.flavor), lambda: [BinlogReader("t", position)]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.cluster import environment
+from deploy.local.cluster import environment
 
 
 def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
@@ -112,7 +112,7 @@ def test_a_fresh_python_worker_has_nothing_left_to_import(tmp_path: Path) -> Non
     )
 
 
-def test_a_dead_jvm_is_replaced_without_a_word_on_stderr(tmp_path: Path) -> None:
+def test_a_dead_jvm_is_replaced_without_output_on_stderr(tmp_path: Path) -> None:
     done = run(
         "context = engine.context()\n"
         "first = engine.jvm_pid\n"

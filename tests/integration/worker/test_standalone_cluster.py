@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from deploy.local.cluster import environment
 from pkg.process.dies_with_parent import dying_with_parent
-from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 
 #: JVMs of drivers and executors start slowly on a machine that does other things too.
@@ -186,7 +186,7 @@ def test_a_folder_that_only_this_machine_sees_is_refused(second: SecondDriver) -
     assert sorted(path.name for path in second.shared.iterdir()) == ["f.sql"], "the proofs are gone"
 
 
-def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
+def test_a_cluster_that_cannot_be_used_is_reported_with_its_reason(
     spark_cluster: SparkCluster, turned_away: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     faults: dict[str, tuple[dict[str, str], float]] = {

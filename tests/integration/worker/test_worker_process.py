@@ -15,6 +15,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from deploy.local.cluster import environment
+from deploy.local.process import Process, free_port, wait_until
 from dm_worker.relay.atomic_files import replace_file
 from dm_worker.subtask.subtask import GRACE
 from pkg.config.model import CheckerConfig, SourceConfig, SubTaskConfig
@@ -23,9 +25,7 @@ from pkg.ha.binlog_operator import BinlogOperator
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 from pkg.settings.connections import DBConfig
-from tests.harness.cluster import environment
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import Process, free_port, wait_until
 from tests.harness.registering_master import RegisteringMaster
 
 #: Nobody listens there: an upstream that is away must not matter to the worker itself.
@@ -147,7 +147,7 @@ def test_a_worker_without_source_says_so(master: RegisteringMaster, new_worker: 
     assert worker.get("/health") == '{"health": "true"}'
 
 
-def test_status_and_metrics_tell_that_compiled_code_is_missing(
+def test_status_and_metrics_show_that_compiled_code_is_missing(
     master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker = new_worker(without="rows")
@@ -165,7 +165,7 @@ def test_status_and_metrics_tell_that_compiled_code_is_missing(
     assert '["compiled code is missing"]' in worker.tail()
 
 
-def test_units_run_in_order_and_status_tells_each(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
+def test_units_run_in_order_and_status_shows_each(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert list(empty.subTaskStatus) == []
@@ -210,7 +210,7 @@ def test_pause_resume_stop(master: RegisteringMaster, worker: FakeUnitWorker) ->
     wait_until(lambda: not worker.query().subTaskStatus, "subtask gone")
     assert worker.journal() == ["dump run", "dump canceled", "dump run", "dump canceled"]
     assert "dm_worker_task_state{" not in worker.get("/metrics")
-    # Started anew, it is a new subtask.
+    # Started again, it is a new subtask.
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
 

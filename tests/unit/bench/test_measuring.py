@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.process import wait_until
 from tests.harness.cputime import cpu_by_kind, cpu_seconds, spent
 from tests.harness.memory import MemorySampler, Peak, resident
-from tests.harness.process import wait_until
 from tests.harness.proctree import by_kind, command_of
 
 _HOLD = "import sys; data = bytearray(b'x') * {size}; print('ready', flush=True); sys.stdin.read()"
@@ -68,7 +68,7 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
     assert used["new"] >= used["driver"]
 
 
-def test_processes_are_told_apart_by_what_they_run() -> None:
+def test_processes_are_distinguished_by_what_they_run() -> None:
     names = {
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
         "python workers": [

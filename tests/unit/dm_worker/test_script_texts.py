@@ -1,4 +1,4 @@
-"""Scripts of DM look for fixed words in errors and logs of a worker. What a real server has to say is in
+"""Scripts of DM look for fixed strings in errors and logs of a worker. What a real server has to say is in
 ``tests/e2e/test_texts.py``."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOCK = "LOCK TABLES `x`.`t` READ"
         (_not_met(0, (1, 3), "0-1-4"), "Message", "no relay pos match gtid 0-1-3"),
     ],
 )
-def test_an_error_has_the_words_in_one_text(error: DMError, member: str, words: str) -> None:
+def test_an_error_has_the_strings_in_one_message(error: DMError, member: str, words: str) -> None:
     assert words in error.to_dict()[member]
 
 
@@ -35,7 +35,7 @@ def test_a_lock_of_many_tables_is_shown_cut() -> None:
     assert len(str(_no_lock(_DENIED, many))) < 1500
 
 
-def test_each_missing_extended_column_is_told_and_one_statement_adds_all() -> None:
+def test_each_missing_extended_column_is_reported_and_one_statement_adds_all() -> None:
     number = Column("id", "int", "int(11)", nullable=False)
     there = TableInfo("out", "t", (number,), ())
     problems = extract_problems(TableInfo("d", "t", (number,), ()), there, ["c_table", "c_source"])

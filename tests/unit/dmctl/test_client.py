@@ -13,7 +13,7 @@ from tests.harness.canned_master import CannedMaster
 from tests.unit.dmctl.support import RunDmctl
 
 
-def test_a_grpc_error_is_told_and_ends_with_one(dmctl: RunDmctl, fake: CannedMaster) -> None:
+def test_a_grpc_error_is_reported_and_ends_with_one(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.INTERNAL
     code, out, err = dmctl("list-member")
     assert (code, out) == (1, "")

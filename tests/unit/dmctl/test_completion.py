@@ -54,7 +54,7 @@ def ask(words: str, position: int, shell: str = "bash") -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_bash_completes_commands_behind_global_flags(tmp_path: Path) -> None:
+def test_bash_completes_commands_after_global_flags(tmp_path: Path) -> None:
     assert offered(tmp_path, "dmctl", "--master-addr", "127.0.0.1:8261", "start-") == ["start-relay", "start-task"]
 
 

@@ -1,4 +1,4 @@
-"""Operators and scripts write global flags in many ways and places; each must mean the same."""
+"""Operators and scripts write global flags in many ways and positions; each must mean the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pkg.errors import DMError
         ["query-status", "t", "-master-addr=h:1,127.0.0.1:2"],
     ],
 )
-def test_master_address_in_every_spelling_and_place(argv: list[str]) -> None:
+def test_master_address_in_every_spelling_and_location(argv: list[str]) -> None:
     options, rest = parse_options(argv, {})
     assert options.masters == ("h:1", "127.0.0.1:2")
     assert rest == ["query-status", "t"]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import wait_until
 from dmctl.cli import main
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.harness.process import wait_until
 
 
 def test_prompt_history_and_exit(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_named_targets_of_make_exist(page: Path) -> None:
 
 
 def _exists(symbol: str) -> bool:
-    """Whether the module is there and defines or imports the first name behind it."""
+    """Whether the module is there and defines or imports the first name after it."""
     parts = symbol.split(".")
     for end in range(len(parts), 0, -1):
         base = ROOT.joinpath(*parts[:end])

@@ -1,4 +1,4 @@
-"""Hazard: words that readers must learn here come back beside the field's words for the same things."""
+"""Hazard: house terms return beside the field's terms for the same things."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.harness.mysql import MariaDBServer
+from deploy.local.mysql import MariaDBServer
 from tests.integration.dm_master.precheck.test_prechecks import _failed, _findings, _run, _source, _task
 
 TABLE = (

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import free_port
 from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, CheckFinding
 from pkg.config.model import Meta, SourceConfig, TaskConfig
@@ -14,8 +16,6 @@ from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
 from tests.harness.dm_state.tables import DMState
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port
 
 TABLE = "CREATE TABLE a.t (id INT PRIMARY KEY, v VARCHAR(20))"
 
@@ -109,7 +109,7 @@ def test_each_missing_privilege_is_named(
     assert replication == [f"lack of Replication {name} global (*.*) privilege" for name in ("Slave", "Client")]
 
 
-def test_user_without_any_table_is_told(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
+def test_user_without_any_table_is_reported(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     mariadb_upstream.execute("CREATE DATABASE a", TABLE)
     user = _user(mariadb_upstream, "RELOAD, REPLICATION SLAVE, BINLOG MONITOR ON *.*")
     result = _run(_task(target.db_config, "s1"), _source(mariadb_upstream, from_=user))
@@ -237,7 +237,7 @@ def test_targets_that_differ_only_in_case(mariadb_upstream: MariaDBServer, targe
     assert _failed(result) == {"target table name check"}
 
 
-def test_two_routes_for_one_table_are_told(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
+def test_two_routes_for_one_table_are_reported(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     mariadb_upstream.execute("CREATE DATABASE a", TABLE)
     rest = (
         "routes: {r: {schema-pattern: a, table-pattern: t, target-schema: x},"
@@ -259,7 +259,7 @@ def test_online_change_under_way(mariadb_upstream: MariaDBServer, target: MariaD
     assert "it continues here" in _findings(result, "online ddl checker")[0].message
 
 
-def test_tables_named_like_those_of_an_online_ddl_tool_are_told(
+def test_tables_named_like_those_of_an_online_ddl_tool_are_reported(
     mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
     tables = [TABLE.replace("a.t", name) for name in ("a._t_old", "a._alone_new", "a._other_del")]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import free_port
 from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, CheckFinding
 from dm_master.rules.dry_run import show_rules
 from pkg.config.model import SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port
 
 USAGE, RULES, KEYS, BITS = "rule usage check", "rule check", "auto-increment key check", "partition id check"
 STRUCTURE = "table structure compatibility check"
@@ -66,7 +66,7 @@ def merged(target: MariaDBServer) -> MariaDBServer:
 INSTANCE = "route-rules: [used, typo], block-allow-list: l"
 
 
-def test_rules_that_do_nothing_are_told_with_their_place_and_refused_when_asked_for(
+def test_rules_that_do_nothing_are_reported_with_their_location_and_refused_when_asked_for(
     shards: MariaDBServer, target: MariaDBServer
 ) -> None:
     rules = (
@@ -227,9 +227,7 @@ def test_expressions_over_columns_that_are_not_there(shards: MariaDBServer, merg
 # The dry run
 
 
-def test_a_dry_run_tells_of_every_table(
-    shards: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
-) -> None:
+def test_a_dry_run_lists_every_table(shards: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer) -> None:
     mysql_upstream.execute("CREATE DATABASE a_7", f"CREATE TABLE a_7.t_8 {SHARD}")
     rules = (
         f"{MERGE}column-mappings:\n  ids: {{schema-pattern: 'a_*', table-pattern: 't_*', expression: partition id,"

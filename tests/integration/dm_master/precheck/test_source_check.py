@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import free_port, wait_until
 from dm_master.precheck import check_source
 from dm_master.task_setup.server_steps import fill_start_position
 from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
-from pkg.binlog.server_stream import open_upstream
+from pkg.binlog.streams.server_stream import open_upstream
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import free_port, wait_until
 from tests.integration.binlog_replay import here
 
 

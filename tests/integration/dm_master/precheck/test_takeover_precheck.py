@@ -1,16 +1,16 @@
-"""Hazard: what can't be taken over from DM is noticed only after the task runs, or bars a start that begins anew."""
+"""Hazard: what can't be taken over from DM is noticed only after the task runs, or bars a start that starts over."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from deploy.local.mysql import MariaDBServer
 from dm_master.precheck import PrecheckResult, run_prechecks
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_position import master_status
+from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from tests.harness.dm_state.tables import DMState
-from tests.harness.mysql import MariaDBServer
 
 _CHECK = "dm takeover check"
 _DDL = "ALTER TABLE `d`.`t` ADD COLUMN n INT"
@@ -37,7 +37,7 @@ def _here(upstream: MariaDBServer) -> Location:
     return found
 
 
-def test_what_is_taken_over_is_told_before_anything_starts(
+def test_what_is_taken_over_is_reported_before_anything_starts(
     mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
     state, here = DMState(target, source="s1"), _here(mariadb_upstream)
@@ -64,7 +64,7 @@ def test_a_purged_binlog_fails(mariadb_upstream: MariaDBServer, target: MariaDBS
     assert ("fail", "binlog file mysql-bin.000000 of DM's checkpoint is not on the upstream") in _said(result)
 
 
-def test_an_unfinished_copy_fails_unless_the_task_begins_anew(
+def test_an_unfinished_copy_fails_unless_the_task_starts_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
     DMState(target, source="s1").put_copy("running")

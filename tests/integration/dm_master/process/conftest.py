@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster import DMMaster
+from deploy.local.cluster import DMMaster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.integration.dm_master.process.support import (
     KEY,
     PASSWORD,

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.harness.cluster import DMMaster, environment, program
+from deploy.local.cluster import DMMaster, environment, program
+from deploy.local.mysql import MariaDBServer
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
 
 KEY = "0123456789abcdef" * 4
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import DMMaster, DMWorker, environment
+from deploy.local.process import Process
 from pkg.etcd import EtcdClient
 from pkg.settings.etcd_user import EtcdUser
-from tests.harness.cluster import DMMaster, DMWorker, environment
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import Process
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local.cluster import DMMaster
+from deploy.local.mysql import MariaDBServer
 from pkg.settings.encrypt import decrypt
-from tests.harness.cluster import DMMaster
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
 from tests.integration.dm_master.process.support import (
     KEY,
     PASSWORD,
@@ -89,7 +89,8 @@ def test_bad_input_is_refused_and_changes_nothing(
     foreign = dmctl("start-task", task, "-s", "s2")
     assert not foreign["result"]
     assert foreign["sources"][0]["msg"] == "source not found in task's config"
-    assert "not supported yet" in dmctl("start-task", task, "--start-time", "2026-01-02 03:04:05")["msg"]
+    for flag in ("--start-time", "--until-time"):
+        assert f"{flag}: 'yesterday' is not a time" in dmctl("start-task", task, flag, "yesterday")["msg"]
     assert dmctl("query-status")["tasks"] == []
     assert dmctl("operate-source", "create", source_file(tmp_path, upstream, "s3"))["result"]
     away = dmctl("start-relay", "-s", "s3")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deploy.local.cluster import DMMaster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from pkg.pb import dmworker_pb2
-from tests.harness.cluster import DMMaster
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.integration.dm_master.process.support import (
     Dmctl,
     call,
@@ -88,7 +88,7 @@ def test_a_source_moves_to_a_free_worker_with_its_tasks(
     assert dmctl("query-status")["tasks"] == [{"taskName": "t1", "taskStatus": "Running", "sources": ["s1"]}]
 
 
-def test_a_worker_that_dies_is_told_by_its_source(
+def test_a_worker_that_dies_is_reported_by_its_source(
     dmctl: Dmctl, master: DMMaster, workers: Callable[[str], FakeWorker], upstream: MariaDBServer, tmp_path: Path
 ) -> None:
     worker = workers("w1")

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import DMMaster, environment, program
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import free_port, wait_until
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpc.channel import open_channel
 from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
-from tests.harness.cluster import DMMaster, environment, program
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import free_port, wait_until
 from tests.integration.dm_master.process.support import (
     KEY,
     Dmctl,

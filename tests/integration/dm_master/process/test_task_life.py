@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.local.cluster import DMMaster
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from pkg.pb import dmworker_pb2
-from tests.harness.cluster import DMMaster
 from tests.harness.fake_worker import FakeWorker
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.integration.dm_master.process.support import (
     Dmctl,
     call,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.config.model import LoaderConfig
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, refusal, running, subtask
 
@@ -46,7 +46,7 @@ def test_copy_then_replication_gives_equal_tables(
     assert_equal(upstream, target, *[f"d.{name}" for name in TABLES])
 
 
-def test_the_dump_tells_nothing_of_names_that_were_given_up_before_a_restart(
+def test_the_dump_does_not_mention_names_that_were_given_up_before_a_restart(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:
     tables = ("d.dropped", "d.moved", "e.gone")

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble

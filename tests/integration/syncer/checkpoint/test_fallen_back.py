@@ -12,6 +12,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import OPEN, AppliedBuckets, BatchProgress
@@ -19,8 +21,6 @@ from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.apply.support import BATCHES, TOKEN, content_of, plan_of, prepare, spec_of, states_of
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 

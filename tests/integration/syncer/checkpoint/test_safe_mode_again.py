@@ -1,4 +1,4 @@
-"""Hazard: a batch that the target refused keeps its mode: no setting of the task gets it going."""
+"""Hazard: a batch that the target refused keeps its mode: no setting of the task makes it continue."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = pytest.mark.timeout(600)

@@ -10,6 +10,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import UnitOutcome
 from pkg.config.model import SubTaskConfig
@@ -17,9 +19,7 @@ from pkg.errors import DMError
 from pkg.mysql.introspect import list_schemas, list_tables
 from pkg.mysql.names import qualified
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import SQLServer
 from tests.harness.mysqltest import statements
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import location, running, subtask
 
 _DROPS = re.compile(r"DROP\s+(TABLE|DATABASE|SCHEMA)\b", re.I)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl import known_keys
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]
@@ -72,7 +72,7 @@ def test_a_statement_costs_the_same_with_many_tables(
 
 
 def opened(upstream: SQLServer, target: SQLServer, spark: SparkEngine, tables: int) -> int:
-    """How many tables both servers opened while the statements ran, each with a row behind it."""
+    """How many tables both servers opened while the statements ran, each with a row after it."""
     servers = (upstream, target)
     for server in servers:
         server.wipe()

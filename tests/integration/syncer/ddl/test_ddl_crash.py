@@ -8,14 +8,14 @@ from contextlib import closing
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import QueryEvent
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, read_by_somebody, running, subtask
@@ -106,7 +106,7 @@ def test_no_statement_begins_after_a_stop_at_once(target: MariaDBServer) -> None
 def test_a_table_that_its_statement_fills_is_killed_anywhere(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The statement is a part of a transaction, which begins anew when the run died behind it."""
+    """The statement is a part of a transaction, which starts over when the run died after it."""
     cfg = prepared(mariadb_upstream, target)
     mariadb_upstream.execute(
         "INSERT INTO d.t VALUES (1, 1), (2, 2)",

@@ -15,6 +15,8 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
@@ -29,8 +31,6 @@ from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proxy import CountingProxy
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -83,7 +83,7 @@ def made(*servers: SQLServer) -> None:
 def test_a_stopped_workers_statement_does_not_begin_once_another_has_taken_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, statement: str
 ) -> None:
-    """It is on its way when the worker is stopped, and arrives behind rows that the successor has written."""
+    """It is on its way when the worker is stopped, and arrives after rows that the successor has written."""
     made(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target)
     with through_a_proxy(target) as (proxy, address):

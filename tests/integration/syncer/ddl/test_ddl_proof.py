@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]
@@ -29,7 +29,7 @@ class Crash(Exception):
 
 
 class Crashes:
-    """Runs that end right before a statement, or right behind it."""
+    """Runs that end right before a statement, or right after it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patches = monkeypatch
@@ -82,7 +82,7 @@ PARTITIONED = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PART
 def test_a_partition_is_exchanged_once(
     mariadb_upstream: MariaDBServer, server: SQLServer, spark: SparkEngine, crashes: Crashes, executed: bool
 ) -> None:
-    """Nothing that SHOW CREATE shows tells whether it ran; a second time swaps the rows back."""
+    """Nothing that SHOW CREATE prints shows whether it ran; a second time swaps the rows back."""
     on_both(
         mariadb_upstream,
         server,
@@ -187,7 +187,7 @@ def test_a_statement_has_its_effect_once(
 
 
 def shape(server: SQLServer, table: str) -> dict[str, Any]:
-    """What the statements above change, in words that both families share."""
+    """What the statements above change, in syntax that both families share."""
     counted = {
         "foreign keys": "KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND",
         "indexes": "STATISTICS WHERE",

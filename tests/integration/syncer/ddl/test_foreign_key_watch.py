@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.syncer.ddl import known_keys
 from dm_worker.syncer.ddl.servers_keys import ServersKeys
 from dm_worker.syncer.rows.task_rules import TaskRules
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import subtask
 
 _TABLES = (

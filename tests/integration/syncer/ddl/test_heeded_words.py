@@ -1,12 +1,12 @@
-"""Hazard: upstream and target read the same words, and only one of them makes a constraint of them."""
+"""Hazard: upstream and target read the same keywords, and only one of them makes a constraint of them."""
 
 from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _CONSTRAINTS = (

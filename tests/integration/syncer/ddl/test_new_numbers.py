@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import running, subtask
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.ordered_task import OrderedTask
 from tests.integration.syncer.support import assert_equal, subtask
 

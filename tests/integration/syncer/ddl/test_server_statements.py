@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import HarnessError
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError
 from tests.integration.syncer.ddl.server_statements import replay
 
 FOLDER = Path("/usr/share/mysql/mysql-test")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import running, subtask
 
 _TABLE = (
@@ -29,7 +29,7 @@ def mysql() -> Iterator[MySQLServer]:
 
 
 @pytest.mark.parametrize("charset", ["latin1", "gbk"])
-def test_create_table_select_keeps_its_texts(
+def test_create_table_select_keeps_its_strings(
     mariadb_upstream: MariaDBServer, target: SQLServer, spark: SparkEngine, charset: str
 ) -> None:
     target.execute("CREATE DATABASE d CHARACTER SET utf8mb4")

@@ -8,10 +8,10 @@ from contextlib import closing
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 pytestmark = [pytest.mark.timeout(600)]

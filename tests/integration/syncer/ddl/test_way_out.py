@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import wait_until
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 _END = re.compile(r"endLocation: \[position: \((\S+), (\d+)\), gtid-set: (\S*)\]")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.conflict_workload import FAMILY, SEED, Table, family_change, transactions
 from tests.integration.syncer.replay import Pieces
 from tests.integration.syncer.support import assert_equal, running, subtask

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = pytest.mark.target_with("storage engines")

@@ -1,4 +1,4 @@
-"""Hazard: foreign keys that act change rows upstream without a word in the binlog, and the target does not do the same,
+"""Hazard: foreign keys that act change rows upstream without a trace in the binlog, and the target does not act alike,
 or does it where the upstream did not."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import Code
 from pkg.rules.model import BinlogFilterRule
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import assert_equal, running, subtask
 

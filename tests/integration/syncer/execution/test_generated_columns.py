@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.harness.targets import TARGET
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import QueryEvent
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import MariaDBServer, MySQLServer
-from tests.harness.process import up
 from tests.harness.targets import TARGET
 from tests.integration.syncer.name_spellings import two_spellings_stop_a_task
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -78,7 +78,7 @@ def test_a_table_that_is_another_one_in_a_target_without_case_stops_the_task(
         two_spellings_stop_a_task(mariadb_upstream, target, spark, met=met)
 
 
-def test_shards_that_number_members_otherwise_keep_their_names(
+def test_shards_that_number_members_differently_keep_their_names(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     wide = ",".join(f"'m{i}'" for i in range(63))

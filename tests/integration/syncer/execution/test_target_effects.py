@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SyncerConfig
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 pytestmark = pytest.mark.target_with("MariaDB's tables")

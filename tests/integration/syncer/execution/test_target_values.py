@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 FORMS = {

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pymysql
 
-from tests.harness.mysql import SQLServer
+from deploy.local.mysql import SQLServer
 
 
 def pt_osc(upstream: SQLServer, schema: str, table: str, alter: str, *options: str) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from pkg import errors
@@ -18,8 +20,6 @@ from pkg.binlog.position import parse_position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.rules.model import BlockAllowList, RouteRule, TableName
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.online_ddl.online_tools import GhOst, Writer, pt_osc

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from pkg.config.model import SubTaskConfig, SyncerConfig
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 pytestmark = pytest.mark.timeout(900)
@@ -64,7 +63,7 @@ def stopped_inside(
 
 
 def inside(target: MariaDBServer) -> int:
-    """Rows events behind the transaction's start."""
+    """Rows events after the transaction's start."""
     if not target.execute("SHOW DATABASES LIKE 'dm_meta'") or not target.execute(
         "SHOW TABLES IN dm_meta LIKE 't_sync%batch'"
     ):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import run_until_synced, running, subtask
 
 MIB = 1 << 20

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 
@@ -58,7 +58,7 @@ def test_several_domains_two_phase_alters_other_engines_and_foreign_statements(
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
 
 
-def test_rows_undone_by_savepoints_and_xa_do_not_come_to_be_and_unknown_xa_commit_is_refused_by_place(
+def test_rows_undone_by_savepoints_and_xa_do_not_take_effect_and_unknown_xa_commit_is_refused_by_place(
     new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
 ) -> None:
     upstream = new_mariadb(gtid=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.config.model import LoaderConfig, Meta, SubTaskConfig, SyncerConfig
 from pkg.errors import Code, DMError
-from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proxy import CountingProxy
 from tests.integration.relay_routes import relayed
 from tests.integration.syncer.support import Running, assert_equal, run_until_synced, running, subtask

@@ -1,4 +1,4 @@
-"""Hazards: rows of a prepared XA transaction come to be too early, twice or never at the target."""
+"""Hazards: rows of a prepared XA transaction take effect too early, twice or never at the target."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from pkg.config.model import SyncerConfig
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 
 TABLES = ["CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(90))", "CREATE TABLE d.k (id INT, v VARCHAR(90))"]
@@ -34,7 +33,7 @@ def waiting(target: MariaDBServer) -> list[str]:
 
 
 @pytest.mark.parametrize("gtid", [False, True])
-def test_prepared_transactions_come_to_be_at_their_commit_also_after_restarts_of_both_sides(
+def test_prepared_transactions_take_effect_at_their_commit_also_after_restarts_of_both_sides(
     upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, gtid: bool
 ) -> None:
     cfg = subtask(upstream, target, enable_gtid=gtid)
@@ -51,7 +50,7 @@ def test_prepared_transactions_come_to_be_at_their_commit_also_after_restarts_of
         assert rows(target, "d.k") == [(3, "c"), (3, "d"), (7, "g")]
         run.stop()
     assert waiting(target) == ["010000000161", "070000000200FF62"]
-    # Table ids begin anew: those of the prepared rows may stand for other tables by now.
+    # Table ids start over: those of the prepared rows may stand for other tables by now.
     upstream.restart()
     with running(cfg, spark) as run:
         upstream.execute("INSERT INTO d.k VALUES (4, 'x')", "INSERT INTO d.other VALUES (1)")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.key_normalization import INCOMPARABLE, TEXT, TargetCharsets, normalizer_of
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
-from tests.harness.mysql import SQLServer
 
 PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500"))
 TEXTS = PAIRS // 20
@@ -159,7 +159,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
-def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
+def test_equal_strings_have_equal_canonical_bytes_and_few_others_do(
     flavor: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer
 ) -> None:
     server = mariadb_upstream if flavor == "mariadb" else mysql_upstream
@@ -177,7 +177,7 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
         same = [fold(literal(one)) == fold(literal(other)) for one, other in found]
         finer = [pair for pair, a, b in zip(found, equal, same, strict=True) if a and not b]
         assert not finer, (collation, [ascii(p) for p in finer[:5]])
-        # Not uselessly coarse: what it adds is little (a NO PAD collation tells trailing spaces, some tell accents).
+        # Not uselessly coarse: what it adds is little (a NO PAD collation distinguishes trailing spaces, some accents).
         if "nopad" not in collation and "0900" not in collation:
             coarser = [pair for pair, a, b in zip(found, equal, same, strict=True) if b and not a]
             assert len(coarser) <= len(found) // 100, (
@@ -190,7 +190,7 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
 
 
 def contracted(chance: random.Random) -> list[str]:
-    """Short texts of few characters each, so that many are equal."""
+    """Short strings of few characters each, so that many are equal."""
     found: dict[str, None] = {}
     for alphabet in (*(chance.sample(CLOSE, 8) for _ in range(12)), *SCRIPTS):
         for _ in range(TEXTS):
@@ -202,7 +202,7 @@ def contracted(chance: random.Random) -> list[str]:
 
 
 def classes(conn: Connection[Any], collation: str, found: list[str]) -> list[list[str]]:
-    """The texts that the server calls equal, together."""
+    """The strings that the server calls equal, together."""
     with conn.cursor() as cursor:
         cursor.execute("CREATE DATABASE IF NOT EXISTS classes")
         cursor.execute("SET SESSION group_concat_max_len = 1000000")

@@ -1,4 +1,4 @@
-"""Hazard: one session of the upstream computes a stored generated column otherwise than the writers do."""
+"""Hazard: one session of the upstream computes a stored generated column differently than the writers do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.unit import applying, computed_sampler
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import SQLServer
 from tests.harness.targets import TARGET
 from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 

@@ -10,11 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from deploy.local.mysql import SQLServer
 from dm_worker.syncer.execution import row_block
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED
 from tests.compiled import kernels
-from tests.harness.mysql import SQLServer
 from tests.integration.syncer.conflict_workload import CI, FAMILY, SEED, Table, family_change, transactions
 from tests.integration.syncer.replay import Replay, placed
 from tests.integration.syncer.support import assert_equal

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MySQLServer, SQLServer
+from deploy.local.process import up
 from tests.compiled import kernels
-from tests.harness.mysql import MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.harness.targets import TARGET
 from tests.integration.syncer.conflict_workload import SEED, transactions
 from tests.integration.syncer.replay import Replay, attempt

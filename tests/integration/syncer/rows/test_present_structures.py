@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.errors.workarounds import way_on
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, run_until_synced, running, subtask
 
 
@@ -36,7 +36,7 @@ def begun(upstream: MariaDBServer, target: MariaDBServer, table: str, at_target:
         ("id INT PRIMARY KEY, v INT", ["ALTER TABLE d.t ADD CONSTRAINT c CHECK (v > 0), ADD UNIQUE KEY k (v)"]),
     ],
 )
-def test_keys_that_are_added_behind_the_start_are_no_contradiction(
+def test_keys_that_are_added_after_the_start_are_no_contradiction(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, table: str, statements: list[str]
 ) -> None:
     cfg = begun(mariadb_upstream, target, table)

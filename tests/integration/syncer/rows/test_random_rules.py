@@ -1,4 +1,4 @@
-"""Hazard: under rules, changes of one row meet in two buckets, or a filtered row comes to be by a later change.
+"""Hazard: under rules, changes of one row meet in two buckets, or a later change creates a filtered row.
 
 Random changes on a real server; its binlog is applied by parallel writers, in slices of a few rows; what is expected is
 computed by the server's own arithmetic, or by a model that does one change after the other.
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import rows
 
@@ -130,7 +130,7 @@ def test_changes_of_rows_that_are_not_there_do_nothing(
     left_out: Any,
     rules: dict[str, Any],
 ) -> None:
-    """Every key is new when it comes to be, so that no change can find a row that was left behind."""
+    """Every key is new when its row is inserted, so that no change can find a row that was left behind."""
     for server in (mariadb_upstream, target):
         server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT, w INT, UNIQUE (w))")
     replay = Replay(mariadb_upstream, target, slice_bytes=150, rules=rules_of(mariadb_upstream, target, **rules))

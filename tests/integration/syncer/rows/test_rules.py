@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import Code
@@ -20,7 +21,6 @@ from pkg.rules.model import (
     RouteRule,
     TableName,
 )
-from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import rows, run_until_synced, running, subtask
 
 MERGE = (RouteRule("shard_*", "merged", "t_*", "t"), RouteRule("shard_*", "merged"))
@@ -88,7 +88,7 @@ def test_partition_ids_keep_merged_shards_apart(
     assert len(want) == 10
 
 
-def test_mapped_texts_are_keys_by_the_targets_collation(
+def test_mapped_strings_are_keys_by_the_targets_collation(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     columns = "k VARCHAR(40) COLLATE utf8mb4_general_ci PRIMARY KEY, n VARCHAR(20), v INT"
@@ -116,7 +116,7 @@ def test_mapped_texts_are_keys_by_the_targets_collation(
     )
 
 
-def test_a_value_beyond_the_range_stops_with_its_table_and_place(
+def test_a_value_beyond_the_range_stops_with_its_table_and_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_shards(mariadb_upstream, "id BIGINT PRIMARY KEY")
@@ -286,7 +286,7 @@ def test_kinds_of_row_changes_are_left_out_per_table(
     assert found["none_"] == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
 
 
-def test_a_kind_that_must_not_come_stops_the_task_with_its_place(
+def test_a_kind_that_must_not_come_stops_the_task_with_its_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_pair(mariadb_upstream, target, "t", "other")
@@ -349,7 +349,7 @@ def test_expressions_leave_rows_out_and_follow_the_structure(
     assert rows(target, "d.plain") == [(1, 11, None)]
 
 
-def test_an_expression_that_a_row_has_no_value_for_stops_with_its_place(
+def test_an_expression_that_a_row_has_no_value_for_stops_with_its_location(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     make_pair(mariadb_upstream, target, "t")
@@ -426,7 +426,7 @@ def test_a_statement_that_must_not_come_stops_the_task_before_any_part_ran(
     assert [name for (name,) in target.execute("SHOW TABLES FROM d")] == ["a", "b"]
 
 
-def test_a_statement_that_is_not_understood_is_passed_over_by_its_text(
+def test_a_statement_that_is_not_understood_is_skipped_by_its_sql(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """ALTER SEQUENCE is none of ours: refused unless a filter for all schemas names it."""

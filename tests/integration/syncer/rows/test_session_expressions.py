@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import pytest
 
+from deploy.local.mysql import MySQLServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from tests.compiled import kernels
 from tests.harness.full_copy import config, dump, load
-from tests.harness.mysql import MySQLServer, SQLServer
-from tests.harness.process import up
 from tests.integration.syncer.replay import Replay
 from tests.integration.syncer.support import run_until_synced, running, subtask
 
@@ -55,7 +55,7 @@ def mysql_8() -> Iterator[MySQLServer]:
         yield server
 
 
-def test_rows_are_found_though_their_key_is_computed_otherwise(
+def test_rows_are_found_though_their_key_is_computed_differently(
     eastern_mysql: MySQLServer, mysql_8: MySQLServer
 ) -> None:
     for server in (eastern_mysql, mysql_8):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from deploy.local.mysql import SQLServer
+from deploy.local.process import wait_until
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.shardddl.lock_store import LockStore
+from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.config.model import SubTaskConfig
 from pkg.etcd import EtcdClient
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import SQLServer
-from tests.harness.process import wait_until
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import Running, rows, subtask
 

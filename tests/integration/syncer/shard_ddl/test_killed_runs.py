@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
-from tests.harness.mysql import MariaDBServer
+from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import (

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.binlog_needs import durable_location
 from dm_worker.syncer.planning.planning_thread import PlanningThread
@@ -18,8 +20,6 @@ from pkg.ha.binlog_operator import BinlogOperator
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.rules.model import BinlogFilterRule, RouteRule
 from tests.harness.etcd import EtcdServer
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import (
@@ -82,7 +82,7 @@ def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDB
     assert lock_service.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
 
 
-def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
+def test_a_reread_that_ends_at_a_statement_reads_nothing_after_it(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its reader, which would take a table that is gone by now for a member of its group, is ended late."""
@@ -213,7 +213,7 @@ def test_two_sources_with_writers(
     assert structure(target) == (2, ["PRIMARY", "v"])
 
 
-def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
+def test_structures_that_were_not_reported_are_found_when_rows_are_read_again(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """Tables without rows before their DDL, and none of a dump; new ones that are filled by their own statement."""
@@ -237,7 +237,7 @@ def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
 def test_xa_transactions_around_a_reread(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """Prepared before the DDL of another shard, within what is read again, and committed behind it."""
+    """Prepared before the DDL of another shard, within what is read again, and committed after it."""
     upstream = mariadb_upstream
     shards(upstream, target)
     lock_service = OneSource()
@@ -270,7 +270,7 @@ def test_xa_transactions_around_a_reread(
 def test_ddl_that_a_filter_keeps_from_the_target(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """It is not waited for, but the rows behind it look otherwise, also those that are held back."""
+    """It is not waited for, but the rows after it look otherwise, also those that are held back."""
     shards(mariadb_upstream, target)
     target.execute("ALTER TABLE m.t ADD COLUMN own INT")
     lock_service = OneSource()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import (
     merged,

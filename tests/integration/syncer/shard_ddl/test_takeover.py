@@ -1,12 +1,12 @@
-"""Hazard: shard DDL that DM left in the middle is lost, runs twice, or keeps rows back for ever."""
+"""Hazard: shard DDL that DM left in the middle is lost, runs twice, or keeps rows back forever."""
 
 from __future__ import annotations
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
 from pkg.errors import Code
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.shard_ddl.support import merged, merging, wait_settled
 from tests.integration.syncer.support import location, running
@@ -35,7 +35,7 @@ def _blocked(upstream: MariaDBServer, target: MariaDBServer, *, active: int) -> 
     state.put_shard_group("`m`.`t`", here, [_DDL], ["`d`.`t1`"], active=active)
 
 
-def test_a_ddl_that_dm_has_not_executed_begins_anew(
+def test_a_ddl_that_dm_has_not_executed_starts_over(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     _shards(mariadb_upstream, target)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from pkg.rules.model import BlockAllowList, RouteRule
 from pkg.schema_tracker import ServerDefaults, table_of_tidb_model
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, location, refusal, run_until_synced, running, subtask
 
 _OWN = ("batch", "marker", "ddl", "xa", "taken_over", "sharding_meta")

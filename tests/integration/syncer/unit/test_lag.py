@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import Running, location, running, subtask
 
 pytestmark = pytest.mark.timeout(600)

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import WAIT_TIMEOUT
 from pkg.config.model import SubTaskConfig
 from tests.harness.memory import MemorySampler
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.support import subtask
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
-from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.harness.slow_engine import SlowEngine
 from tests.integration.syncer.support import assert_equal, rows, run_until_synced, running, subtask
 

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from pkg.rules.model import BlockAllowList
-from tests.harness.mysql import MariaDBServer
 from tests.harness.targets import target_has
 from tests.integration.syncer.support import assert_equal, refusal, run_until_synced, running, subtask
 
@@ -69,7 +69,7 @@ def test_a_structure_is_shown_set_and_forgotten(
     assert_equal(mariadb_upstream, target, "d.t")
 
 
-def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstream(
+def test_the_structure_of_a_statement_that_was_skipped_comes_from_the_upstream(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     cfg = prepared(mariadb_upstream, target)
@@ -97,7 +97,7 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
     assert_equal(mariadb_upstream, target, "d.t")
 
 
-def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_another(
+def test_a_column_that_was_moved_after_the_start_does_not_get_the_values_of_another(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     for server in (mariadb_upstream, target):
@@ -197,7 +197,7 @@ def test_every_kind_of_hashed_key_made_before_and_while_the_task_runs(
 
 
 @pytest.mark.target_with("unique keys of any length")
-def test_unique_keys_over_whole_texts(
+def test_unique_keys_over_whole_text_columns(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """The upstream keeps such a key in a column that no statement shows, and logs it with every row."""

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.rows.known_collations import KnownCollations
 from dm_worker.syncer.unit import target_facts
@@ -14,8 +16,6 @@ from pkg.config.model import SyncerConfig
 from pkg.errors import Code
 from pkg.mysql.collation_weights import CollationWeights, fetch_collation_weights
 from pkg.rules.model import RouteRule
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import wait_until
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, location, rows, run_until_synced, running, subtask
 

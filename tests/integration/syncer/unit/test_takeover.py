@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
@@ -13,7 +14,6 @@ from pkg.errors import Code
 from pkg.mysql.introspect import query
 from pkg.task_meta.dm_progress import read_progress
 from tests.harness.dm_state.tables import DMState, models
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, run_until_synced, running, subtask
 
@@ -28,7 +28,7 @@ def _both(upstream: MariaDBServer | MySQLServer, target: MariaDBServer) -> None:
 
 
 def _replicated_since(upstream: MariaDBServer | MySQLServer, target: MariaDBServer) -> None:
-    """What comes behind DM's checkpoint; the target has the first row, which DM wrote and did not record."""
+    """What comes after DM's checkpoint; the target has the first row, which DM wrote and did not record."""
     upstream.execute(
         "INSERT INTO d.moved VALUES (2, 20, 21, 'two')",
         "UPDATE d.moved SET c = 'ONE', a = 12 WHERE id = 1",
@@ -91,7 +91,7 @@ def test_a_takeover_that_dies_again_and_again_ends_equal(
 def test_an_online_change_of_dm_ends_here(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """DM has no structure of the ghost table, whose rows are the real table's behind the swap."""
+    """DM has no structure of the ghost table, whose rows are the real table's after the swap."""
     _both(mariadb_upstream, target)
     mariadb_upstream.execute("CREATE TABLE d._moved_gho LIKE d.moved", "ALTER TABLE d._moved_gho ADD COLUMN late INT")
     mariadb_upstream.execute("INSERT INTO d._moved_gho SELECT *, NULL FROM d.moved")
@@ -125,7 +125,7 @@ _AS_LONGTEXT = (
 def test_json_that_dm_took_for_longtext_is_read_as_json(
     mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """The table is altered behind the checkpoint, so that what the upstream shows now proves nothing of the rows."""
+    """The table is altered after the checkpoint, so that what the upstream shows now proves nothing of the rows."""
     for server in (mysql_upstream, target):
         server.execute("CREATE DATABASE d", models()["json"][0][0].replace("d.t", "d.docs"))
     cfg = subtask(mysql_upstream, target, meta=None, task_mode="all")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import environment, program
+from deploy.local.process import free_port
 from dm_master.election.etcd_arguments import etcd_arguments, etcd_environment, initial_cluster_of, listen_url
 from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import Member
 from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
-from tests.harness.cluster import environment, program
-from tests.harness.process import free_port
 
 
 def master(folder: Path, security: SecurityConfig | None = None) -> MasterConfig:

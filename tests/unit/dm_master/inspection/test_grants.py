@@ -40,6 +40,6 @@ def test_partial_revoke_takes_a_schema_out() -> None:
     assert not grants.allows("SELECT", "secret", "t")
 
 
-def test_roles_are_told_from_privileges() -> None:
+def test_roles_are_distinguished_from_privileges() -> None:
     lines = ["GRANT USAGE ON *.* TO `u`@`%`", "GRANT `reader`@`%`,`dumper`@`%` TO `u`@`%`", "GRANT `r` TO `u`@`%`"]
     assert roles_of(lines) == ("`reader`@`%`", "`dumper`@`%`", "`r`")

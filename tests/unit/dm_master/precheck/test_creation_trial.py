@@ -1,5 +1,5 @@
 """Hazards: a load stops at a table that the check let pass; a target's answer blames the wrong thing; what a target
-changes without a word is not reported."""
+changes silently is not reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_prepared_table_stays_whole() -> None:
         assert text == CHILD.replace("`c``d`", "`m`.`x`", 1).replace("AUTO_INCREMENT=7 ", "")
 
 
-def test_indexes_of_words_are_found_and_left_out() -> None:
+def test_fulltext_indexes_are_found_and_left_out() -> None:
     text, names = creation_trial.without_fulltext(CHILD)
     assert names == ["`words`"]
     assert text == CHILD.replace("  FULLTEXT KEY `words` (`note`),\n", "")
@@ -103,7 +103,7 @@ def _table(*columns: Column) -> TableInfo:
     return TableInfo("a", "t", columns)
 
 
-def test_a_collation_that_gets_lost_without_a_word_is_reported_once_for_all_tables() -> None:
+def test_a_collation_that_is_lost_silently_is_reported_once_for_all_tables() -> None:
     swedish = Column("v", "varchar", "varchar(9)", charset="latin1", collation="latin1_swedish_ci")
     three = Column("w", "varchar", "varchar(9)", charset="utf8mb3", collation="utf8mb3_general_ci")
     tables = [("s `a`", _table(swedish, three)), ("s `b`", _table(swedish))]

@@ -54,7 +54,7 @@ def test_keys_matter_only_where_tables_merge() -> None:
     )
 
 
-def test_each_unique_key_is_told() -> None:
+def test_each_unique_key_is_reported() -> None:
     found = _check(_shards(_key("PRIMARY", "id"), _key("by_code", "code")))
     assert [finding.message.partition(" may")[0] for finding in found] == [
         "the auto-increment primary key `PRIMARY` (id)",
@@ -76,7 +76,7 @@ def test_partition_ids_keep_apart_the_key_that_has_them() -> None:
     assert "no more" not in _check(mapped, proposal="no more")[0].instruction
 
 
-def test_shards_that_a_mapping_leaves_out_are_told() -> None:
+def test_shards_that_a_mapping_leaves_out_are_reported() -> None:
     one, two, three = _shards()
     assert _check([_mapped(one, 1 << 44), two]) == []
     (finding,) = _check([_mapped(one, 1 << 44), two, three])

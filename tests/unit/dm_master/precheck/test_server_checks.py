@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.mysql import MARIADB_VERSIONS, MYSQL_VERSIONS
 from dm_master.precheck.server_checks import TRIED, version_findings
 from pkg.mysql.introspect import ServerInfo
-from tests.harness.mysql import MARIADB_VERSIONS, MYSQL_VERSIONS
 
 
 def _server(flavor: str, *version: int) -> ServerInfo:

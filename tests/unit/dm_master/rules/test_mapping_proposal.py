@@ -61,7 +61,7 @@ def test_the_usual_sharding() -> None:
         ({"a": [("s-01", "t.7"), ("s-02", "t.8")]}, [("", "s-", "t.")]),
     ],
 )
-def test_only_the_parts_that_tell_shards_apart_are_used(sources: Sources, arguments: list[tuple[str, ...]]) -> None:
+def test_only_the_parts_that_distinguish_shards_are_used(sources: Sources, arguments: list[tuple[str, ...]]) -> None:
     rules = [rule for rules in _pasted(_proposed(sources)).values() for rule in rules]
     assert [rule.arguments for rule in rules] == arguments
 

@@ -1,4 +1,4 @@
-"""Hazards: a table that goes elsewhere than people are told, a rule that does nothing and nobody notices."""
+"""Hazards: a table that is routed elsewhere than shown, a rule that silently does nothing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _lines(explained: Explanation) -> list[str]:
     ]
 
 
-def test_every_rule_of_a_table_is_told_with_its_place() -> None:
+def test_every_rule_of_a_table_is_reported_with_its_location() -> None:
     explained = _rules().explain("shop_1", "orders_3", [ID])
     assert (explained.target, explained.reason, explained.problem) == (("all", "orders"), "", "")
     base = 1 << 59 | 1 << 52 | 3 << 44
@@ -110,12 +110,12 @@ def test_every_rule_of_a_table_is_told_with_its_place() -> None:
         ),
     ],
 )
-def test_a_table_that_is_left_out_tells_why(schema: str, table: str, reason: str) -> None:
+def test_a_table_that_is_left_out_shows_why(schema: str, table: str, reason: str) -> None:
     explained = _rules().explain(schema, table)
     assert (explained.target, explained.reason, explained.applied) == (None, reason, ())
 
 
-def test_a_table_that_would_stop_the_task_tells_with_what() -> None:
+def test_a_table_that_would_stop_the_task_shows_with_what() -> None:
     missing = _rules().explain("shop_1", "orders_3", [Column("v", "int", "int")])
     assert "code=26004" in missing.problem
     assert missing.target == ("all", "orders")

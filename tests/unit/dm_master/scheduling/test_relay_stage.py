@@ -132,7 +132,7 @@ def test_a_worker_that_pulls_nothing_is_stopped_already() -> None:
     assert named.after(relay_stage.stop_relay(named, "s1", ["w1", "w2"]).ops) == cluster()
 
 
-def test_refusals_have_the_texts_that_scripts_look_for() -> None:
+def test_refusals_have_the_strings_that_scripts_look_for() -> None:
     state = cluster()
     bound = state.after(relay_stage.start_relay(state, "s1", []).ops)
     named = state.after(relay_stage.start_relay(state, "s1", ["w1"]).ops)

@@ -1,4 +1,4 @@
-"""Hazard: scripts that look for DM's words do not find them, or miss the warnings about a program's settings."""
+"""Hazard: scripts that look for DM's strings do not find them, or miss the warnings about a program's settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _service(**scheduler: Any) -> ConfigService:
         (pb.TaskTemplateType, "task-template not found"),
     ],
 )
-def test_what_is_not_there_is_named_in_dms_words(kind: pb.CfgType, text: str) -> None:
+def test_what_does_not_exist_is_named_with_dms_strings(kind: pb.CfgType, text: str) -> None:
     answer = _service().get_cfg(pb.GetCfgRequest(type=kind, name="gone"))
     assert not answer.result
     assert answer.msg.startswith(f"{text}: gone")

@@ -1,4 +1,4 @@
-"""Hazard: whoever reaches the master's port registers as a worker and is told the key of all passwords."""
+"""Hazard: whoever reaches the master's port registers as a worker and receives the key of all passwords."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY, OTHER = b"k" * 32, b"o" * 32
 
 
 @pytest.mark.parametrize(("mutual_tls", "told"), [(True, KEY), (False, b"")])
-def test_the_key_is_told_over_mutual_tls_alone(mutual_tls: bool, told: bytes) -> None:
+def test_the_key_is_given_over_mutual_tls_alone(mutual_tls: bool, told: bytes) -> None:
     assert key_for("w1", key_proof(KEY, "w1"), key=KEY, mutual=mutual_tls) == told
 
 
@@ -48,6 +48,6 @@ def test_mutual_tls_takes_a_certificate_and_an_authority() -> None:
         assert not mutual(less)
 
 
-def test_a_proof_tells_nothing_where_there_is_no_key() -> None:
+def test_a_proof_reveals_nothing_where_there_is_no_key() -> None:
     assert key_proof(b"", "w1") == b""
     assert KEY not in key_proof(KEY, "w1")

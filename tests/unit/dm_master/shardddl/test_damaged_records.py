@@ -77,7 +77,7 @@ def test_force_remove_ends_a_damaged_lock_if_it_is_the_one_that_was_seen() -> No
 
 
 @pytest.mark.parametrize("key", [NO_KEY_OF_OURS, SHARD_DDL_TABLES.key(TASK, "s2")], ids=["key", "tables"])
-def test_damage_that_is_of_no_lock_is_passed_over_and_told(key: str) -> None:
+def test_damage_that_is_of_no_lock_is_ignored_and_reported(key: str) -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     world.has_tables("s2", [])
     put(world, key, "?")

@@ -109,7 +109,7 @@ def test_query_status_names_the_lock_and_its_owner_while_the_source_waits() -> N
     assert unknown == status("s1", task="another")
 
 
-def test_a_group_that_the_worker_knows_is_not_told_as_unknown() -> None:
+def test_a_group_that_the_worker_knows_is_not_reported_as_unknown() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
     half = status("s2", pb.ShardingGroup(target=TARGET, synced=["`a`.`x`"], unsynced=["`a`.`y`"]))
@@ -118,7 +118,7 @@ def test_a_group_that_the_worker_knows_is_not_told_as_unknown() -> None:
     assert half == before
 
 
-def test_who_has_done_what_it_was_told_waits_no_more() -> None:
+def test_a_source_that_has_done_what_was_decided_no_longer_waits() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     owner = world.shards["s1", "t"]
@@ -139,7 +139,7 @@ def test_locks_are_counted_by_task_and_state(reported: str, unsynced: int, synce
     assert lock_views.lock_states(world.locks) == expected, "series leave with the last lock"
 
 
-def test_an_owner_that_cannot_execute_is_told_of_to_whoever_waits_for_it() -> None:
+def test_an_owner_that_cannot_execute_is_reported_to_whoever_waits_for_it() -> None:
     """DM shows the error of every source. The others go on by themselves once the owner has executed."""
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")

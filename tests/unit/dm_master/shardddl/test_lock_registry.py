@@ -53,7 +53,7 @@ def test_no_lock_is_said_so() -> None:
     assert answer(world_of(s1=[], s2=[])) == pb.ShowDDLLocksResponse(result=True, msg="no DDL lock exists")
 
 
-def test_a_waiting_lock_tells_what_will_run_who_is_waited_for_and_since_when() -> None:
+def test_a_waiting_lock_shows_what_will_run_who_is_waited_for_and_since_when() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
     wait(world, "s3", "s1")
     shown = answer(world)
@@ -72,7 +72,7 @@ def test_a_waiting_lock_tells_what_will_run_who_is_waited_for_and_since_when() -
 @pytest.mark.parametrize(
     ("ahead", "phase", "waits"), [(0, "executing", "s1"), (1, "executing", "s1"), (2, "skipping", "s2")]
 )
-def test_a_resolving_lock_tells_who_must_act(ahead: int, phase: str, waits: str) -> None:
+def test_a_resolving_lock_shows_who_must_act(ahead: int, phase: str, waits: str) -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     world.lead()
@@ -157,7 +157,7 @@ def test_nothing_is_executed_that_a_source_has_withdrawn_meanwhile() -> None:
     assert not world.lead()
 
 
-def test_an_owner_that_begins_anew_leaves_behind_that_others_may_skip() -> None:
+def test_an_owner_that_starts_over_leaves_behind_that_others_may_skip() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
     wait(world, "s1", "s2", "s3")
     for act in (world.obey, world.confirm):
@@ -229,7 +229,7 @@ def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood(confir
     assert world.shards["s2", "t"].skipped == [ADD_A]
 
 
-def test_a_task_that_begins_anew_forgets_its_locks_and_no_others() -> None:
+def test_a_task_that_starts_over_forgets_its_locks_and_no_others() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
     world.unlock(LOCK, UnlockOrder())

@@ -106,7 +106,7 @@ def test_an_order_on_an_outdated_view_changes_nothing() -> None:
     assert not world.etcd.commit(stale)
 
 
-def test_an_order_given_while_the_owner_was_told_already_changes_nothing() -> None:
+def test_an_order_given_while_the_owner_was_notified_already_changes_nothing() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     assert world.lead()

@@ -57,7 +57,8 @@ def test_no_setting_of_task_or_instance_is_forgotten() -> None:
             if name in {f.name for f in dataclasses.fields(SubTaskConfig)} and name != "case_sensitive":
                 assert getattr(a, name) == getattr(config, field.name), name
     known = {f.name for cls in (TaskConfig, InstanceConfig, SourceConfig) for f in dataclasses.fields(cls)}
-    assert {f.name for f in dataclasses.fields(SubTaskConfig)} - known == {"to"}
+    # The end comes from flags of start-task.
+    assert {f.name for f in dataclasses.fields(SubTaskConfig)} - known == {"to", "until"}
 
 
 def test_filters_of_the_task_come_before_those_of_the_source() -> None:
@@ -108,7 +109,7 @@ def test_upstream_modes_that_change_data_stay_upstream(mode: str) -> None:
     assert mode not in dict(target_session((), mode, TASK))["sql_mode"]
 
 
-def test_defaults_are_set_where_the_target_has_them_unless_told_otherwise() -> None:
+def test_defaults_are_set_where_the_target_has_them_unless_configured_otherwise() -> None:
     """A variable that some version lacks would refuse every connection."""
     assert dict(target_session(TARGET_DEFAULTS, "", TASK)).items() >= TARGET_DEFAULTS.items()
     assert "tidb_txn_mode" not in dict(target_session({"allow_auto_random_explicit_insert"}, "", TASK))

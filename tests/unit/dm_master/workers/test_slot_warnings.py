@@ -1,4 +1,4 @@
-"""Hazard: threads and pool-size above the worker's slots are cut down, and nobody says so."""
+"""Hazard: threads and pool-size above the worker's slots are reduced without a message."""
 
 from __future__ import annotations
 

@@ -83,14 +83,14 @@ def test_what_settles_and_what_does_not(
     assert check("s", answer) == (settled, "")
 
 
-def test_a_subtask_that_fails_at_once_is_told_with_its_error() -> None:
+def test_a_subtask_that_fails_at_once_is_reported_with_its_error() -> None:
     settled, problem = reaches("t", pb.Running)("s", _answer(_subtask(pb.Paused, failed=True)))
     assert settled
     assert problem == "[code=10001:class=database:scope=:level=], Message: no way, RawCause: gone"
 
 
 class _ScriptedAnswers:
-    """A cluster with one worker that gives its answers one after another, the last one for ever."""
+    """A cluster with one worker that gives its answers one after another, the last one forever."""
 
     def __init__(self, *answers: pb.QueryStatusResponse | DMError, bound: bool = True) -> None:
         self._answers = list(answers)
@@ -128,7 +128,7 @@ def test_an_error_that_stays_is_the_result() -> None:
 
 
 @pytest.mark.parametrize("before", [_ABSENT, _subtask(pb.New), _subtask(pb.Resuming)])
-def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_error_is_reported_at_once(before: pb.SubTaskStatus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dm_master.workers.stage_wait.STALE_FAILURE_TIMEOUT", 60.0)
     script = _ScriptedAnswers(_answer(before), _answer(_subtask(pb.Paused, failed=True)))
     assert _wait(script, reaches("t", pb.Running)).msg.startswith("[code=10001:")

@@ -193,7 +193,7 @@ _TORN = [
     b"\3\0\0\1\1a\xfc",  # a length that the packet breaks off
     b"\2\0\0\1\xff\1",  # an error without a number
     b"\x0a\0\0\1\xfe" + b"\0" * 9,  # neither end nor row
-    _packets(_END) + b"\1",  # more behind the end
+    _packets(_END) + b"\1",  # more after the end
     b"\x0b\0\0\1\xfc\xff\xff" + b"x" * 8,
 ]
 

@@ -27,7 +27,7 @@ def told(types: list[str], text: str) -> bytes:
     return json.dumps(types).encode() + b"\0" + text.encode()
 
 
-def test_every_value_gets_the_type_that_the_upstream_tells() -> None:
+def test_every_value_has_the_type_that_the_upstream_reports() -> None:
     made = (
         "JSON_OBJECT('a',CAST(12.50 AS DECIMAL(4,2)),'b',JSON_ARRAY(1,{},CAST('2024-01-01' AS DATE),"
         "JSON_OBJECT('q',1.5e0,'n',null),JSON_ARRAY()),'c',CAST('-10:11:12.000000' AS TIME(6)),{},true,"

@@ -65,7 +65,7 @@ _HARMLESS = (
 
 
 @pytest.mark.parametrize("sql", list(_MIXING))
-def test_a_statement_is_told_from_its_moment(sql: str) -> None:
+def test_a_statement_matters_by_its_position(sql: str) -> None:
     assert _mixed(sql) == _MIXING[sql]
     # The read's own end of the binlog is after all that the read could meet.
     assert _mixed(sql, _READ) == _MIXING[sql]

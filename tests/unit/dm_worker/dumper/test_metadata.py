@@ -20,7 +20,7 @@ def test_metadata_has_dumplings_form_and_comes_back() -> None:
     assert parse_metadata(render(both), "m") == both
 
 
-def test_metadata_names_the_file_of_the_position_behind_what_others_read() -> None:
+def test_metadata_names_the_file_of_the_position_after_what_others_read() -> None:
     file = FileIdentity("mysql-bin.000003", 7, 1_700_000_000)
     text = render(DumpMetadata(Location(Position("mysql-bin.000003", 4), "0-1-5", file=file), None, "a", "b"))
     assert text.endswith("Finished dump at: b\nBinlog file: 7 1700000000 mysql-bin.000003\n")

@@ -1,4 +1,4 @@
-"""Hazard: passing over rows loses a statement, or the place where the stream is."""
+"""Hazard: passing over rows loses a statement, or the position of the stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dm_worker.dumper.row_passing import RowPassing
 from pkg.binlog import constants as c
 from pkg.binlog.events import end_position
-from pkg.binlog.framing import PacketFramer
+from pkg.binlog.streams.framing import PacketFramer
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.scan_log import Writer

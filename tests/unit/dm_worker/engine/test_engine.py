@@ -64,7 +64,7 @@ def test_who_is_stopped_does_not_wait_for_a_spark_that_starts(monkeypatch: pytes
     assert engine.starts == 1, "one start is enough, whoever went on waiting for it"
 
 
-def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_fails_is_reported_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise errors.new(Code.NotSet, "no Java")
 

@@ -49,7 +49,7 @@ class _Cluster:
         return list(self._work([]))
 
 
-def test_an_executor_without_a_compiled_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executor_without_a_compiled_part_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     required("rows")
     monkeypatch.setattr(executors, "slots", lambda _: 1)
     cluster: Any = _Cluster()

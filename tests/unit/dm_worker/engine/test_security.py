@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.cluster import environment, program
 from dm_worker.engine.security import missing_protection, properties, require_protection
 from pkg.config.worker import load_worker_config
 from pkg.errors import DMError
-from tests.harness.cluster import environment, program
 
 STANDALONE = "spark://10.0.0.1:7077"
 AUTHENTICATE = {"spark.authenticate": "true", "spark.authenticate.secret": "s"}

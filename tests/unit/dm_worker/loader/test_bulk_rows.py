@@ -61,7 +61,7 @@ def test_literals_become_the_parameters_that_they_stand_for(
 
 @given(st.lists(st.one_of(SQL_TOKENS, FILL, st.sampled_from([literal for literal, _ in _VALUES] + [b"(", b",", b")"]))))
 @settings(max_examples=500, deadline=None)
-def test_any_text_is_rows_or_left_to_the_server(tokens: list[bytes]) -> None:
+def test_any_sql_is_rows_or_left_to_the_server(tokens: list[bytes]) -> None:
     native = required("sqlscan").bulk_rows
     for text in (b"".join(tokens), b"(" + b",".join(tokens) + b")"):
         for columns in (1, 2, max(1, len(tokens))):

@@ -76,7 +76,7 @@ def test_statements_follow_each_other(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [b"-1", b"17592186044416", b"1.5", b"'x'", b"1e3", b"9" * 20, b"TRUE"])
-def test_a_value_that_does_not_fit_is_named_with_its_place(kernel: str, bad: bytes) -> None:
+def test_a_value_that_does_not_fit_is_named_with_its_location(kernel: str, bad: bytes) -> None:
     before = b"SET NAMES utf8mb4;\n-- a comment; with a semicolon\n"
     text = b"INSERT INTO t_3 (id) VALUES (1),\n(2), (%b);" % bad
     statements = read_statements(io.BytesIO(before + text), 0, "f")
@@ -117,7 +117,7 @@ def test_the_columns_are_listed_whatever_the_file_lists(kernel: str, text: bytes
         (b"INSERT INTO t_3 SELECT 1;", 34003, "no VALUES"),
     ],
 )
-def test_a_file_that_does_not_suit_the_rules_is_refused_with_its_place(
+def test_a_file_that_does_not_suit_the_rules_is_refused_with_its_location(
     kernel: str, text: bytes, code: int, what: str
 ) -> None:
     with pytest.raises(DMError, match=what) as caught:
@@ -147,7 +147,7 @@ def test_a_mapped_column_may_come_from_another(kernel: str) -> None:
         ("raw", "utf8mb4", b"0x41", "x'{}'".format("é-A".encode().hex()).encode()),
     ],
 )
-def test_what_is_added_to_a_text_is_in_its_charset(
+def test_what_is_added_to_a_string_is_in_its_charset(
     kernel: str, column: str, charset: str, literal: bytes, expected: bytes
 ) -> None:
     rules = _rules(_rule(column, "add prefix", "é-"))
@@ -166,7 +166,7 @@ def test_what_is_added_to_a_text_is_in_its_charset(
         ("a\\", "utf8mb4", b"_utf8mb4 x'615c'"),
     ],
 )
-def test_an_extracted_text_is_the_same_in_every_session(kernel: str, text: str, charset: str, expected: bytes) -> None:
+def test_an_extracted_string_is_equal_in_every_session(kernel: str, text: str, charset: str, expected: bytes) -> None:
     found = _rewritten(_rules(extracted=[("c", text)]), b"INSERT INTO t_3 (id) VALUES (1);", charset)
     assert found == b"(`id`,`c`) VALUES (1,%b)" % expected
 
@@ -235,7 +235,7 @@ _TOKENS = st.sampled_from(
 @given(st.lists(_TOKENS, max_size=14), st.integers(1, 4), st.booleans())
 @example([b"1", b"--\n"], 1, True)
 @settings(max_examples=800, deadline=None)
-def test_any_text_is_mapped_as_in_python_or_left_to_it(tokens: list[bytes], width: int, around: bool) -> None:
+def test_any_sql_is_mapped_as_in_python_or_left_to_it(tokens: list[bytes], width: int, around: bool) -> None:
     native = required("sqlscan").map_rows
     text = b"".join(tokens)
     text = b"(" + text + b")" if around else text

@@ -1,4 +1,4 @@
-"""Hazard: a statement of a dump file ends at another place than for the server."""
+"""Hazard: a statement of a dump file ends elsewhere than for the server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_file_that_breaks_off_or_holds_other_statements_is_refused(tail: bytes
 def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start: int) -> None:
     native = required("sqlscan").statement_end
     start = min(start, len(text))
-    # A semicolon behind it makes the end of whatever is open matter.
+    # A semicolon after it makes the end of whatever is open matter.
     for data in (text, text + b";", text + b"\n';"):
         assert native(data, start) == sql_file._python_statement_end(data, start), data
 

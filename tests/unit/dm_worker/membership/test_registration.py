@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.process import free_port
 from dm_master.service.secret_key import key_for
 from dm_worker.membership.registration import Registration, register
 from pkg.errors import Code, DMError
 from tests.harness.certificates import Authority
-from tests.harness.process import free_port
 from tests.harness.registering_master import RegisteringMaster
 
 ETCD = "127.0.0.1:2379"
@@ -25,13 +25,13 @@ def master() -> Iterator[RegisteringMaster]:
     master.close()
 
 
-def test_a_dead_master_is_passed_over(master: RegisteringMaster) -> None:
+def test_a_dead_master_is_skipped(master: RegisteringMaster) -> None:
     answer = register([f"127.0.0.1:{free_port()}", master.address], "w1", "10.0.0.1:8262", None)
     assert answer.etcd_endpoints == (ETCD,)
     assert master.registered == {"w1": "10.0.0.1:8262"}
 
 
-def test_every_masters_reason_is_told() -> None:
+def test_every_masters_reason_is_reported() -> None:
     masters = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     with pytest.raises(DMError) as caught:
         register(masters, "w1", "10.0.0.1:8262", None)

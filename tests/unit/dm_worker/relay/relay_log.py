@@ -48,7 +48,7 @@ def write_log(root: Path, servers: list[list[int]]) -> Log:
     log = Log(RelayDir(root), ReadableEnd(), [], [])
     executed = MySQLGTIDSet()
     for server, files in enumerate(servers):
-        subdir = log.relay.add(UUIDS[server % 2], RelayMeta("", 4, str(executed)))
+        subdir = log.relay.create_subdir(UUIDS[server % 2], RelayMeta("", 4, str(executed)))
         log.subdirs.append(subdir)
         for number, count in enumerate(files, 1):
             new = [f"{UUIDS[server % 2]}:{len(log.gtids) + 1 + i}" for i in range(count)]

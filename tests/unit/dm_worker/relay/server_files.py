@@ -39,7 +39,7 @@ files_of_works = st.lists(st.lists(works, max_size=6), min_size=1, max_size=3)
 
 @dataclass
 class Built:
-    """``boundaries``: offset behind each transaction (and other event outside one), and the set executed there."""
+    """``boundaries``: offset after each transaction (and other event outside one), and the set executed there."""
 
     name: str
     checksum: bool

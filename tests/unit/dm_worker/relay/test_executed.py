@@ -13,7 +13,7 @@ def mariadb(executed: str, before: str = "") -> MariaDBExecuted:
     return MariaDBExecuted(MariaDBGTIDSet(executed), MariaDBGTIDSet(before))
 
 
-def test_each_domain_goes_on_behind_its_own_last_one() -> None:
+def test_each_domain_goes_on_after_its_own_last_one() -> None:
     state = mariadb("0-1-3,5-2-1")
     stream = ["0-1-1", "0-1-2", "7-1-1", "5-2-1", "0-1-3", "0-1-4", "5-2-2"]
     assert [gtid for gtid in stream if not state.holds(gtid)] == ["7-1-1", "0-1-4", "5-2-2"]
@@ -21,7 +21,7 @@ def test_each_domain_goes_on_behind_its_own_last_one() -> None:
 
 
 def test_numbers_that_go_back_do_not_bring_transactions_twice() -> None:
-    """Without gtid_strict_mode another server's numbers may begin anew."""
+    """Without gtid_strict_mode another server's numbers may start over."""
     state = mariadb("0-2-5")
     assert [gtid for gtid in ["0-1-6", "0-1-7", "0-2-5", "0-2-6"] if not state.holds(gtid)] == ["0-2-6"]
 

@@ -16,8 +16,8 @@ UUID = "7e427cc0-091c-11e9-9e45-72b7c59d52d7"
 def test_sub_folders_follow_the_index_and_files_their_numbers(tmp_path: Path) -> None:
     relay = RelayDir(tmp_path / "relay")
     assert relay.current() is None
-    first = relay.add(UUID, RelayMeta("", 4, ""))
-    second = relay.add("0-101", RelayMeta("mysql-bin.000002", 4, "0-101-7"))
+    first = relay.create_subdir(UUID, RelayMeta("", 4, ""))
+    second = relay.create_subdir("0-101", RelayMeta("mysql-bin.000002", 4, "0-101-7"))
     assert [(s.name, s.suffix, s.uuid) for s in relay.subdirs()] == [
         (f"{UUID}.000001", 1, UUID),
         ("0-101.000002", 2, "0-101"),
@@ -30,11 +30,11 @@ def test_sub_folders_follow_the_index_and_files_their_numbers(tmp_path: Path) ->
     assert relay.subdirs() == [second]
     assert not first.path.exists()
     # A number is never given twice.
-    assert relay.add(UUID, RelayMeta("", 4, "")).suffix == 3
+    assert relay.create_subdir(UUID, RelayMeta("", 4, "")).suffix == 3
 
 
 def test_meta_reads_what_it_wrote_and_what_dm_wrote(tmp_path: Path) -> None:
-    subdir = RelayDir(tmp_path).add(UUID, RelayMeta("", 4, ""))
+    subdir = RelayDir(tmp_path).create_subdir(UUID, RelayMeta("", 4, ""))
     meta = RelayMeta("mysql-bin.000007", 5 << 32, f"{UUID}:1-9")
     subdir.save_meta(meta)
     assert subdir.meta() == meta
@@ -46,7 +46,7 @@ def test_meta_reads_what_it_wrote_and_what_dm_wrote(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "binlog-name = ", 'binlog-name = "a"\nbinlog-pos = "x"\nbinlog-gtid = ""\n'])
 def test_a_damaged_meta_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
-    subdir = RelayDir(tmp_path).add(UUID, RelayMeta("", 4, ""))
+    subdir = RelayDir(tmp_path).create_subdir(UUID, RelayMeta("", 4, ""))
     (subdir.path / META).write_text(text)
     with pytest.raises(DMError, match=META) as caught:
         subdir.meta()
@@ -64,11 +64,11 @@ def test_a_damaged_index_is_an_error(tmp_path: Path, text: str, code: int) -> No
     assert caught.value.code == code
 
 
-def test_a_folder_that_no_index_names_is_made_anew(tmp_path: Path) -> None:
+def test_a_folder_that_no_index_names_is_recreated(tmp_path: Path) -> None:
     left = tmp_path / f"{UUID}.000001"
     left.mkdir()
     (left / "mysql-bin.000001").write_bytes(b"rest of a process that was killed")
-    assert RelayDir(tmp_path).add(UUID, RelayMeta("", 4, "")).files() == []
+    assert RelayDir(tmp_path).create_subdir(UUID, RelayMeta("", 4, "")).files() == []
 
 
 def test_a_failed_write_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deploy.local.process import wait_until
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.purge import NeededFile, Purger, RelayFile, before, expired, in_excess, removable
 from dm_worker.relay.readable_end import ReadableEnd
@@ -17,7 +18,6 @@ from dm_worker.relay.relay import Relay
 from pkg.config.model import PurgeConfig, SourceConfig
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
-from tests.harness.process import wait_until
 
 FILES = [
     RelayFile(f"s.{sub:06d}", f"bin.{file:06d}", 100, 1000.0 * sub + file) for sub in (1, 2) for file in (8, 9, 10)
@@ -71,11 +71,11 @@ def test_a_file_is_found_with_and_without_its_sub_folder() -> None:
         ("s.000001", "bin.000001", 0),
     ],
 )
-def test_the_number_tells_the_place_of_a_file_that_is_not_there(subdir: str, file: str, count: int) -> None:
+def test_the_number_shows_the_position_of_a_missing_file(subdir: str, file: str, count: int) -> None:
     assert before(FILES, subdir, file) == (FILES[:count], False)
 
 
-def test_a_file_missing_between_others_keeps_its_place() -> None:
+def test_a_file_missing_between_others_keeps_its_position() -> None:
     assert before([*FILES[:4], FILES[5]], "s.000002", "bin.000009") == (FILES[:4], False)
 
 
@@ -98,7 +98,7 @@ class Disk:
         self.space = 0
         self.purger = Purger(self.folder, lambda: self.needed, space=lambda: self.space, now=lambda: 36000.0)
         for sub in (0, 1):
-            subdir = self.folder.add("s", RelayMeta("", 4, ""))
+            subdir = self.folder.create_subdir("s", RelayMeta("", 4, ""))
             for number in (8, 9, 10):
                 file = subdir.path / f"bin.{number:06d}"
                 file.write_bytes(bytes(10))

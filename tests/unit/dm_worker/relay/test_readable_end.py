@@ -1,4 +1,4 @@
-"""Hazard: a reader misses the movement of the readable end, or waits for ever."""
+"""Hazard: a reader misses the movement of the readable end, or waits forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_nothing_is_readable_before_the_writer_looked() -> None:
     assert readable_end.wait("a.000001", "bin.000001", 0, 0.01) == 0
 
 
-def test_a_reader_behind_the_tail_does_not_wait() -> None:
+def test_a_reader_after_the_tail_does_not_wait() -> None:
     readable_end = ReadableEnd()
     readable_end.moved("a.000001", "bin.000002", 100)
     assert readable_end.end() == RelayLogEnd("a.000001", "bin.000002", 100)

@@ -24,7 +24,7 @@ def kept(file: Built, size: int) -> tuple[int, str]:
 
 @pytest.fixture
 def subdir(tmp_path: Path) -> SubDir:
-    return RelayDir(tmp_path).add("uuid", RelayMeta("", 4, ""))
+    return RelayDir(tmp_path).create_subdir("uuid", RelayMeta("", 4, ""))
 
 
 def store(subdir: SubDir, files: list[Built]) -> None:
@@ -97,7 +97,7 @@ def test_any_relay_meta_leads_to_the_same_place(
 ) -> None:
     """Missing, as old as the first file, or ahead of files that lost their end."""
     upstream = Upstream(flavor, checksum, contents, placeless=placeless)
-    subdir = RelayDir(tmp_path_factory.mktemp("relay")).add("uuid", RelayMeta("", 4, ""))
+    subdir = RelayDir(tmp_path_factory.mktemp("relay")).create_subdir("uuid", RelayMeta("", 4, ""))
     store(subdir, upstream.files)
     last = upstream.files[-1]
     size = len(last.data) - round(cut * 100)

@@ -1,4 +1,4 @@
-"""Hazard: the relay begins or continues at the wrong place, or accepts another server's history."""
+"""Hazard: the relay begins or continues at the wrong position, or accepts another server's history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dm_worker.relay.relay_client import RelayClient
 from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, is_disk_full
 from dm_worker.relay.upstream_server import UpstreamServer
 from pkg.binlog.position import Location, Position
-from pkg.binlog.server_stream import ServerStream
+from pkg.binlog.streams.server_stream import ServerStream
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
@@ -47,7 +47,7 @@ def filled(folder: Path, size: int = 0, **options: Any) -> RelayClient:
     """A relay that pulled a file from server u1; ``size``: as if it were so long."""
     (file,) = Upstream("mysql", True, [[Work("dml", 0, (5,)), Work("ddl", 1, (5,))]]).files
     made = client(folder, **options)
-    subdir = made.folder.add("u1", RelayMeta("", 4, ""))
+    subdir = made.folder.create_subdir("u1", RelayMeta("", 4, ""))
     (subdir.path / file.name).write_bytes(file.data)
     made.recover()
     assert made.writer is not None

@@ -16,7 +16,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
+from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code
 from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, binlog_file, write_log
 
@@ -126,7 +126,7 @@ def test_what_the_relay_lacks_is_not_read_from_it(tmp_path: Path) -> None:
     assert _by_gtid(log, f"{UUIDS[0]}:1-2") is None
 
 
-def test_nothing_is_read_behind_the_tail(tmp_path: Path) -> None:
+def test_nothing_is_read_after_the_tail(tmp_path: Path) -> None:
     """What lies there may still be cut away."""
     log = write_log(tmp_path / "relay", [[3]])
     content = binlog_file("", log.gtids)
@@ -147,7 +147,7 @@ def test_nothing_is_read_behind_the_tail(tmp_path: Path) -> None:
     stream.close()
 
 
-def test_a_reader_at_the_end_of_a_stopped_relay_asks_to_be_opened_anew(tmp_path: Path) -> None:
+def test_a_reader_at_the_end_of_a_stopped_relay_asks_to_be_reopened(tmp_path: Path) -> None:
     log = write_log(tmp_path / "relay", [[1]])
     goes_on = True
     stream = open_relay(
@@ -162,7 +162,7 @@ def test_a_reader_at_the_end_of_a_stopped_relay_asks_to_be_opened_anew(tmp_path:
     assert failure.retryable
 
 
-def test_a_purged_file_in_front_of_a_reader_is_told(tmp_path: Path) -> None:
+def test_a_purged_file_in_front_of_a_reader_is_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "relay", [[1, 1, 1]])
     stream = _by_gtid(log, "")
     assert stream is not None
@@ -174,7 +174,7 @@ def test_a_purged_file_in_front_of_a_reader_is_told(tmp_path: Path) -> None:
     assert failure.retryable
 
 
-def test_a_file_that_is_replaced_under_a_reader_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_under_a_reader_is_reported(tmp_path: Path) -> None:
     """The reader's handle leads to what is no longer there."""
     log = write_log(tmp_path / "relay", [[1]])
     stream = _by_gtid(log, "")

@@ -35,13 +35,13 @@ def test_another_sources_relay_log_is_not_taken_for_its_own(tmp_path: Path) -> N
     folder = tmp_path / "relay"
     for source, kept in (("s1", False), ("s1", True), ("s2", False), ("s1", False)):
         one = relay(folder, source)
-        one.follow("Paused")
+        one.change_stage("Paused")
         assert (folder / "file").exists() is kept
         (folder / "file").touch()
         one.close()
 
 
-def test_without_a_relay_there_is_nothing_to_tell_or_purge(tmp_path: Path) -> None:
+def test_without_a_relay_there_is_nothing_to_report_or_purge(tmp_path: Path) -> None:
     one = relay(tmp_path / "relay")
     for _ in range(2):
         assert one.status() is None
@@ -51,16 +51,16 @@ def test_without_a_relay_there_is_nothing_to_tell_or_purge(tmp_path: Path) -> No
         with pytest.raises(DMError) as caught:
             one.purge(filename="bin.000001", sub_dir="", before=0, inactive=False)
         assert caught.value.kind is Code.RelayNoActiveRelayLog
-        one.follow("Paused")
+        one.change_stage("Paused")
         assert one.goes_on()
-        one.follow("")
+        one.change_stage("")
     assert (tmp_path / "relay").is_dir()
 
 
 def test_a_folder_that_can_not_be_used_is_an_error_that_operators_see(tmp_path: Path) -> None:
     (tmp_path / "relay").touch()
     one = relay(tmp_path / "relay")
-    one.follow("Running")
+    one.change_stage("Running")
     status = one.status()
     assert status is not None
     assert status.stage == pb.Paused
@@ -68,7 +68,7 @@ def test_a_folder_that_can_not_be_used_is_an_error_that_operators_see(tmp_path: 
     assert "relay-dir" in status.result.errors[0].Workaround
     assert not one.goes_on()
     (tmp_path / "relay").unlink()
-    one.follow("Paused")
+    one.change_stage("Paused")
     status = one.status()
     assert status is not None
     assert not status.HasField("result")
@@ -81,7 +81,7 @@ def test_files_that_nobody_says_are_a_relay_log_stay(tmp_path: Path) -> None:
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "theirs").touch()
     one = relay(folder)
-    one.follow("Running")
+    one.change_stage("Running")
     status = one.status()
     assert status is not None
     assert status.stage == pb.Paused
@@ -93,7 +93,7 @@ def test_files_that_nobody_says_are_a_relay_log_stay(tmp_path: Path) -> None:
     assert not (folder / "source-id").exists()
     # The way out that the error names.
     (folder / "source-id").write_text("s1\n")
-    one.follow("Paused")
+    one.change_stage("Paused")
     status = one.status()
     assert status is not None
     assert not status.HasField("result")
@@ -103,11 +103,11 @@ def test_files_that_nobody_says_are_a_relay_log_stay(tmp_path: Path) -> None:
 
 def test_what_is_removed_of_another_source_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = relay(tmp_path / "relay", "s1")
-    one.follow("Paused")
+    one.change_stage("Paused")
     one.close()
     (tmp_path / "relay" / "u.000001").mkdir()
     two = relay(tmp_path / "relay", "s2")
-    two.follow("Paused")
+    two.change_stage("Paused")
     two.close()
     (told,) = [record for record in caplog.records if "another source" in record.getMessage()]
     assert all(part in str(vars(told)["fields"]) for part in ("s1", "s2", "u.000001", str(tmp_path / "relay")))
@@ -117,18 +117,18 @@ def test_a_clearing_that_breaks_off_is_gone_on_with(tmp_path: Path, monkeypatch:
     """Killed in between, the folder must not be left without its note: then nothing of it would be removed again."""
     folder = tmp_path / "relay"
     one = relay(folder, "s1")
-    one.follow("Paused")
+    one.change_stage("Paused")
     one.close()
     for name in ("a.000001", "u.000002"):
         (folder / name).mkdir()
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", _broken_off)
         two = relay(folder, "s2")
-        two.follow("Paused")
+        two.change_stage("Paused")
         assert two.status() is not None
         two.close()
     assert (folder / "source-id").read_text() == "s1"
-    two.follow("Paused")
+    two.change_stage("Paused")
     assert [path.name for path in folder.iterdir()] == ["source-id"]
     assert (folder / "source-id").read_text() == "s2"
     two.close()
@@ -148,7 +148,7 @@ def test_a_folder_that_was_removed_by_hand_is_this_sources_again(tmp_path: Path)
     client._add("0-1", RelayMeta("", 4, ""))
     assert folder.owner() == "s1"
     one = relay(folder.path)
-    one.follow("Paused")
+    one.change_stage("Paused")
     assert one.goes_on()
     assert len(folder.subdirs()) == 1
     one.close()

@@ -13,7 +13,7 @@ from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream, RawScan
+from pkg.binlog.streams.stream import BinlogStream, RawScan
 from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, write_log
 
 

@@ -20,7 +20,7 @@ from dm_worker.relay.recovery import recover
 from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
 from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummies, dummy, nearest, smallest_dummy
-from pkg.binlog.framing import RawFramer
+from pkg.binlog.streams.framing import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
@@ -34,7 +34,7 @@ ONE = [Work("dml", 0, (10,)), Work("ddl", 0, (1,)), Work("dml", 0, (20, 30))]
 @contextmanager
 def writer(flavor: str, gtid_set: str = "") -> Iterator[RelayWriter]:
     with tempfile.TemporaryDirectory() as folder:
-        subdir = RelayDir(Path(folder)).add("uuid", RelayMeta("", 4, gtid_set))
+        subdir = RelayDir(Path(folder)).create_subdir("uuid", RelayMeta("", 4, gtid_set))
         made = RelayWriter(subdir, StreamFollower(flavor=flavor, gtid_set=gtid_set), ReadableEnd(), BlockCounts())
         try:
             yield made
@@ -121,7 +121,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
                 current.abandon()
                 recovered = recover(current.subdir, flavor=flavor)
                 assert str(recovered.gtids) == str(follower.gtids)
-                # A file that was only begun is begun anew.
+                # A file that was only begun is started again.
                 assert not follower.begun or (recovered.file, recovered.boundary) == (follower.file, follower.boundary)
                 current = RelayWriter(current.subdir, recovered, ReadableEnd(), BlockCounts())
         assert written(current) == {file.name: file.data for file in upstream.files}
@@ -131,7 +131,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
 
 @settings(max_examples=60, deadline=None)
 @given(flavors, st.booleans(), st.booleans(), files_of_works, st.data())
-def test_holes_keep_every_event_in_its_place(
+def test_holes_keep_every_event_in_its_position(
     flavor: str, checksum: bool, placeless: bool, contents: list[list[Work]], data: st.DataObject
 ) -> None:
     """A server leaves out what a GTID set has, and MariaDB the annotations when nobody asks for them."""
@@ -170,7 +170,7 @@ def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, conte
         class Watched(ReadableEnd):
             def moved(self, subdir: str, file: str, size: int) -> None:
                 seen.append(RelayLogEnd(subdir, file, size))
-                # What a reader is told of is in the file already.
+                # What a reader is notified of is in the file already.
                 assert (made.subdir.path / file).stat().st_size >= size
 
         made._readable_end = Watched()
@@ -179,7 +179,7 @@ def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, conte
         assert seen[-1] == RelayLogEnd("uuid.000001", upstream.files[-1].name, len(upstream.files[-1].data))
 
 
-def test_messages_name_the_place_of_an_event_that_does_not() -> None:
+def test_messages_name_the_position_of_an_event_that_does_not() -> None:
     """What MariaDB 11.8 sends is damaged on the way."""
     upstream = Upstream("mariadb", True, [ONE], placeless=True)
     (file,) = upstream.files

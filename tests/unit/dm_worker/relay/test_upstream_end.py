@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.relay import upstream_end
 from dm_worker.relay.upstream_end import UpstreamEnd
 from pkg import errors
@@ -15,7 +16,6 @@ from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.settings.connections import DBConfig
-from tests.harness.process import wait_until
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 

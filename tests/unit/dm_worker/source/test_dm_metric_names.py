@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dm_master.master_metrics import MasterMetrics
 from dm_worker.engine.engine_figures import EngineFigures
 from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.validator_collector import ValidatorCollector
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.syncer.figures.batch_report import (
     BucketFigures,
@@ -82,11 +83,11 @@ DM: dict[str, set[str]] = {
     "dm_syncer_finished_transaction_total": {_T, _W, _S},
     "dm_syncer_replication_transaction_batch": {_W, _T, _S, "queueNo", "type"},
     "dm_syncer_flush_checkpoints_time_interval": {_W, _T, _S},
-    "dm_validator_validator_error_count": set(),
-    "dm_validator_validator_logpos_latency": set(),
-    "dm_validator_validator_logfile_latency": set(),
-    "dm_validator_validator_binlog_pos": set(),
-    "dm_validator_validator_binlog_file": set(),
+    "dm_validator_validator_error_count": {_T, _S},
+    "dm_validator_validator_logpos_latency": {_T, _S},
+    "dm_validator_validator_logfile_latency": {_T, _S},
+    "dm_validator_validator_binlog_pos": {_T, _S},
+    "dm_validator_validator_binlog_file": {_T, _S},
 }
 
 
@@ -129,7 +130,10 @@ def worker_text(folder: Path) -> str:
     ]
     merged = sharded(waiting=True)
     merged.sync.masterBinlog = merged.sync.syncerBinlog
-    metrics.follow(lambda: ("s1", [merged, *copies]))
+    merged.validation.CopyFrom(
+        pb.ValidationStatus(validatorBinlog="(bin.000002, 4)", errorRowsStatus="new/ignored/resolved: 3/1/0")
+    )
+    metrics.expose(lambda: ("s1", [merged, *copies]))
     figures = busy_figures()
     metrics.follow_figures(lambda: ("s1", [("t1", figures)]))
     metrics.follow_engine(lambda: EngineFigures(1, 0, 0, {"worker": 1}))
@@ -185,3 +189,18 @@ def test_the_page_has_a_line_for_each_name_and_no_other(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "metrics.md").read_text()
     documented = set(re.findall(r"^\| `((?:dm|dumpling|etcd)_\w+)` \|", page, re.MULTILINE))
     assert documented == own
+
+
+def test_the_validator_is_compared_with_the_syncers_checkpoint(tmp_path: Path) -> None:
+    def values(validator: str, syncer: str) -> dict[str, float]:
+        status = pb.SubTaskStatus(name="t", sync=pb.SyncStatus(syncerBinlog=syncer))
+        counts = "new/ignored/resolved: 3/1/2"
+        status.validation.CopyFrom(pb.ValidationStatus(validatorBinlog=validator, errorRowsStatus=counts))
+        found = ValidatorCollector(lambda: ("s", [status])).collect()
+        return {one.name.rpartition("validator_")[2]: one.samples[0].value for one in found if one.samples}
+
+    here = {"error_count": 3, "binlog_pos": 40, "binlog_file": 2}
+    assert values("(b.000002, 40)", "(b.000002, 50)") == {**here, "logpos_latency": 10, "logfile_latency": 0}
+    assert values("(b.000002, 40)", "(b.000004, 4)") == {**here, "logpos_latency": 0, "logfile_latency": 2}
+    assert values("(b.000002, 40)", "") == here
+    assert values("", "(b.000004, 4)") == {"error_count": 3}

@@ -41,13 +41,13 @@ def test_a_deleted_task_is_removed_once_and_forgotten_when_stopped() -> None:
     assert reconcile({}, {"t": replace(HAVE, doomed=True, stage=pb.Stopped)}) == [ForgetSubTask("t")]
 
 
-def test_a_task_started_anew_waits_for_the_end_of_the_old_one() -> None:
+def test_a_task_started_again_waits_for_the_end_of_the_old_one() -> None:
     assert reconcile({"t": WANT}, {"t": replace(HAVE, doomed=True, stage=pb.Stopping)}) == []
     ended = {"t": replace(HAVE, doomed=True, stage=pb.Stopped)}
     assert reconcile({"t": WANT}, ended) == [ForgetSubTask("t"), CreateSubTask("t", WANT)]
 
 
-def test_a_stopped_subtask_that_shall_run_is_made_anew() -> None:
+def test_a_stopped_subtask_that_shall_run_is_recreated() -> None:
     stopped = {"t": replace(HAVE, stage=pb.Stopped)}
     assert reconcile({"t": WANT}, stopped) == []
     again = replace(WANT, revision=9)
@@ -91,7 +91,7 @@ def test_it_converges_and_then_rests(wanted: dict[str, ExpectedSubTask], actual:
                     actual[task] = replace(actual[task], doomed=True)
                 case ForgetSubTask(task):
                     assert actual.pop(task).stage == pb.Stopped, "forgot what still runs"
-        # Meanwhile those told to stop do so.
+        # Meanwhile those that were asked to stop do so.
         actual = {task: replace(a, stage=pb.Stopped) if a.doomed else a for task, a in actual.items()}
     assert reconcile(wanted, actual) == []
     assert {task: (a.config, a.revision) for task, a in actual.items()} == {

@@ -16,7 +16,7 @@ def test_series_of_a_removed_subtask_end() -> None:
         name="t1", sync=pb.SyncStatus(masterBinlog="(bin.000012, 34)", syncerBinlog="", secondsBehindMaster=3)
     )
     told = [("s1", [status])]
-    metrics.follow(lambda: told[0])
+    metrics.expose(lambda: told[0])
     metrics.task_state("s1", "t1", pb.Paused)
     text = metrics.metrics.render().decode()
     assert 'dm_worker_task_state{source_id="s1",task="t1",worker="w1"} 3\n' in text
@@ -32,7 +32,7 @@ def test_series_of_a_removed_subtask_end() -> None:
 @pytest.mark.parametrize("waiting", [False, True])
 def test_metrics_of_merged_shards(waiting: bool) -> None:
     metrics = WorkerMetrics(Metrics(), "w1")
-    metrics.follow(lambda: ("s1", [sharded(waiting=waiting)]))
+    metrics.expose(lambda: ("s1", [sharded(waiting=waiting)]))
     labels = {"source_id": "s1", "task": "t1"}
     value = metrics.metrics.registry.get_sample_value
     assert value("dm_syncer_shard_lock_resolving", labels) == waiting
@@ -43,7 +43,7 @@ def test_metrics_of_merged_shards(waiting: bool) -> None:
 def test_the_number_of_unsynced_tables_stays_at_zero_until_the_task_ends() -> None:
     metrics = WorkerMetrics(Metrics(), "w1")
     statuses = [sharded(waiting=False)]
-    metrics.follow(lambda: ("s1", statuses))
+    metrics.expose(lambda: ("s1", statuses))
 
     def number() -> float | None:
         labels = {"source_id": "s1", "task": "t1", "table": "`m`.`t`"}

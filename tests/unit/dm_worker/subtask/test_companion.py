@@ -20,7 +20,7 @@ DIFFERENT = errors.new(Code.ValidatorValidateChange, "a row differs", workaround
 
 
 class Counter:
-    """A companion of the sync unit that counts its steps until it is stopped, or fails as it is told."""
+    """A companion of the sync unit that counts its steps until it is stopped, or fails on request."""
 
     unit_type = pb.Sync
 

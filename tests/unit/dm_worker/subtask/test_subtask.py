@@ -30,7 +30,7 @@ def test_a_bug_in_a_unit_pauses_with_an_error_instead_of_a_dead_thread() -> None
     assert subtask.join(60)
 
 
-def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
+def test_a_bug_in_one_status_is_reported_and_not_raised() -> None:
     subtask = make("all", Scripted(pb.Dump, []), Scripted(pb.Load, []), Scripted(pb.Sync, []))
     subtask.expect(pb.Running)
     at(subtask, pb.Running)

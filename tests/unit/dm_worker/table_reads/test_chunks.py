@@ -1,14 +1,20 @@
-"""Hazard: the chunks of a table leave a row out, hold it twice, or become far too large."""
+"""Hazards: the chunks of a table leave a row out, hold it twice, or become far too large; an error names no table."""
 
 from __future__ import annotations
 
 import itertools
 import sqlite3
+from typing import Any, cast
 
+import pymysql
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pymysql.connections import Connection
 
-from dm_worker.table_reads.chunks import range_conditions, split_range
+from dm_worker.table_reads import chunks
+from dm_worker.table_reads.chunks import TableStat, plan_chunks, range_conditions, split_range
+from pkg.errors import DMError
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300, unique=True), st.integers(1, 50))
@@ -34,3 +40,15 @@ def test_conditions_on_a_composite_key_cover_every_row_once(
         row for text in conditions for row in db.execute("SELECT a, b FROM t" + (f" WHERE {text}" if text else ""))
     ]
     assert sorted(found) == sorted(rows)
+
+
+def test_a_table_that_the_server_cannot_open_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def show_create(_conn: object, _schema: str, table: str) -> str:
+        if table == "broken":
+            raise pymysql.OperationalError(1030, "Got error 174 from storage engine InnoDB")
+        return "CREATE TABLE …"
+
+    monkeypatch.setattr(chunks, "show_create", show_create)
+    tables = [TableStat("s", name, 0, 0, "InnoDB") for name in ("a", "broken", "z")]
+    with pytest.raises(DMError, match=r"on `s`\.`broken`: "):
+        plan_chunks(cast("Connection[Any]", None), tables, tasks=1, most_bytes=1)

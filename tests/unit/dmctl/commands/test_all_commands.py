@@ -136,7 +136,7 @@ def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv
         (["start-task", "absent.yaml"], "error in get file content"),
     ],
 )  # fmt: skip
-def test_wrong_calls_have_the_texts_that_scripts_look_for(dmctl: RunDmctl, argv: list[str], line: str) -> None:
+def test_wrong_calls_have_the_strings_that_scripts_look_for(dmctl: RunDmctl, argv: list[str], line: str) -> None:
     _, _, err = dmctl(*argv)
     assert line in err
 
@@ -149,7 +149,7 @@ def test_a_master_that_cannot_be_reached_is_named_before_any_other_mistake(
     assert "can't connect to 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused" in capsys.readouterr().err
 
 
-def test_an_unknown_command_is_told_before_any_connection(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_reported_before_any_connection(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--master-addr", "127.0.0.1:1", "any", "command"]) == 1
     told = capsys.readouterr().err
     assert 'unknown command "any" for "dmctl"' in told

@@ -30,7 +30,7 @@ def _rules_answer() -> master.ShowRulesResponse:
     return master.ShowRulesResponse(result=True, summary=summary, tables=tables)
 
 
-def test_show_rules_is_a_text_for_people(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
+def test_show_rules_prints_text_for_people(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = _rules_answer()
     code, out, err = dmctl("show-rules", str(task_file), "-s", "s1,s2")
     assert (fake.last("ShowRules").task, list(fake.last("ShowRules").sources)) == (task_file.read_text(), ["s1", "s2"])
@@ -59,7 +59,7 @@ def test_show_rules_is_a_text_for_people(dmctl: RunDmctl, fake: CannedMaster, ta
     ]
 
 
-def test_show_rules_is_bounded_as_a_text_and_complete_as_json(
+def test_show_rules_is_bounded_as_text_and_complete_as_json(
     dmctl: RunDmctl, fake: CannedMaster, task_file: Path
 ) -> None:
     fake.answers["ShowRules"] = _rules_answer()

@@ -22,11 +22,14 @@ def test_start_task_sends_the_file_and_prints_the_answer(dmctl: RunDmctl, fake: 
         result=True, sources=[_cwr()], checkResult="pre-check is passed. "
     )
     code, out, err = dmctl(
-        "start-task", str(task_file), "--remove-meta", "-s", "s1,s2", "--start-time", "2026-01-02T03:04:05"
-    )
+        "start-task", str(task_file), "--remove-meta", "-s", "s1,s2", "--start-time", "2026-01-02T03:04:05",
+        "--until-position", "b.000003:120", "--until-gtid", "0-1-7", "--until-time", "2026-01-03T03:04:05",
+    )  # fmt: skip
     request = fake.last("StartTask")
     assert (request.task, request.removeMeta, request.startTime) == (task_file.read_text(), True, "2026-01-02T03:04:05")
     assert list(request.sources) == ["s1", "s2"]
+    until = (request.untilPosition, request.untilGTID, request.untilTime)
+    assert until == ("b.000003:120", "0-1-7", "2026-01-03T03:04:05")
     assert (code, err) == (0, "")
     assert out == (
         '{\n    "result": true,\n    "msg": "",\n    "sources": [\n        {\n            "result": true,\n'
@@ -53,7 +56,7 @@ def test_a_precheck_report_is_readable_inside_the_answer(dmctl: RunDmctl, fake: 
     assert out.endswith('        }",\n    "rules": null\n}\n')
 
 
-def test_check_task_tells_what_the_rules_come_to(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
+def test_check_task_shows_what_the_rules_come_to(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     rules = master.RulesSummary(tables=12, targets=3, leftOut=4, unused=["task.yaml:1:1: 'r' of routes does nothing"])
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", rules=rules)
     code, out, _ = dmctl("check-task", str(task_file))

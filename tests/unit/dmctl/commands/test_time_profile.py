@@ -1,4 +1,4 @@
-"""Hazard: the profile sends an operator to the wrong place."""
+"""Hazard: the profile blames the wrong part."""
 
 from __future__ import annotations
 

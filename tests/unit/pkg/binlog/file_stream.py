@@ -8,8 +8,8 @@ from typing import IO
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.framing import FileFramer
-from pkg.binlog.stream import RawScan, aborted, encrypted
+from pkg.binlog.streams.framing import FileFramer
+from pkg.binlog.streams.stream import RawScan, aborted, encrypted
 from pkg.errors import Code
 
 _PIECE = 1 << 20
@@ -57,7 +57,7 @@ class FileStream:
             if scan is not None and self._positioned and self._described:
                 if self._framer.scan(scan):
                     return []
-                # One at a time: behind it the scan may go on.
+                # One at a time: after it the scan may go on.
                 max_bytes = 1
             if not self._positioned:
                 events = self._framer.split(1)

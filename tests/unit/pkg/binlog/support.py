@@ -88,7 +88,7 @@ def opaque(kind: int, value: bytes) -> bytes:
 
 
 def _array_of(values: list[bytes]) -> bytes:
-    """Values that are kept behind the entries."""
+    """Values that are kept after the entries."""
     at, entries, heap = 4 + 3 * len(values), b"", b""
     for value in values:
         entries += value[:1] + struct.pack("<H", at + len(heap))

@@ -1,4 +1,4 @@
-"""Hazard: what an event of either server says is misread, or torn bytes pass without an error that names the place."""
+"""Hazard: what an event of either server says is misread, or torn bytes pass without an error with the position."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_query_keeps_the_session() -> None:
 
 
 def test_query_of_mysql_8_keeps_what_its_definitions_mean() -> None:
-    """As 8.0 writes them: which default collation, and behind it number of the transaction and the policies."""
+    """As 8.0 writes them: which default collation, and after it number of the transaction and the policies."""
     status = b"\x10\0" + b"\x11" + bytes(8) + b"\x12" + struct.pack("<H", 45) + b"\x13\1" + b"\x14\0"
     query = ev.parse_query(_query(status + b"\1" + struct.pack("<Q", 5), b"d", b"CREATE TABLE t (a INT)"))
     assert query.explicit_defaults_for_timestamp is False
@@ -150,7 +150,7 @@ def test_random_bytes_never_escape_as_other_errors(body: bytes, parser: tuple[Ca
     assert code == 0 or code // 1000 == 11
 
 
-def test_torn_event_names_its_place() -> None:
+def test_torn_event_names_its_position() -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000004, 1000\)") as caught:
         ev.parse_rotate(binlog_bytes.event(c.ROTATE_EVENT, b"\1"), "b.000004")
     assert caught.value.kind is Code.BinlogParseSingleEv
@@ -183,7 +183,7 @@ def test_positions_go_on_beyond_4_gib() -> None:
 
 
 @pytest.mark.parametrize("kind", [c.QUERY_EVENT, c.TABLE_MAP_EVENT, 23, 31, 160, 250])
-def test_an_event_that_names_no_end_is_stored_behind_the_one_before(kind: int) -> None:
+def test_an_event_that_names_no_end_is_stored_after_the_one_before(kind: int) -> None:
     """MariaDB 11.4 and later name none in what goes through a transaction's cache."""
     event = binlog_bytes.event(kind, b"12345", log_pos=0)
     assert not event.artificial
@@ -195,7 +195,7 @@ def test_an_event_that_names_no_end_is_stored_behind_the_one_before(kind: int) -
 
 
 @pytest.mark.parametrize("kind", [c.FORMAT_DESCRIPTION_EVENT, c.MARIADB_START_ENCRYPTION_EVENT, c.ROTATE_EVENT])
-def test_what_is_sent_again_in_front_of_a_place_inside_a_file_is_not_there(kind: int) -> None:
+def test_what_is_sent_again_in_front_of_a_position_inside_a_file_is_not_there(kind: int) -> None:
     assert binlog_bytes.event(kind, bytes(9), log_pos=0).artificial
     assert ev.end_position(700, binlog_bytes.event(kind, bytes(9), log_pos=0)) == 700
     assert not binlog_bytes.event(kind, bytes(9), log_pos=900).artificial

@@ -1,4 +1,4 @@
-"""Hazard: the way the network cuts bytes changes the events, or damage passes without an error that names the place."""
+"""Hazard: the way the network cuts bytes changes the events, or damage passes without an error with the position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg import errors
 from pkg.binlog import events as ev
-from pkg.binlog.framing import DumpEnded, PacketFramer, ServerErrorPacket
+from pkg.binlog.streams.framing import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 from tests.unit.pkg.binlog.file_stream import FileStream
@@ -99,7 +99,7 @@ def test_server_error_comes_after_the_events_before_it() -> None:
         assert caught.value.text == "Could not find first log file name"
 
 
-def test_orderly_end_is_told_apart() -> None:
+def test_orderly_end_is_distinguished() -> None:
     framer = PacketFramer(checksummed=False)
     framer.feed(b"\x05\0\0\x01\xfe\0\0\x02\0")
     with pytest.raises(DumpEnded):

@@ -1,4 +1,4 @@
-"""Hazard: damaged or hostile events crash the decoder, make it hang, or end in an error that names no place."""
+"""Hazard: damaged or hostile events crash the decoder, make it hang, or end in an error that names no position."""
 
 from __future__ import annotations
 

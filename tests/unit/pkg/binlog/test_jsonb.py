@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.binlog.jsonb import to_sql, to_text
-from pkg.binlog.literals import escape
+from pkg.binlog.rows.jsonb import to_sql, to_text
+from pkg.binlog.rows.literals import escape
 from tests.unit.pkg.binlog.support import TYPED, TYPED_SCALAR, encoded_document, keys, opaque, pack_decimal
 
 scalars = (

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.json_diffs import apply_diffs, parse_path
-from pkg.binlog.jsonb import to_text
+from pkg.binlog.rows.json_diffs import apply_diffs, parse_path
+from pkg.binlog.rows.jsonb import to_text
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code
 from pkg.mysql.schema import Column
@@ -180,7 +180,7 @@ def test_an_update_has_whole_images_of_what_was_logged_in_part() -> None:
         b"\x01\x02\x06\x01\x00\x00\x00\x08\x00\x00\x00\x02\x03$.b",
     ],
 )  # fmt: skip
-def test_damaged_updates_name_their_place(after: bytes) -> None:
+def test_damaged_updates_name_their_position(after: bytes) -> None:
     with pytest.raises(errors.DMError) as caught:
         _decoder().changes(_event(_BEFORE + after))
     assert caught.value.kind is Code.BinlogParseSingleEv

@@ -19,7 +19,7 @@ from pkg.binlog.position import Location, Position, file_number, parse_position,
         ("", 0, ""),
     ],
 )
-def test_relay_names_tell_sub_folder_and_upstream_file(name: str, suffix: int, plain: str) -> None:
+def test_relay_names_show_sub_folder_and_upstream_file(name: str, suffix: int, plain: str) -> None:
     assert (relay_suffix(name), upstream_name(name)) == (suffix, plain)
     if name:
         assert file_number(name) == file_number(plain)

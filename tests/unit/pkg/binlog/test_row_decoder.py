@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg import errors
-from pkg.binlog.decimals import decimal_decoder, decimal_size
-from pkg.binlog.literals import escape, float_literal, inflate_column
-from pkg.binlog.row_decoder import RowDecoder
-from pkg.binlog.table_check import fits
+from pkg.binlog.rows.decimals import decimal_decoder, decimal_size
+from pkg.binlog.rows.literals import escape, float_literal, inflate_column
+from pkg.binlog.rows.row_decoder import RowDecoder
+from pkg.binlog.rows.table_check import fits
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.errors import Code
 from pkg.errors.workarounds import way_on
@@ -66,7 +66,7 @@ def test_inserts_and_deletes(rows: list[tuple[int, str | None, str | None]], kin
 
 
 @given(st.lists(st.tuples(row, row), max_size=4), st.sampled_from([24, 31]))
-def test_updates_tell_whether_the_key_changed(
+def test_updates_show_whether_the_key_changed(
     pairs: list[tuple[tuple[int, str | None, str | None], tuple[int, str | None, str | None]]], kind: int
 ) -> None:
     data = binlog_bytes.rows(kind, 3, b"".join(_image(*before) + _image(*after) for before, after in pairs))
@@ -361,7 +361,7 @@ def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collatio
         (b"\x20", (False, False, False, True)),
     ],
 )
-def test_a_year_does_not_shift_the_signs_of_others(flags: bytes, signs: tuple[bool | None, ...]) -> None:
+def test_a_year_does_not_shift_the_signedness_of_others(flags: bytes, signs: tuple[bool | None, ...]) -> None:
     types = bytes([3, 13, 3, 3])
     table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))
     assert table_map.unsigned == signs
@@ -373,7 +373,7 @@ def test_a_year_does_not_shift_the_signs_of_others(flags: bytes, signs: tuple[bo
 
 
 @pytest.mark.parametrize("flags", [b"\xff", b"\xff\x80"])
-def test_the_number_of_bytes_tells_whether_a_year_has_a_sign(flags: bytes) -> None:
+def test_the_number_of_bytes_shows_whether_a_year_has_a_sign(flags: bytes) -> None:
     """Eight numbers and a year: one byte for the numbers alone."""
     types = bytes([13] + [3] * 8)
     table_map = parse_table_map(binlog_bytes.table_map(types, b"", optional=_optional(1, flags)))

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from pkg.binlog.derived_literals import Derived
-from pkg.binlog.literals import Codec
-from pkg.binlog.row_reader import PythonReaders
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.literals import Codec
+from pkg.binlog.rows.row_reader import PythonReaders
 
 INT = Codec(fixed="i", form=b"%d")
 TEXT = Codec(prefix=1, form=b"'%b'", escape=True)
@@ -67,7 +67,7 @@ def test_values_of_columns_that_nobody_asks_for_are_not_looked_at() -> None:
         readers.image(row, 0, len(row), rows.append)
 
 
-def test_constants_stand_behind_the_columns() -> None:
+def test_constants_stand_after_the_columns() -> None:
     readers = PythonReaders([INT], [False], key=[1], write=[0, 1], derived=[Derived(text=b"'shard'")])
     rows: list[object] = []
     readers.insert(image(0, struct.pack("<i", 3), columns=1), 0, 5, rows.append)

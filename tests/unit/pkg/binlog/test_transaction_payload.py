@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
-from pkg.binlog.stream import RawScan
-from pkg.binlog.transaction_payload import ExpandingStream, TransactionPayload
+from pkg.binlog.streams.stream import RawScan
+from pkg.binlog.streams.transaction_payload import ExpandingStream, TransactionPayload
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 
@@ -148,7 +148,7 @@ def test_several_frames_are_read_as_one() -> None:
         binlog_bytes.raw(40, b"\xff"),
     ],
 )
-def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
+def test_damage_is_an_error_with_its_position(damaged: bytes) -> None:
     stream = ExpandingStream(Given([[event_from_bytes(damaged)]]))
     with pytest.raises(errors.DMError, match=r"\(b\.000001, \d+\)") as caught:
         _all(stream, 1 << 20)

@@ -38,6 +38,6 @@ def test_torn_numbers_are_errors() -> None:
             variable_length(Cursor(raw))
 
 
-def test_text_behind_its_length() -> None:
+def test_text_after_its_length() -> None:
     cursor = Cursor(with_variable_length(b"my_tag"))
     assert cursor.take(variable_length(cursor)) == b"my_tag"

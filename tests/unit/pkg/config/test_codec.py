@@ -54,7 +54,7 @@ def test_plain_password_that_looks_like_ciphertext_survives_without_key() -> Non
     assert decode_source(encode_source(_source(sealed), b""), KEY).from_.password == sealed
 
 
-def test_missing_key_is_told() -> None:
+def test_missing_key_is_reported() -> None:
     with pytest.raises(DMError) as caught:
         decode_source(encode_source(_source(), KEY), b"")
     assert caught.value.kind is Code.ConfigDecryptDBPassword

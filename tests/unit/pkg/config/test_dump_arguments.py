@@ -29,7 +29,7 @@ def test_consistency_is_read_from_extra_args(args: str, consistency: str) -> Non
 
 
 @pytest.mark.parametrize("args", ["--nosuch 1", "-t 0", "--consistency maybe", "'open"])
-def test_a_task_file_with_wrong_extra_args_is_refused_at_its_place(args: str) -> None:
+def test_a_task_file_with_wrong_extra_args_is_refused_at_its_location(args: str) -> None:
     line = SAMPLE[: SAMPLE.index('extra-args: ""')].count("\n") + 1
     with pytest.raises(DMError, match=rf"task.yaml:{line}:\d+: extra-args of mydumpers cannot be used") as caught:
         load_task(SAMPLE.replace('extra-args: ""', f'extra-args: "{args}"'))

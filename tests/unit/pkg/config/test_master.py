@@ -53,7 +53,7 @@ def test_samples_are_shipped_and_load(tmp_path: Path) -> None:
         ('log-level = "loud"\n', 38013, "log-level", "debug"),
     ],
 )
-def test_bad_master_file_names_the_place(tmp_path: Path, text: str, code: int, place: str, hint: str) -> None:
+def test_bad_master_file_names_the_location(tmp_path: Path, text: str, code: int, place: str, hint: str) -> None:
     with pytest.raises(DMError) as caught:
         load_master_config(_file(tmp_path, text))
     assert caught.value.code == code

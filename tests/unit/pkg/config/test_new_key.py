@@ -63,7 +63,7 @@ def test_it_is_read_by_its_type_and_has_its_default() -> None:
         ("pace: [fast]", "task.yaml:3:11: pace must be a single value, not a list"),
     ],
 )
-def test_an_error_names_the_place(content: str, message: str) -> None:
+def test_an_error_names_the_location(content: str, message: str) -> None:
     with pytest.raises(DMError) as caught:
         _read(content)
     assert caught.value.message == message

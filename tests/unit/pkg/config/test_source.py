@@ -1,4 +1,4 @@
-"""Hazards: a source stored otherwise than written, a feature that is asked for and quietly left out."""
+"""Hazards: a source stored differently than written, a feature that is requested and silently left out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_smallest_source() -> None:
         ("filters: {}\n", 20003, "must be a list"),
     ],
 )
-def test_every_refusal_has_code_and_place(extra: str, code: int, place: str) -> None:
+def test_every_refusal_has_code_and_location(extra: str, code: int, place: str) -> None:
     with pytest.raises(DMError) as caught:
         load_source(SOURCE + extra, "s.yaml")
     assert caught.value.code == code
@@ -62,7 +62,7 @@ def test_what_must_be_there(old: str, new: str, code: int) -> None:
     assert caught.value.code == code
 
 
-def test_keys_without_effect_are_told() -> None:
+def test_keys_without_effect_are_reported() -> None:
     warnings: list[str] = []
     load_source(SOURCE + "auto-fix-gtid: true\nmeta-dir: x\ncharset: y\ntracer: {a: b}\nrelay-dir: r\n", "s", warnings)
     assert len(warnings) == 5

@@ -30,7 +30,7 @@ from:
         ("collation_connection: gbk_chinese_ci", "other characters"),
     ],
 )
-def test_what_the_reading_relies_on_is_refused_with_its_place(variable: str, why: str) -> None:
+def test_what_the_reading_relies_on_is_refused_with_its_location(variable: str, why: str) -> None:
     with pytest.raises(DMError) as caught:
         load_source(SOURCE.format(variable), "s.yaml")
     assert caught.value.kind is Code.ConfigYamlTransform

@@ -39,7 +39,7 @@ mysql-instances:
         ("sql_mode: 'PAD_CHAR_TO_FULL_LENGTH'", "without a key"),
     ],
 )
-def test_what_the_writing_relies_on_is_refused_with_its_place(variable: str, why: str) -> None:
+def test_what_the_writing_relies_on_is_refused_with_its_location(variable: str, why: str) -> None:
     with pytest.raises(DMError) as caught:
         load_task(TASK.format(variable), "t.yaml")
     assert caught.value.kind is Code.ConfigYamlTransform

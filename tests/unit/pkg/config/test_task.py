@@ -1,4 +1,4 @@
-"""Hazards: a key that is silently ignored, an error without its place, a rule that applies to nobody."""
+"""Hazards: a key that is silently ignored, an error without its location, a rule that applies to nobody."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_column_mappings_and_extracts_of_an_old_file_reach_the_subtask() -> None
         ("experimental: {async-checkpoint-flush: true}\n", "t.yaml:5:40: async-checkpoint-flush is not supported", ""),
     ],
 )
-def test_every_wrong_key_or_value_has_its_place(rest: str, place: str, hint: str) -> None:
+def test_every_wrong_key_or_value_has_its_location(rest: str, place: str, hint: str) -> None:
     error = _refused(TASK + rest)
     assert error.kind is Code.ConfigYamlTransform
     assert error.message.startswith(place)
@@ -277,7 +277,7 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
             20039,
             "",
         ),
-        ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: full}}\n", 20055, "not supported yet"),
+        ("{source-id: s1, validator-config-name: v}", "validators: {v: {max-pending-row-size: much}}\n", 20003, ""),
         ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: half}}\n", 20055, "not valid"),
         ("{source-id: s1, mydumper: {chunk-filesize: big}}", "", 20047, "t.yaml:5:46"),
         ("{source-id: s1, mydumper: {threads: -1}}", "", 20003, "at least 0"),
@@ -332,7 +332,7 @@ def test_explicit_wishes_differ_from_none() -> None:
     assert instance.loader.on_duplicate_logical == "ignore"
 
 
-def test_keys_without_effect_are_told() -> None:
+def test_keys_without_effect_are_reported() -> None:
     task = load_task(
         TASK + "enable-heartbeat: true\nheartbeat-report-interval: 5\nremove-meta: true\nansi-quotes: no\n"
     )
@@ -437,7 +437,7 @@ def test_timezone_is_warned_of_without_an_expression_filter() -> None:
     assert warning.startswith("timezone has no effect: rows are transferred in UTC")
 
 
-def test_a_contradiction_of_is_sharding_is_told_in_dms_words() -> None:
+def test_a_contradiction_of_is_sharding_is_reported_with_dms_strings() -> None:
     sample = (Path(__file__).resolve().parents[4] / "configs" / "task-full.yaml").read_text()
     with pytest.raises(DMError, match=r"please use `shard-mode` only\."):
         load_task(sample.replace('shard-mode: ""', "is-sharding: true\nshard-mode: optimistic"))

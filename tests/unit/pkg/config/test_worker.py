@@ -30,7 +30,7 @@ def _file(tmp_path: Path, text: str) -> list[str]:
         ('[spark.conf]\n"spark.dynamicAllocation.enabled" = true\n', 40003, "spark.dynamicAllocation.enabled"),
     ],
 )  # fmt: skip
-def test_bad_worker_file_names_the_place(tmp_path: Path, text: str, code: int, place: str) -> None:
+def test_bad_worker_file_names_the_location(tmp_path: Path, text: str, code: int, place: str) -> None:
     with pytest.raises(DMError) as caught:
         load_worker_config(_file(tmp_path, text))
     assert caught.value.code == code

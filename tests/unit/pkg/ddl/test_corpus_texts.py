@@ -19,7 +19,7 @@ _BY_STATEMENT = ("refused", "temporary")
 
 
 def modes_of(flavor: Flavor) -> dict[str, str]:
-    """Place of a line → the sql_mode that its session has there."""
+    """Position of a line → the sql_mode that its session has there."""
     found: dict[str, str] = {}
     for case in cases():
         mode = ""
@@ -75,7 +75,7 @@ def test_types_that_need_no_structure(flavor: Flavor) -> None:
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_what_is_refused_stops_with_the_text_the_place_and_a_way_out(flavor: Flavor) -> None:
+def test_what_is_refused_stops_with_the_text_the_location_and_a_way_out(flavor: Flavor) -> None:
     for line in statements(flavor):
         if line.expected == "refused":
             with pytest.raises(DMError) as caught:

@@ -80,7 +80,7 @@ def test_a_number_that_the_statement_drops_is_not_given_again_also_when_it_was_d
         ("ADD b INT, ADD c INT", False),
     ],
 )
-def test_keys_without_a_name_come_to_mariadb_by_a_copy_of_the_table(parts: str, copied: bool) -> None:
+def test_keys_without_a_name_are_created_in_mariadb_by_a_copy_of_the_table(parts: str, copied: bool) -> None:
     sql = f"ALTER TABLE d.t {parts}"
     assert by_copying(sql, Dialect.of("", "mariadb")) == (f"{sql}, ALGORITHM=COPY" if copied else sql)
 

@@ -1,4 +1,4 @@
-"""Hazard: a key gets its name at a wrong place, or another one than the upstream gives it, and DROP INDEX leaves it."""
+"""Hazard: a key gets its name at a wrong position, or another name than upstream, and DROP INDEX leaves it."""
 
 from __future__ import annotations
 

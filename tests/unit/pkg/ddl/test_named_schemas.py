@@ -1,4 +1,4 @@
-"""Hazard: a statement that nobody understands is passed over though it is about a migrated table."""
+"""Hazard: a statement that cannot be parsed is ignored although it is about a migrated table."""
 
 from __future__ import annotations
 

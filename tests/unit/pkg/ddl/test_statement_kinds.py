@@ -40,7 +40,7 @@ def test_a_statement_becomes_what_the_table_says(kind: StatementKind) -> None:
         "OPTIMIZE LOCAL t",
     ],
 )
-def test_only_the_exact_words_are_skipped(sql: str) -> None:
+def test_only_the_exact_keywords_are_skipped(sql: str) -> None:
     assert decision(sql, "mariadb").startswith("refused")
 
 
@@ -49,7 +49,7 @@ def test_only_the_exact_words_are_skipped(sql: str) -> None:
     ["BEGIN WORK", "BEGIN;", "COMMIT WORK", "ANALYZE LOCAL TABLES t, u", "REPAIR NO_WRITE_TO_BINLOG TABLE t QUICK",
      "CREATE TEMPORARY TABLE t (a INT, `select` INT)", "CREATE TEMPORARY TABLE `select` LIKE `values`"],
 )  # fmt: skip
-def test_these_are_the_exact_words(sql: str) -> None:
+def test_these_are_the_exact_keywords(sql: str) -> None:
     assert decision(sql, "mariadb") == "skipped"
 
 

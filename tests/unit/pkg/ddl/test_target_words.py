@@ -1,4 +1,4 @@
-"""Hazard: a word that TiDB does not know stops a task, or a statement means something else in TiDB's words."""
+"""Hazard: a keyword that TiDB does not know stops a task, or a statement means something else in TiDB's syntax."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MARIADB = Dialect.of("", "mariadb", (10, 11, 6))
         ("ALTER DATABASE d COMMENT 'x' CHARACTER SET utf8mb4", ["ALTER DATABASE d CHARACTER SET utf8mb4"]),
     ],
 )
-def test_the_words_of_tidb(sql: str, expected: list[str]) -> None:
+def test_statements_in_the_syntax_of_tidb(sql: str, expected: list[str]) -> None:
     kinds = {"u": "UNIQUE", "f": "FOREIGN KEY"}
     found = in_target_words(sql, MARIADB, "tidb", lambda schema, table, name: kinds.get(name, ""))
     assert [plain(text) for text in found.statements] == [plain(text) for text in expected]
@@ -71,7 +71,7 @@ def plain(text: str) -> str:
     return " ".join(text.split()).replace(" ,", ",").replace(" )", ")")
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_what_is_left_out_is_reported() -> None:
     found = in_target_words("ALTER ONLINE TABLE d.t FORCE, ADD x INT INVISIBLE, LOCK=NONE", MARIADB, "tidb")
     assert found.left_out == ("FORCE", "LOCK=NONE", "ONLINE", "INVISIBLE")
 
@@ -132,7 +132,7 @@ def test_the_own_family_gets_the_text() -> None:
         ("ALTER DATABASE d COMMENT 'x' CHARACTER SET utf8mb4", ["ALTER DATABASE d CHARACTER SET utf8mb4"]),
     ],
 )
-def test_mariadb_s_statements_in_the_words_of_mysql(sql: str, expected: list[str]) -> None:
+def test_mariadb_s_statements_in_the_syntax_of_mysql(sql: str, expected: list[str]) -> None:
     found = in_target_words(sql, MARIADB, "mysql", lambda schema, table, name: "UNIQUE")
     assert [plain(text) for text in found.statements] == [plain(text) for text in expected]
 
@@ -184,7 +184,7 @@ def test_mariadb_s_statements_in_the_words_of_mysql(sql: str, expected: list[str
         ("ALTER TABLE d.t ADD UNIQUE KEY ((v + 1))", None),
     ],
 )
-def test_mysql_s_statements_in_the_words_of_mariadb(sql: str, expected: list[str] | None) -> None:
+def test_mysql_s_statements_in_the_syntax_of_mariadb(sql: str, expected: list[str] | None) -> None:
     found = in_target_words(sql, Dialect.of("", "mysql"), "mariadb")
     assert [plain(text) for text in found.statements] == [
         plain(text) for text in ([sql] if expected is None else expected)

@@ -1,4 +1,4 @@
-"""The real servers decide in tests/tidb/test_timestamp_defaults.py; here are the places of columns."""
+"""The real servers decide in tests/tidb/test_timestamp_defaults.py; here are the positions of columns."""
 
 from __future__ import annotations
 

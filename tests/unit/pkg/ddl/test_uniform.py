@@ -54,7 +54,7 @@ def test_quotes_of_names_in_both_modes() -> None:
     assert ddl.uniform('ALTER TABLE "t" ADD "a""b" INT', ansi) == wanted == ddl.uniform(wanted, PLAIN)
 
 
-def test_what_is_not_understood_keeps_its_words() -> None:
+def test_what_is_not_understood_stays_unchanged() -> None:
     assert ddl.uniform("alter table t  add versioning  a; b", PLAIN) == "ALTER TABLE t ADD versioning a; b"
     assert ddl.uniform("SET STATEMENT x=1 FOR drop table t", PLAIN) == "SET STATEMENT x=1 FOR DROP TABLE t"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from deploy.local.process import free_port
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.etcd.errors import call_error, failure_of
-from tests.harness.process import free_port
 
 
 class Refusal(grpc.RpcError):

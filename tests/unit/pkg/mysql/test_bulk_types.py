@@ -27,7 +27,7 @@ NOTE = Column("note", "varchar", "varchar(9)", charset="utf8mb4")
         (Column("v", "timestamp", "timestamp"), Column("v", "timestamp", "timestamp", nullable=False), False),
     ],
 )
-def test_columns_whose_literals_a_load_would_read_otherwise_are_not_loaded(
+def test_columns_whose_literals_a_load_would_read_differently_are_not_loaded(
     upstream: Column, target: Column, expected: bool
 ) -> None:
     assert can_load([(upstream, target)]) is expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkg.mysql.collation_likeness import PAIRS, difference
 
 
-def test_a_target_that_joins_texts_differs_more_than_one_that_parts_them() -> None:
+def test_a_target_that_joins_strings_differs_more_than_one_that_parts_them() -> None:
     upstream = [False, False, True, True]
     assert difference(upstream, upstream) == 0
     assert 0 < difference(upstream, [False, False, True, False]) < difference(upstream, [True, False, True, True])

@@ -1,4 +1,4 @@
-"""Hazard: a permanent error of a server is retried for ever, or a passing one stops a task."""
+"""Hazard: a permanent error of a server is retried forever, or a passing one stops a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hazards: a text that a contraction makes equal to another gets other bytes; every collation ends in one class."""
+"""Hazards: a string that a contraction makes equal to another gets other bytes; every collation ends in one class."""
 
 from __future__ import annotations
 

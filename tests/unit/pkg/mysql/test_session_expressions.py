@@ -1,4 +1,4 @@
-"""Hazards: a generated column has another value at the target, and nobody says so; a harmless one is refused."""
+"""Hazards: a generated column has another value at the target, without a message; a harmless one is refused."""
 
 from __future__ import annotations
 

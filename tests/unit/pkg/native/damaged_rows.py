@@ -8,7 +8,7 @@ import struct
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.literals import codec_for
+from pkg.binlog.rows.literals import codec_for
 from pkg.binlog.table_map import parse_table_map
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS, Kind, Shape

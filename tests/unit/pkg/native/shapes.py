@@ -12,8 +12,8 @@ from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.charsets import encode_text
-from pkg.binlog.decimals import decimal_size
-from pkg.binlog.literals import TextInUtf8, marked
+from pkg.binlog.rows.decimals import decimal_size
+from pkg.binlog.rows.literals import TextInUtf8, marked
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.harness import binlog_bytes
 

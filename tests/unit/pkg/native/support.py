@@ -15,7 +15,7 @@ EVENTS = ((23, 30), (24, 31), (25, 32))
 
 
 def outcome(read: object, *args: object, **kw: object) -> object:
-    """What a call gives: its result, or what tells its error."""
+    """What a call gives: its result, or its error."""
     try:
         return read(*args, **kw)  # type: ignore[operator]
     except DMError as exc:

@@ -1,4 +1,4 @@
-"""Hazard: a worker runs the slow code, or other code than the operator asked for, and nobody can tell."""
+"""Hazard: a worker runs the slow code, or other code than the operator asked for, and nothing shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pkg.native.sources import COMMON, digest
 from tests.compiled import required
 
 FOLDER = Path(native.__file__).parent
-SHOW = "from pkg import native; from pkg.binlog.row_decoder import KERNEL; print(native.in_use(), KERNEL is not None)"
+SHOW = (
+    "from pkg import native; from pkg.binlog.rows.row_decoder import KERNEL; print(native.in_use(), KERNEL is not None)"
+)
 
 
 def shown(choice: str) -> subprocess.CompletedProcess[str]:
@@ -45,7 +47,7 @@ def test_the_parts_are_those_that_have_sources() -> None:
     assert {*native.PARTS, COMMON} == {source.parent.name for source in FOLDER.glob("*/*.c")}
 
 
-def test_a_part_that_cannot_be_loaded_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_cannot_be_loaded_is_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     required("rows")
     assert native.missing() == {}
     assert native.trouble() == ""
@@ -63,7 +65,7 @@ def test_what_was_switched_off_is_no_trouble(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", native.PARTS)
-def test_every_compiled_part_tells_what_it_was_built_from(name: str) -> None:
+def test_every_compiled_part_shows_what_it_was_built_from(name: str) -> None:
     assert digest(FOLDER, name) == required(name).SOURCES
 
 

@@ -13,9 +13,9 @@ from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import ConflictKey, ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.key_normalization import KeyNormalizer
-from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.row_decoder import KERNEL, RowDecoder
+from pkg.binlog.rows.derived_literals import Derived
+from pkg.binlog.rows.row_decoder import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from pkg.rules.column_mapping import VALUE_LIMIT, Affix, MappedColumn, PartitionId

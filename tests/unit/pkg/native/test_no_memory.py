@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from deploy.local.cluster import environment, program
 from tests.compiled import required
-from tests.harness.cluster import environment, program
 
 for name in ("rows", "scan", "dump", "sqlscan"):
     required(name)

@@ -16,7 +16,7 @@ from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.row_decoder import RowDecoder
+from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from tests.compiled import required

@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.event_buffer import PythonEventBuffer
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
-from pkg.binlog.framing import DumpEnded, FileFramer, PacketFramer, ServerErrorPacket
 from pkg.binlog.position import Location
+from pkg.binlog.streams.framing import DumpEnded, FileFramer, PacketFramer, ServerErrorPacket
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
@@ -99,9 +100,9 @@ class Side:
             self.error = exc
 
     def _scan(self) -> bool:
-        before = self.planner.bytes_read
+        before = self.planner.progress.bytes_read
         found = self.planner.can_scan and self.framer.scan(self.planner.scan)
-        self.scanned += self.planner.bytes_read - before
+        self.scanned += self.planner.progress.bytes_read - before
         return found
 
     def _split(self) -> bool:
@@ -112,10 +113,10 @@ class Side:
         return bool(events)
 
     def look(self) -> object:
-        planner = self.planner
+        planner, progress = self.planner, self.planner.progress
         return (
-            planner.location, planner.read_to, planner.newest, planner.bytes_read, planner.has_rows,
-            planner.has_pending, planner.oldest_commit, planner.waiting_bytes, planner.out,
+            progress.location, progress.read_to, progress.newest, progress.bytes_read, progress.has_rows,
+            progress.has_pending, progress.oldest_commit, progress.waiting_bytes, planner.out,
             self.error and self.error.message,
         )  # fmt: skip
 
@@ -245,7 +246,7 @@ def test_thousands_of_gtid_runs_are_fetched_in_time() -> None:
     fast.feed(raw)
     slow.feed(raw)
     assert fast.look() == slow.look()
-    assert fast.planner.location.gtid_set.count("1-450") == 20
+    assert fast.planner.progress.location.gtid_set.count("1-450") == 20
 
 
 def test_misuse_is_an_error_and_no_crash() -> None:

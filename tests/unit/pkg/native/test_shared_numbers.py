@@ -14,7 +14,7 @@ from dm_worker.syncer.planning import batch, event_buffer
 from dm_worker.syncer.rows import kernel_layout
 from pkg import native
 from pkg.binlog import constants
-from pkg.binlog.column_programs import ColumnOp
+from pkg.binlog.rows.column_programs import ColumnOp
 from pkg.mysql import bulk_types
 
 FOLDER = Path(native.__file__).parent

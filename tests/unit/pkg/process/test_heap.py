@@ -1,4 +1,4 @@
-"""Hazard: the system clears the pages of each batch anew."""
+"""Hazard: the system clears the pages again for each batch."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_rotation(text)
 
 
-def test_dms_words_are_known() -> None:
+def test_units_of_time_are_known() -> None:
     assert [is_by_time(text) for text in ("day", "Hour", "1g", "")] == [True, True, False, False]
 
 

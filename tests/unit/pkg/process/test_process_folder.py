@@ -1,4 +1,4 @@
-"""Hazard: a dead process leaves its temporary folder for ever, or a living one loses its own."""
+"""Hazard: a dead process leaves its temporary folder forever, or a living one loses its own."""
 
 from __future__ import annotations
 

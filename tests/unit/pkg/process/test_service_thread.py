@@ -12,7 +12,7 @@ from pkg.process.service_thread import ServiceThread
 
 
 class Work:
-    """Does what the script says, turn by turn; then serves until it is told to end."""
+    """Does what the script says, turn by turn; then serves until it is asked to end."""
 
     def __init__(self, *script: BaseException | None) -> None:
         self.script = list(script)
@@ -44,7 +44,7 @@ def test_a_loop_that_fails_starts_again_and_says_why(caplog: pytest.LogCaptureFi
     assert all(part in text for part, text in zip(("a bug", "ended unexpectedly", "'x'"), texts, strict=True)), texts
 
 
-def test_who_has_to_end_with_it_is_told_once() -> None:
+def test_who_has_to_end_with_it_is_notified_once() -> None:
     work = Work(ZeroDivisionError("a bug"))
     told: list[BaseException] = []
     thread = ServiceThread("loop", work, work.stopping, on_failure=told.append)
@@ -55,7 +55,7 @@ def test_who_has_to_end_with_it_is_told_once() -> None:
     assert work.turns == 1
 
 
-def test_an_end_that_was_asked_for_is_none_to_tell_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_requested_end_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     work = Work()
     thread = ServiceThread("loop", work, work.stopping, on_failure=lambda _: pytest.fail("it was asked for")).start()
     assert work.serving.wait(60)
@@ -65,7 +65,7 @@ def test_an_end_that_was_asked_for_is_none_to_tell_of(caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
-def test_a_lease_that_nobody_keeps_any_more_is_lost() -> None:
+def test_a_lease_that_is_no_longer_renewed_is_lost() -> None:
     class Broken(EtcdClient):
         def __init__(self) -> None:
             pass

@@ -1,4 +1,4 @@
-"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client for ever."""
+"""Hazard: an ASGI application behind the shared port hangs, loses an answer, or keeps a client forever."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def serve() -> Iterator[_Serve]:
             app: ASGIApp | None = None, *, request_timeout: int = 60, tls: SecurityConfig | None = None
         ) -> PortServer:
             routes = HttpRoutes(status=lambda: "fine\n", metrics=Metrics(), ready=lambda: True)
-            routes.add("PUT", "/size", lambda request: json_response(len(request.body)))
+            routes.add_route("PUT", "/size", lambda request: json_response(len(request.body)))
             if app is not None:
                 routes.mount("/app", app)
             port = PortServer("127.0.0.1", 0, lambda _: None, routes, tls, request_timeout=request_timeout)
@@ -196,7 +196,7 @@ def test_a_client_that_sends_before_it_reads_sees_the_refusal(serve: _Serve) -> 
     connection.close()
 
 
-def test_an_unwanted_body_without_an_end_is_not_read_for_ever(serve: _Serve) -> None:
+def test_an_unwanted_body_without_an_end_is_not_read_forever(serve: _Serve) -> None:
     with _open(serve()) as client:
         client.sendall(b"PUT /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         client.sendall(f"{MAX_BODY + 1:x}\r\n".encode() + bytes(MAX_BODY + 1))
@@ -299,7 +299,7 @@ def test_a_running_request_ends_in_peace_when_the_port_stops(serve: _Serve) -> N
         _open(port)
 
 
-def test_a_stop_waits_no_longer_than_it_is_told(serve: _Serve) -> None:
+def test_a_stop_waits_no_longer_than_its_limit(serve: _Serve) -> None:
     begun = threading.Event()
 
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:
@@ -344,7 +344,7 @@ def test_an_application_that_fails(serve: _Serve, caplog: pytest.LogCaptureFixtu
 
 def test_a_quoted_slash_belongs_to_the_name(serve: _Serve) -> None:
     routes = HttpRoutes(status=str, metrics=Metrics(), ready=bool)
-    routes.add("GET", "/named/{name}/", lambda request: json_response(dict(request.params)))
+    routes.add_route("GET", "/named/{name}/", lambda request: json_response(dict(request.params)))
     port = PortServer("127.0.0.1", 0, lambda _: None, routes)
     port.start()
     try:

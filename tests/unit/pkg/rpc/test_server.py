@@ -46,10 +46,10 @@ class _Echo(dmmaster_pb2_grpc.MasterServicer):
 
 def _routes(ready: bool = True) -> HttpRoutes:
     routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready, hosts=["DM.example"])
-    routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: json_response(dict(request.params)))
-    routes.add("PUT", "/echo", lambda request: Response(request.body))
-    routes.add("POST", "/echo", lambda request: Response(request.body))
-    routes.add("GET", "/broken", _broken)
+    routes.add_route("GET", "/apis/v1alpha1/status/{name}", lambda request: json_response(dict(request.params)))
+    routes.add_route("PUT", "/echo", lambda request: Response(request.body))
+    routes.add_route("POST", "/echo", lambda request: Response(request.body))
+    routes.add_route("GET", "/broken", _broken)
     return routes
 
 
@@ -230,7 +230,7 @@ def test_a_browser_that_speaks_http_2_calls_nothing(server: PortServer, content:
     assert b"web pages may not call this" in refused
 
 
-def test_not_ready_is_told() -> None:
+def test_not_ready_is_reported() -> None:
     port = PortServer("127.0.0.1", 0, _register, _routes(ready=False))
     port.start()
     try:
@@ -276,7 +276,7 @@ def test_a_malformed_request_gets_an_error_and_the_connection_ends(server: PortS
     assert answer.startswith(b"HTTP/1.1 400")
 
 
-def test_a_slow_handler_holds_nobody_up(server: PortServer) -> None:
+def test_a_slow_handler_delays_no_other(server: PortServer) -> None:
     with open_channel(f"127.0.0.1:{server.port}") as channel:
         answers: list[str] = []
         thread = threading.Thread(target=lambda: answers.append(_echo(channel, "slow")))

@@ -1,4 +1,4 @@
-"""Hazard: rows that foreign keys change upstream stay at the target, and nobody says so."""
+"""Hazard: rows that foreign keys change upstream stay at the target, without a message."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_keys_that_do_not_act_are_no_matter() -> None:
         ([key("c", "p", "e"), key("c", "own", "e", ("", ""))], ForeignKeySetting(), "the task does not migrate"),
     ],
 )
-def test_what_keeps_the_target_from_acting_is_told_with_both_actions(
+def test_what_keeps_the_target_from_acting_is_reported_with_both_actions(
     target: list[ForeignKey], setting: ForeignKeySetting, told: str
 ) -> None:
     found = find_problems([key("c", "p")], target, MigratedTables.of(ROUTES), PRESENT, setting)
@@ -62,7 +62,7 @@ def test_what_keeps_the_target_from_acting_is_told_with_both_actions(
     assert IGNORE in found[0].workaround
 
 
-def test_a_parent_that_is_not_migrated_never_tells_when_it_acts() -> None:
+def test_a_parent_that_is_not_migrated_never_shows_when_it_acts() -> None:
     (found,) = find_problems(
         [key("c", "p")], [], MigratedTables.of({("d", "c"): ("e", "c")}), PRESENT, ForeignKeySetting(checks=True)
     )

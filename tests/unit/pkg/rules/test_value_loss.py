@@ -87,7 +87,7 @@ def test_types_that_keep_or_refuse_every_value_are_not_looked_through(here: str,
         ("char(36)", "uuid", b"'6ccd780c-baba-1026-9564-5b8c656024db'", b"'6CCD780C-BABA-1026-9564-5B8C656024DB'"),
     ],
 )
-def test_a_value_stays_or_is_told(here: str, there: str, kept: bytes, changed: bytes) -> None:
+def test_a_value_stays_or_is_reported(here: str, there: str, kept: bytes, changed: bytes) -> None:
     loss = _loss(here, there)
     assert loss is not None
     assert not loss.every

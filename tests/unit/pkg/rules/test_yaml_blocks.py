@@ -57,7 +57,7 @@ def test_column_mappings_of_an_old_file_load() -> None:
         ('["1", "schema_", "table_"]', '["1"]', "t.yaml:8:16"),
     ],
 )
-def test_a_mistake_in_a_column_mapping_has_its_place(old: str, new: str, place: str) -> None:
+def test_a_mistake_in_a_column_mapping_has_its_location(old: str, new: str, place: str) -> None:
     block = _blocks(OLD_FILE.replace(old, new, 1), "column-mappings")["instance-1"]
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_column_mapping(block, [])
@@ -100,7 +100,7 @@ def test_a_filter_loads() -> None:
         ('"t_*"', '"t_*x"', "t.yaml:4:20", ""),
     ],
 )
-def test_a_mistake_in_a_filter_is_told_at_its_item(old: str, new: str, place: str, hint: str) -> None:
+def test_a_mistake_in_a_filter_is_reported_at_its_item(old: str, new: str, place: str, hint: str) -> None:
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_filter(_blocks(FILTER.replace(old, new, 1), "filters")["f"])
     assert caught.value.kind is Code.ConfigBinlogEventFilter
@@ -137,7 +137,7 @@ def test_a_route_with_extracts_loads() -> None:
         ("c_source", "c_table", "t.yaml:3:21"),
     ],
 )
-def test_a_mistake_in_an_extract_has_its_place(old: str, new: str, place: str) -> None:
+def test_a_mistake_in_an_extract_has_its_location(old: str, new: str, place: str) -> None:
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_route(_blocks(ROUTE.replace(old, new, 1), "routes")["r"], case_sensitive=True)
     assert caught.value.kind is Code.ConfigGenTableRouter

@@ -43,7 +43,7 @@ def test_a_default_without_its_quotes_gets_them(told: str, shown: str) -> None:
     assert statement == f"CREATE TABLE `t` (`v` varchar(20) NULL DEFAULT {shown})"
 
 
-def test_a_structure_as_mysql_tells_it() -> None:
+def test_a_structure_as_mysql_shows_it() -> None:
     info = TableInfo(
         "d",
         "o`dd",

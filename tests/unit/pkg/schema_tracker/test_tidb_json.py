@@ -1,4 +1,4 @@
-"""Hazard: DM reads a structure that is handed back to it otherwise than it was, and puts values into other columns.
+"""Hazard: DM reads a structure that is handed back to it differently than it was, and puts values into other columns.
 
 The oracle is TiDB's tracker: its descriptions of tables, read and written again, are the same.
 """
@@ -44,7 +44,7 @@ def _keys(model: Any) -> list[Any]:
 
 
 def _place(part: Any, model: Any) -> int:
-    """Expressions are hidden columns behind all others, in the order of the indexes."""
+    """Expressions are hidden columns after all others, in the order of the indexes."""
     column = model["cols"][part["offset"]]
     return -1 if column["hidden"] else int(column["offset"])
 

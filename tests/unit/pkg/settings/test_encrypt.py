@@ -97,7 +97,7 @@ def test_good_key_file(tmp_path: Path) -> None:
         (base64.b64encode(b"0" * 40).decode(), 11048),
     ],
 )
-def test_damaged_ciphertext_is_told_apart(text: str, code: int) -> None:
+def test_damaged_ciphertext_is_distinguished(text: str, code: int) -> None:
     with pytest.raises(DMError) as caught:
         encrypt.decrypt(text, KEY)
     assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""Hazard: shard DDL that DM executed in part begins anew, so that it runs twice or its rows are held back for ever."""
+"""Hazard: shard DDL that DM executed in part starts over, so that it runs twice or its rows are held back forever."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ITEMS = [
 _HERE = Position("mysql-bin.000003", 700)
 
 
-def test_dms_rows_and_ours_are_told_apart() -> None:
+def test_dms_rows_and_ours_are_distinguished() -> None:
     assert is_foreign(json.dumps(_ITEMS))
     assert is_foreign("[]")
     assert not is_foreign(json.dumps([["d", "t"], "{}"]))
@@ -45,7 +45,7 @@ def test_a_damaged_row_is_named(data: str) -> None:
 @pytest.mark.parametrize(
     ("behind", "checkpoint", "begins_anew"), [(0, 700, True), (0, 4, True), (1, 4, False), (0, 701, False)]
 )
-def test_what_was_executed_in_part_can_not_begin_anew(behind: int, checkpoint: int, begins_anew: bool) -> None:
+def test_what_was_executed_in_part_can_not_start_over(behind: int, checkpoint: int, begins_anew: bool) -> None:
     group = UnsettledGroup("`d`.`t`", ("ALTER …",), behind, _HERE)
     error = obstacle(group, Position("mysql-bin.000003", checkpoint))
     assert (error is None) is begins_anew

@@ -55,7 +55,7 @@ class Writer:
         self.redone = False
         self.left: list[int] = []
         self.plan = target.plan
-        #: It was told that a newer run took over or that the target fell back, and ends.
+        #: It was informed that a newer run took over or that the target fell back, and ends.
         self.fenced = False
         #: How often it wrote the batch row, and the batch whose buckets the next write has to find.
         self.writes = 0

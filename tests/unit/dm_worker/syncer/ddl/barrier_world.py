@@ -66,7 +66,7 @@ class Crash(Exception):
 
 
 class Chance:
-    """Ends the process at a durable step: before it, or right behind it."""
+    """Ends the process at a durable step: before it, or right after it."""
 
     def __init__(self) -> None:
         self.left, self.behind = 1000, False
@@ -162,7 +162,7 @@ class Session:
     def leads_to(
         statement: ddl.DDLStatement, targets: object, before: Iterable[str], after: Iterable[str], execute: object
     ) -> bool:
-        """What trying the statement tells."""
+        """The result of trying the statement."""
         sql = statement.sql.replace("`", "")
         return [f"{text}{sql if text.endswith(' ') else f'; {sql}'}" for text in before] == list(after)
 
@@ -270,7 +270,7 @@ class World:
         self.order = order(kind, self.statement.at.pos, *statements) if kind else None
 
     def run(self, steps: int = 1000, *, behind: bool = False) -> StatementEffect:
-        """Ends at this durable step, or behind it."""
+        """Ends at this durable step, or after it."""
         self.chance.left, self.chance.behind = steps, behind
         return self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 

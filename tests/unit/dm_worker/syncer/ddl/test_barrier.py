@@ -166,7 +166,7 @@ def test_an_alter_with_a_part_that_the_target_never_takes_is_not_begun() -> None
     assert world.executed == []
 
 
-def test_the_error_names_the_commands_and_the_place() -> None:
+def test_the_error_names_the_commands_and_the_position() -> None:
     world = World("DROP TABLE a, b")
     world.session.refused = "`b`"
     shown = way_on(world.stopped(), "t", "s")
@@ -201,7 +201,7 @@ def test_a_statement_that_is_not_understood_can_be_passed(kind: str) -> None:
     world.run()
     assert world.executed == statements
     table = world.tracker.table("d", "a")
-    # Nothing else tells what the upstream did.
+    # Nothing else shows what the upstream did.
     assert table is not None
     assert len(table.columns) == 1 + len(statements)
 
@@ -233,7 +233,7 @@ def test_event_filters_decide_on_the_statement_but_not_on_what_an_operator_gives
     assert world.executed == ["TRUNCATE d.x"]
 
 
-def test_an_operators_text_is_read_without_the_sql_mode_of_the_event() -> None:
+def test_an_operators_sql_is_read_without_the_sql_mode_of_the_event() -> None:
     log = Log()
     ansi_quotes = struct.pack("<BQ", 1, 4 | 1 << 22)
     head = struct.pack("<IIBHH", 7, 0, 1, 0, len(ansi_quotes))

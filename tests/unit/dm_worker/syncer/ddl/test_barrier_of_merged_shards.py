@@ -1,4 +1,4 @@
-"""An order makes a shard of the merged table, or rows behind it get a structure that they do not have."""
+"""An order makes a shard of the merged table, or rows after it get a structure that they do not have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def merging(sql: str, **task: Any) -> World:
 @pytest.mark.parametrize("sql", ["ALTER TABLE a ADD n INT", "ALTER SEQUENCE s RESTART 5"])
 @pytest.mark.parametrize("given", ["ALTER TABLE m.t ADD n INT", "CREATE INDEX n ON m.t (id)"])
 def test_an_order_about_the_merged_table_does_not_make_it_a_shard(sql: str, given: str) -> None:
-    """Nothing would ever change it upstream, so that its group would wait for it for ever."""
+    """Nothing would ever change it upstream, so that its group would wait for it forever."""
     world = merging(sql)
     world.give("replace", given)
     error = world.stopped()
@@ -77,7 +77,7 @@ def rows_of_a(columns: int) -> TableMap:
     return TableMap(7, "d", "a", bytes([c.TYPE_LONG] * columns), (0,) * columns, (True,) * columns)
 
 
-def test_rows_behind_a_statement_that_was_not_followed_are_read_again_as_an_operator_tells() -> None:
+def test_rows_after_a_statement_that_was_not_followed_are_read_again_as_an_operator_orders() -> None:
     """Their structure as the groups know it is older than the statement: nothing else could change it."""
     world = merging("ALTER TABLE a ADD n INT")
     world.run()
@@ -96,14 +96,14 @@ def test_rows_behind_a_statement_that_was_not_followed_are_read_again_as_an_oper
     world.tracker.set_table(told)
     assert world.sharding.structure(rows_of_a(3)) == told
     assert len(world.sharding.structure(rows_of_a(2)).columns) == 2
-    # Nor was any known when the groups were told.
+    # Nor was any known when the groups received it.
     assert world.sharding.reread is not None
     world.sharding.reread.open["d", "a"] = ""
     assert world.sharding.structure(rows_of_a(3)) == told
 
 
 @pytest.mark.parametrize("filtered", [True, False])
-def test_rows_behind_a_swap_that_is_left_out_have_the_ghost_tables_structure(filtered: bool) -> None:
+def test_rows_after_a_swap_that_is_left_out_have_the_ghost_tables_structure(filtered: bool) -> None:
     world = merging(
         "ALTER TABLE a ADD n INT",
         online_ddl=True,
@@ -161,13 +161,13 @@ def test_each_statement_of_an_order_is_a_ddl_of_its_own(sql: str, kind: str, giv
         assert group.members["d", "b"].steps[-1].structure == behind.renamed("", "").to_json()
 
 
-def test_what_is_injected_before_a_table_that_its_statement_fills_is_told_the_groups() -> None:
+def test_what_is_injected_before_a_table_that_its_statement_fills_is_reported_to_the_groups() -> None:
     world = merging("CREATE TABLE a2 (id INT)")
     world.statement = replace(world.statement, end=world.statement.start)
     assert world.statement.inside
     world.give("inject", "ALTER TABLE d.a ADD n INT", "ALTER TABLE d.b ADD n INT")
     group = world.groups.group_of(("d", "a"))
-    # Its transaction is broken off behind it, and begins anew.
+    # Its transaction is broken off after it, and starts over.
     for _ in range(2):
         world.run()
         assert [len(group.members["d", name].steps) for name in ("a", "b")] == [1, 1]

@@ -1,4 +1,4 @@
-"""Hazards: a session's oddity is passed over without a word, or stops statements that it has no bearing on."""
+"""Hazards: a session's oddity is silently ignored, or stops statements that it has no bearing on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_defaults_that_tidb_does_not_keep() -> None:
     assert found("CREATE TABLE t (c BINARY(2) DEFAULT x'FE00')", target=TO_TIDB) == []
 
 
-def test_what_failed_or_is_not_known_is_told() -> None:
+def test_what_failed_or_is_not_known_is_reported() -> None:
     add = "ALTER TABLE t ADD a INT"
     assert found(add) == []
     assert found(add, error_code=1317) == [""]
@@ -98,7 +98,7 @@ def test_an_operators_statement_is_not_judged_by_the_event() -> None:
         (MYSQL, 0, TargetSession("mariadb", (10, 3, 0)), "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
     ],
 )
-def test_fractions_that_the_target_treats_otherwise(
+def test_fractions_that_the_target_treats_differently(
     upstream: UpstreamSession, mode: int, target: TargetSession, sql: str, conditions: list[str]
 ) -> None:
     assert found(sql, upstream, target, sql_mode=mode) == conditions
@@ -123,7 +123,7 @@ def test_only_rows_that_lose_fractions_matter(sql: str, conditions: list[str]) -
     assert found(sql, MARIADB, TO_TIDB, sql_mode=0, tables=(None, copy)) == conditions
 
 
-def test_empty_texts_and_names_of_months_where_the_target_knows_no_such_session() -> None:
+def test_empty_strings_and_names_of_months_where_the_target_knows_no_such_session() -> None:
     empty = ROUND | 1 << 32
     assert found("ALTER TABLE t ADD a CHAR(1) DEFAULT ''", MARIADB, TO_80, sql_mode=empty) == [""]
     assert found("ALTER TABLE t ADD a CHAR(1) DEFAULT 'x'", MARIADB, TO_80, sql_mode=empty) == []
@@ -167,7 +167,7 @@ def test_a_table_without_an_engine_has_the_upstreams_default(engine: str, alike:
 
 @pytest.mark.parametrize("what", ["TRUNCATE PARTITION p0", "EXCHANGE PARTITION p0 WITH TABLE d.u"])
 def test_rows_of_a_partition_by_hash_are_others_in_tidb(what: str) -> None:
-    """Both servers hash, in another way: the statement would be about other rows, without a word."""
+    """Both servers hash, in another way: the statement would silently be about other rows."""
     hashed = "CREATE TABLE `t` (`a` int)\nPARTITION BY KEY (`a`) PARTITIONS 4"
     ranges = "CREATE TABLE `t` (`a` int)\nPARTITION BY RANGE (`a`)\n(PARTITION `p0` VALUES LESS THAN (1))"
     sql = f"ALTER TABLE t {what}"
@@ -213,7 +213,7 @@ def test_modes_for_each_target() -> None:
         ((10, 4, 99), 0, None),
     ],
 )
-def test_flags_tell_what_timestamp_means_where_the_version_writes_it(
+def test_flags_show_what_timestamp_means_where_the_version_writes_it(
     version: tuple[int, int, int], flags: int, told: bool | None
 ) -> None:
     query = replace(NO_QUERY, flags=flags)
@@ -221,7 +221,7 @@ def test_flags_tell_what_timestamp_means_where_the_version_writes_it(
     assert in_plain_words(query, UpstreamSession("mysql", version)).explicit_defaults_for_timestamp is None
 
 
-def test_a_target_is_told_only_what_it_knows() -> None:
+def test_a_target_receives_only_what_it_knows() -> None:
     query = replace(NO_QUERY, charsets=(45, 255, 45), auto_increment=(5, 3))
     told = "; ".join(settings("alter table", query, 7, upstream=MYSQL, target=TO_TIDB, foreign_keys=True))
     assert "auto_increment" not in told

@@ -100,7 +100,7 @@ def test_what_is_known_is_what_the_server_has(
         elif what == "drop schema":
             server.drop_schema(table[0])
             named = [(table[0], "")]
-        # A statement may write names otherwise than the server.
+        # A statement may write names differently than the server.
         known.changed([(schema.swapcase(), name.swapcase()) for schema, name in named] if folds else named)
         if reads:
             check(known, server)

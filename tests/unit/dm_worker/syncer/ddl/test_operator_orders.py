@@ -96,7 +96,7 @@ def test_positions_are_taken_in_every_form(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["mysql-bin.000003", ":4", "x"])
-def test_another_text_is_no_position(text: str) -> None:
+def test_another_string_is_no_position(text: str) -> None:
     with pytest.raises(DMError, match="is not valid") as caught:
         parse_place(text)
     assert caught.value.kind is Code.VerifyHandleErrorArgs
@@ -114,7 +114,7 @@ def test_another_text_is_no_position(text: str) -> None:
         ("DROP TABLE d.a; DROP TABLE d.b", "unexpected text", 11118),
     ],
 )
-def test_a_wrong_statement_is_refused_with_its_place(text: str, problem: str, code: int) -> None:
+def test_a_wrong_statement_is_refused_with_its_position(text: str, problem: str, code: int) -> None:
     with pytest.raises(DMError, match=problem) as caught:
         checked(["DROP TABLE d.x", text])
     assert caught.value.code == code

@@ -18,7 +18,7 @@ ADD, ADD_INDEX = "ALTER TABLE t ADD n INT", "ALTER TABLE t ADD INDEX (v)"
 
 
 def verdict(sql: str, before: str, now: str, leads_to: str | None) -> StatementOutcome:
-    """Of a statement about one table, which makes ``leads_to`` of it; None when nothing tells."""
+    """Of a statement about one table, which makes ``leads_to`` of it; None when nothing shows it."""
     parsed = ddl.parse(sql, default_schema="d")
     return judge(
         parsed,
@@ -61,7 +61,7 @@ def verdict(sql: str, before: str, now: str, leads_to: str | None) -> StatementO
         ("CREATE OR REPLACE TABLE t (v INT)", "", "b", TRY),
         ("DROP TABLE t", "a", None, NOT),
         ("DROP TABLE t", "", None, RAN),
-        # Somebody has made it anew.
+        # Somebody has created it again.
         ("DROP TABLE t", "c", None, UNKNOWN),
         ("CREATE DATABASE d", "c", None, TRY),
         ("ALTER DATABASE d CHARSET latin1", "c", None, TRY),
@@ -90,7 +90,7 @@ def test_verdict(sql: str, now: str, leads_to: str | None, expected: StatementOu
         ((), (), UNKNOWN),
     ],
 )
-def test_files_tell_whether_a_partition_was_exchanged(
+def test_files_show_whether_a_partition_was_exchanged(
     before: tuple[tuple[int, ...], ...], now: tuple[tuple[int, ...], ...], expected: StatementOutcome
 ) -> None:
     parsed = ddl.parse("ALTER TABLE d.t EXCHANGE PARTITION p WITH TABLE d.u")

@@ -47,7 +47,7 @@ def source(server: ServerDefaults = ServerDefaults()) -> SchemaSource:  # noqa: 
 
 
 def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None) -> list[tuple[int, str]]:
-    """What the target gets: numbers and texts."""
+    """What the target receives: numbers and SQL."""
     server = DBConfig("h", 1)
     names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
@@ -148,7 +148,7 @@ def test_a_statement_that_is_not_understood_is_decided_by_its_text(rule: BinlogF
     ],
 )
 @pytest.mark.parametrize("collation", [46, 11, 10, 28, 9999])
-def test_a_statement_that_is_no_text_stops_only_a_task_that_may_need_it(
+def test_a_statement_that_cannot_be_decoded_stops_only_a_task_that_may_need_it(
     sql: bytes, passed: bool, collation: int
 ) -> None:
     server = DBConfig("h", 1)
@@ -181,7 +181,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
         assert [part.parsed.sql for part in parts.for_target(followed)] == [part.parsed.sql for part in found]
         for part in followed:
             known.apply(part.parsed)
-            online.follow(part.parsed, GhostSession.of(query))
+            online.record(part.parsed, GhostSession.of(query))
         return found
 
     assert not feed("CREATE TABLE _t_new LIKE t")

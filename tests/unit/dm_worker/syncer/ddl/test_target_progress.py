@@ -7,12 +7,12 @@ from contextlib import suppress
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.ddl import target_progress
 from dm_worker.syncer.ddl.target_jobs import TargetJob
 from dm_worker.syncer.ddl.target_progress import TargetProgress
 from pkg import errors
 from pkg.errors import Code
-from tests.harness.process import wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ class Session:
 
 
 def told(name: str, shown: str, sql: str) -> tuple[bool | None, list[str]]:
-    """What is told of a statement about d.``name``, which the server shows as ``shown``, and what was executed."""
+    """What is reported of a statement about d.``name``, which the server shows as ``shown``, and what was executed."""
     session = Session()
     server = DBConfig("h", 1)
     trial = Trial(SubTaskConfig("t", "s", "all", server, server), cast(DDLSession, session), "mariadb")
@@ -70,7 +70,7 @@ def test_a_statement_about_another_table_is_not_tried() -> None:
     assert not any("other" in text for text in texts)
 
 
-def test_names_that_differ_in_case_alone_are_not_told() -> None:
+def test_names_that_differ_in_case_alone_are_not_reported() -> None:
     session = Session()
     server = DBConfig("h", 1)
     trial = Trial(SubTaskConfig("t", "s", "all", server, server), cast(DDLSession, session), "mariadb")

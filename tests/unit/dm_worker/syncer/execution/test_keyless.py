@@ -15,7 +15,7 @@ from dm_worker.syncer.execution.keyless import MissingRow, images_of, merge_equa
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_matching import condition, digest_form
-from pkg.binlog.literals import MembersByName, marked
+from pkg.binlog.rows.literals import MembersByName, marked
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
 A = Column("a", "int", "int(11)")

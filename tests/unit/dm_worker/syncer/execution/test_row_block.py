@@ -155,7 +155,7 @@ def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_
     assert home in (0, 1)
 
 
-def test_a_torn_event_names_table_and_place() -> None:
+def test_a_torn_event_names_table_and_position() -> None:
     part = slice_of(
         [(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1))), (1, binlog_bytes.rows(INSERT_EVENT, 2, image(1)[:-1]))]
     )
@@ -166,7 +166,7 @@ def test_a_torn_event_names_table_and_place() -> None:
     assert "`s`.`t`" in caught.value.message
 
 
-def test_contradicting_changes_name_table_and_place() -> None:
+def test_contradicting_changes_name_table_and_position() -> None:
     part = slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2) + image(1)))])
     with pytest.raises(DMError, match=r"Duplicate entry \(1\).*b.000007, 100"):
         partition.partition_slice(part, {1: plan_of()}, 4)

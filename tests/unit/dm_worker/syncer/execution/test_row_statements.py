@@ -14,7 +14,7 @@ from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_RO
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import ORDERED
-from pkg.binlog.literals import escape
+from pkg.binlog.rows.literals import escape
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo

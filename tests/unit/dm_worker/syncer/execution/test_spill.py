@@ -54,7 +54,7 @@ def test_a_cut_file_is_an_error(tmp_path: Path) -> None:
             fetch(content)
 
 
-def test_a_folder_that_takes_nothing_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_takes_nothing_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     for attempt in (lambda: SpillStore(str(gone)).keep([b"x"]), lambda: spill_store_in(gone).__enter__()):
         with pytest.raises(DMError, match="temporary folder") as caught:

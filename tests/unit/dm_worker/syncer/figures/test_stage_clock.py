@@ -62,7 +62,7 @@ def test_recent_times_look_back_over_the_window_only() -> None:
     recent = RecentTimes()
     assert recent.difference(0.0, {"a": 1.0}) == (0.0, {})
     for second in range(1000):
-        recent.add(float(second), {"a": float(second)})
+        recent.sample(float(second), {"a": float(second)})
     looked, grown = recent.difference(999.0, {"a": 999.0, "new": 2.0, "still": 0.0})
     assert WINDOW <= looked < WINDOW + 2 * SAMPLE
     assert grown == {"a": looked, "new": 2.0}

@@ -46,7 +46,7 @@ PT_OSC = [
 
 
 def feed(online: OnlineDDL, *events: str) -> list[ddl.DDLStatement | Replay]:
-    """What the target gets for these events, one after the other."""
+    """What the target receives for these events, one after the other."""
     found: list[ddl.DDLStatement | Replay] = []
     for event in events:
         parts = ddl.split(ddl.parse(event, default_schema="d"))
@@ -54,7 +54,7 @@ def feed(online: OnlineDDL, *events: str) -> list[ddl.DDLStatement | Replay]:
         assert online.resolve(parts) == resolved, "to resolve changes nothing"
         found += [one for one in resolved if one is not None]
         for part in parts:
-            online.follow(part, ONE)
+            online.record(part, ONE)
     return found
 
 
@@ -86,7 +86,7 @@ def test_gh_ost_swaps_once_and_leaves_nothing_behind(cut_over: list[str]) -> Non
     assert texts(feed(online, "DROP TABLE t", "CREATE TABLE t (a INT)")) == ["DROP TABLE t", "CREATE TABLE t (a INT)"]
 
 
-def test_a_restart_anywhere_comes_to_the_same() -> None:
+def test_a_restart_anywhere_has_the_same_result() -> None:
     events = [*GH_OST, *TWO_STEPS, *AFTER, *PT_OSC, "ALTER TABLE t ADD d INT"]
     whole = texts(feed(OnlineDDL(TABLES), *events))
     for cut in range(len(events)):
@@ -106,7 +106,7 @@ def test_a_tool_that_gives_up_and_starts_again() -> None:
     assert texts(feed(online, *ATOMIC)) == [
         "ALTER TABLE `d`.`_t_gho` add column e int".replace("ALTER TABLE", "alter table")
     ]
-    # Without the drop, a new table of that name begins anew just the same.
+    # Without the drop, a new table of that name starts over just the same.
     feed(online, *GH_OST, "CREATE OR REPLACE TABLE _t_gho LIKE t", again[1])
     assert texts(feed(online, *ATOMIC)) == [again[1]]
 
@@ -174,23 +174,23 @@ def test_what_can_not_be_followed_is_refused(events: list[str], code: int) -> No
     assert refused(OnlineDDL(TABLES), *events).code == code
 
 
-def test_a_drop_that_an_operator_passed_over_is_followed_by_the_swap() -> None:
+def test_a_drop_that_an_operator_skipped_is_followed_by_the_swap() -> None:
     online = OnlineDDL(TABLES)
     feed(online, *PT_OSC[:2])
-    online.follow(ddl.parse("DROP TABLE IF EXISTS `d`.`t`"), ONE)
+    online.record(ddl.parse("DROP TABLE IF EXISTS `d`.`t`"), ONE)
     assert texts(feed(online, "RENAME TABLE `d`.`_t_new` TO `d`.`t`")) == [PT_OSC[1]]
 
 
-def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_made_anew() -> None:
+def test_a_table_that_was_renamed_away_for_good_can_be_dropped_and_recreated() -> None:
     online = OnlineDDL(TABLES)
     found = feed(online, "RENAME TABLE t TO _t_old", "DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)")
     assert texts(found) == ["DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)"]
 
 
-def test_a_table_that_an_operator_made_anew_is_one_like_others() -> None:
+def test_a_table_that_an_operator_recreated_is_one_like_others() -> None:
     online = OnlineDDL(TABLES)
     feed(online, "RENAME TABLE t TO _t_old")
-    online.follow(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)
+    online.record(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)
     [replay] = feed(online, "CREATE TABLE _t_gho LIKE t", ATOMIC[2])
     assert isinstance(replay, Replay)
     assert replay.holder == ("d", "t")

@@ -93,7 +93,7 @@ class World(RuleBasedStateMachine):
             return  # it never happened
         self.target = target
         for part in parts:
-            self.online.follow(part, GhostSession())
+            self.online.record(part, GhostSession())
         for name, record in self.online.take_changes().items():
             if record is None:
                 self.stored.pop(name, None)

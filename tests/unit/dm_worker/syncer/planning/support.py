@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.batch_policy import BatchLimits
+from dm_worker.syncer.planning.instructions import Advance, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
@@ -127,11 +128,11 @@ def tags(instructions: list[PlannerInstruction]) -> list[int]:
 
 
 def held(instructions: list[PlannerInstruction]) -> int:
-    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, BinlogStatement))
+    return sum(sum(item.held.values()) for item in instructions if isinstance(item, Advance | Batch))
 
 
 def held_in(log: Log) -> int:
-    """The rows events behind TABLE_MAPs of held back tables."""
+    """The rows events after TABLE_MAPs of held back tables."""
     maps = [event.data[27:] for event in log.events if event.type == c.TABLE_MAP_EVENT]
     return sum(table == b"h" for table in maps)
 
@@ -159,7 +160,7 @@ LIMITS = BatchLimits(batch_bytes=200, batch_events=4, slice_bytes=80)
 
 
 def by_server(log: Log, server_id: int) -> list[Event]:
-    """What a server sends of ``log``: the FORMAT_DESCRIPTION tells that it wrote it."""
+    """What a server sends of ``log``: the FORMAT_DESCRIPTION says that it wrote it."""
     header = HEADER.pack(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0)
     return [Event(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0, header), *log.events]
 

@@ -16,7 +16,7 @@ LINK = 300 * MIB
 
 
 class World:
-    """A source, a link, and a target whose true costs the policy does not know. Time goes by in milliseconds."""
+    """A source, a link, and a target whose true costs the policy does not know. Time passes in milliseconds."""
 
     def __init__(self, small: tuple[float, float], large: tuple[float, float], memory: int = 1 << 30) -> None:
         self.costs = {True: small, False: large}

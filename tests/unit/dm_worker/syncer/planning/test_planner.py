@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.batch_policy import BatchLimits
+from dm_worker.syncer.planning.cut_points import AtCut
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import RawScan
-from pkg.binlog.transaction_payload import ExpandingStream
+from pkg.binlog.streams.stream import RawScan
+from pkg.binlog.streams.transaction_payload import ExpandingStream
 from tests.unit.dm_worker.syncer.planning.support import (
     LIMITS,
     Log,
@@ -31,7 +33,7 @@ from tests.unit.dm_worker.syncer.planning.support import (
 
 
 @given(logs(), st.lists(st.integers(0, 80), max_size=5))
-def test_every_cut_is_a_place_to_go_on_from(logged: tuple[Log, list[int]], pieces: list[int]) -> None:
+def test_every_cut_is_a_position_to_go_on_from(logged: tuple[Log, list[int]], pieces: list[int]) -> None:
     log, wanted = logged
     planner = Planner(start(), limits=LIMITS)
     edges = [0, *sorted(min(piece, len(log.events)) for piece in pieces), len(log.events)]
@@ -67,15 +69,16 @@ def test_places_do_not_depend_on_what_the_events_say_of_theirs(logged: tuple[Log
     for other in (named, placeless):
         planner = Planner(start(), limits=LIMITS)
         feed(planner, other.events[:broken])
-        places: list[object] = [planner.location, planner.read_to]
+        places: list[object] = [planner.progress.location, planner.progress.read_to]
         planner.reopened()
-        feed(planner, tail(other, planner.location))
+        feed(planner, tail(other, planner.progress.location))
         planner.close()
         for item in planner.out:
+            assert not isinstance(item, AtCut)
             places += [item.location] if isinstance(item, Advance) else [item.start, item.end]
             if isinstance(item, Batch):
                 places += [place for part in item.slices for _, _, place in part.events()]
-        seen.append((places, planner.location, planner.bytes_read, tags(planner.out)))
+        seen.append((places, planner.progress.location, planner.progress.bytes_read, tags(planner.out)))
     assert seen[0] == seen[1]
 
 
@@ -106,7 +109,7 @@ def test_broken_stream_is_read_again_without_loss_or_doubling(logged: tuple[Log,
     log, wanted = logged
     planner = Planner(start(), limits=LIMITS)
     feed(planner, log.events[:broken])
-    location = planner.location
+    location = planner.progress.location
     planner.reopened()
     feed(planner, tail(log, location))
     planner.close()
@@ -195,8 +198,8 @@ def test_filtered_transactions_move_the_location() -> None:
     log.transaction([1], table=b"x")
     planner = Planner(start())
     feed(planner, log.events)
-    assert planner.has_pending
-    assert not planner.has_rows
+    assert planner.progress.has_pending
+    assert not planner.progress.has_rows
     planner.close()
     assert planner.out == [Advance(start(log.offset))]
 

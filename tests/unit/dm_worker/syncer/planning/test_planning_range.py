@@ -1,4 +1,4 @@
-"""Hazards: an unfinished range is planned otherwise than before, or reading goes beyond the end of its pass."""
+"""Hazards: an unfinished range is planned differently than before, or reading goes beyond the end of its pass."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import ServerSwitched
 from pkg.binlog.position import Location, Position
@@ -133,7 +134,7 @@ def by_gtids(log: Log, limit: str) -> Planner:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_pass_by_gtid_ends_behind_its_transaction_or_statement_on_any_server(number: int) -> None:
+def test_a_pass_by_gtid_ends_after_its_transaction_or_statement_on_any_server(number: int) -> None:
     log = Log()
     for one in range(1, 5):
         log.mysql_gtid(one)
@@ -181,7 +182,7 @@ def test_open_range_is_planned_again_as_it_was(logged: tuple[Log, list[int]]) ->
             assert len(redo.out) == 1
             assert tags(redo.out) == tags([batch])
             assert held(redo.out) == held([batch])
-            # The stream goes on behind the range.
+            # The stream goes on after the range.
             rest = Planner(batch.end, limits=LIMITS)
             feed(rest, tail(log, batch.end))
             redo_rest = Planner(batch.end, limits=LIMITS)

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.planning import planning_thread
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -17,8 +18,7 @@ from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream
-from tests.harness.process import wait_until
+from pkg.binlog.streams.stream import BinlogStream
 
 SIZE = 1000
 PLACE = Location(Position("bin.000001", 4))
@@ -57,6 +57,10 @@ class Trickle:
         return self.waiting_bytes > 0
 
     has_pending = has_rows
+
+    @property
+    def progress(self) -> Trickle:
+        return self
 
     def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
         self.reads += 1
@@ -136,7 +140,7 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
     assert min(sizes) >= 5 * SIZE
 
 
-def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
+def test_the_planner_learns_how_large_batches_may_be_now(stream: Trickle) -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
     started = PlanningThread([planner], lambda _: opened, unknown, InstructionQueue(1 << 30), policy, lambda: None)

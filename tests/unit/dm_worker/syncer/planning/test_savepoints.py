@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.errors import Code, DMError
@@ -53,10 +53,10 @@ def test_rows_after_a_savepoint_are_undone_and_only_they() -> None:
         planner = Planner(start())
         feed(planner, log.events[:broken])
         for _ in range(2):
-            location = planner.location
+            location = planner.progress.location
             planner.reopened()
             feed(planner, tail(log, location)[: broken // 2])
-        location = planner.location
+        location = planner.progress.location
         planner.reopened()
         feed(planner, tail(log, location))
         planner.close()

@@ -95,7 +95,7 @@ def test_a_stream_must_be_in_the_checkpoint_s_file() -> None:
 def test_a_stream_that_is_opened_again_must_be_in_the_file_that_was_read() -> None:
     planner = Planner(Location(Position(FILE.name, 400)))
     planner.feed([rotate(FILE.name), description(1000), rotate("b.000004"), description(1100)])
-    assert planner.location.file == FileIdentity("b.000004", 7, 1100)
+    assert planner.progress.location.file == FileIdentity("b.000004", 7, 1100)
     planner.reopened()
     planner.feed([rotate("b.000004"), description(1100)])
     planner.reopened()
@@ -125,15 +125,15 @@ def test_a_stream_by_gtid_of_the_same_file_keeps_the_offset_beyond_4_gib() -> No
     before = Location(Position(FILE.name, offset), f"{SOURCE}:1", file=FILE)
     planner = Planner(before, gtids=ExecutedGtids("mysql", before.gtid_set), by_gtid=True)
     planner.feed([rotate(FILE.name), description(1000)])
-    assert planner.location.position == before.position
+    assert planner.progress.location.position == before.position
 
 
 def test_the_file_of_a_checkpoint_that_names_none_is_noted_without_a_change_of_the_upstream() -> None:
     planner = Planner(Location(Position(FILE.name, 400)))
-    assert not planner.has_pending
+    assert not planner.progress.has_pending
     planner.feed([rotate(FILE.name), description(1000)])
     planner.close()
     (advance,) = planner.take_instructions()
     assert advance.location == Location(Position(FILE.name, 400))  # type: ignore[union-attr]
     assert advance.location.file == FILE  # type: ignore[union-attr]
-    assert not planner.has_pending
+    assert not planner.progress.has_pending

@@ -32,7 +32,7 @@ def test_rows_that_are_rolled_back_are_not_counted() -> None:
     assert held(planner.out) == 1
 
 
-def test_what_is_held_back_in_front_of_a_statement_is_told_before_it() -> None:
+def test_what_is_held_back_in_front_of_a_statement_is_reported_before_it() -> None:
     log = Log()
     log.transaction([1], table=b"h")
     log.query(b"ALTER TABLE t ADD c INT")
@@ -112,7 +112,7 @@ def test_unfinished_range_is_planned_under_one_rule_though_a_later_table_changed
 def test_the_planner_alone_asks_once_per_table_and_plans_as_with_a_callback(
     logged: tuple[Log, list[int]], pieces: list[int]
 ) -> None:
-    """No callback: feeding stops right behind the TABLE_MAP that is unknown, and goes on with the answer."""
+    """No callback: feeding stops right after the TABLE_MAP that is unknown, and goes on with the answer."""
     log, wanted = logged
     planner, asked, fed = Planner(start(), limits=LIMITS), [], 0
     while fed < len(log.events):

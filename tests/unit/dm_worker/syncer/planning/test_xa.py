@@ -1,4 +1,4 @@
-"""Hazards: a prepared transaction's rows are lost, doubled or applied at another place than its XA COMMIT."""
+"""Hazards: a prepared transaction's rows are lost, doubled or applied at another position than its XA COMMIT."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.planning import xa
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import BatchLimits
 from dm_worker.syncer.planning.event_buffer import EventBuffer, PythonEventBuffer, new_event_buffer
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.xa import PreparedLocations, PreparedTransactions
 from pkg.binlog import constants as c
@@ -69,7 +70,7 @@ class XaLog(Log):
 
     def _rows(self, tags: list[int]) -> None:
         for tag in tags:
-            # Another table behind the same id elsewhere: a mapping that outlives its place would show.
+            # Another table under the same id elsewhere: a mapping that outlives its place would show.
             self.table_map(b"t" if tag % 2 else b"uu")
             self.rows(tag)
 
@@ -93,8 +94,8 @@ def play(
     given: list[PlannerInstruction] = []
     while True:
         if opened is not None:
-            opened.append(planner.read_from)
-        events = tail(log, planner.read_from)
+            opened.append(planner.progress.read_from)
+        events = tail(log, planner.progress.read_from)
         left = cuts.pop(0) if cuts else -1
         jumped = False
         while events and left and not planner.reached:
@@ -168,14 +169,14 @@ def planner_at(
 def ends(instructions: list[PlannerInstruction]) -> list[tuple[Location, PreparedLocations]]:
     found = []
     for item in instructions:
-        assert not isinstance(item, BinlogStatement)
+        assert isinstance(item, Advance | Batch)
         found.append((item.location if isinstance(item, Advance) else item.end, item.prepared))
     return found
 
 
 @settings(max_examples=100)
 @given(scripts(), st.integers(3, 9), st.lists(st.integers(1, 9), max_size=4), st.integers(1, 9))
-def test_rows_come_to_be_once_at_their_xa_commit_however_the_stream_breaks(
+def test_rows_take_effect_once_at_their_xa_commit_however_the_stream_breaks(
     script: tuple[XaLog, list[int]], events: int, cuts: list[int], chunk: int
 ) -> None:
     log, wanted = script
@@ -321,12 +322,12 @@ def test_memory_for_recent_transactions_is_bounded(monkeypatch: pytest.MonkeyPat
     event = Event(0, 0, 0, 0, 0, 0, bytes(40))
     xids = [xa.make_xid(1, bytes([number]), b"") for number in range(4)]
     for xid in xids:
-        prepared.add(xid, start(), [event])
+        prepared.prepare(xid, start(), [event])
     assert [prepared.events(xid) is None for xid in xids] == [True, True, False, False]
     assert list(prepared.waiting) == xids
     prepared.end(xids[3])
     prepared.end(xids[3])
-    prepared.add(xids[0], start(), [event])
+    prepared.prepare(xids[0], start(), [event])
     assert prepared.events(xids[0]) is not None
     assert prepared.events(xids[2]) is not None
 
@@ -433,7 +434,7 @@ def test_xa_transaction_is_never_applied_in_parts_before_its_end() -> None:
     assert tags(planner.out) == [0]
     feed(planner, log.events[-1:])
     assert planner.take_reopen_request()
-    feed(planner, tail(log, planner.read_from))
+    feed(planner, tail(log, planner.progress.read_from))
     planner.close()
     assert tags(planner.out) == [0, 1, 2, 3, 4, 5]
     log = Log()

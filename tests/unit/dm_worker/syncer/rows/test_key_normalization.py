@@ -17,7 +17,7 @@ from dm_worker.syncer.rows.key_normalization import (
     normalizer_of,
     split_literals,
 )
-from pkg.binlog.literals import MembersByName, marked
+from pkg.binlog.rows.literals import MembersByName, marked
 from pkg.mysql.collation_weights import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column
 

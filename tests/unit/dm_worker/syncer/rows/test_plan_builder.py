@@ -18,8 +18,8 @@ from dm_worker.syncer.rows.conflict_sets import Family, families, key_hash
 from dm_worker.syncer.rows.key_normalization import EXACT
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns, unspread
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
-from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
+from pkg.binlog.rows.literals import MembersByName
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import TargetValues
@@ -73,7 +73,7 @@ def test_a_target_that_numbers_nulls_is_refused() -> None:
         assert build(1, 0, b"", upstream, target, options).write_names == ("id", "n")
 
 
-def test_a_text_key_is_not_spread_by_a_collation_that_the_target_does_not_tell() -> None:
+def test_a_string_key_is_not_spread_by_a_collation_that_the_target_does_not_know() -> None:
     made = plan(table(V, N, keys=(index("v"),)))
     assert (made.mode, made.spread) == (COMPACT, False)
     assert incomparable_columns(table(V, N, keys=(index("v"),)), table(V, N, keys=(index("v"),)), PlanOptions()) == {
@@ -81,7 +81,7 @@ def test_a_text_key_is_not_spread_by_a_collation_that_the_target_does_not_tell()
     }
 
 
-def test_the_other_columns_of_a_key_spread_what_one_does_not_tell() -> None:
+def test_the_other_columns_of_a_key_spread_what_one_does_not() -> None:
     made = plan(table(ID, V, keys=(index("v", "id"),)), incomparable=frozenset({"v"}))
     assert made.spread
     assert key_hash(made.normalizers, made.seed)(b"'a',1") == key_hash(made.normalizers, made.seed)(b"'B, \\'x',1")
@@ -377,7 +377,7 @@ def test_what_spark_workers_import_does_not_load_grpc() -> None:
         ("set('a','b')", True),
     ],
 )
-def test_members_that_the_target_numbers_otherwise_go_by_name(there: str, named: bool) -> None:
+def test_members_that_the_target_numbers_differently_are_written_by_name(there: str, named: bool) -> None:
     def of(column_type: str) -> TableInfo:
         return table(ID, Column("e", column_type.split("(")[0], column_type), keys=(index("id"),))
 

@@ -1,14 +1,16 @@
-"""Hazard: two threads read each other's answers from one connection."""
+"""Hazards: two threads read each other's answers from one connection; an error does not say which table it is about."""
 
 from __future__ import annotations
 
 import threading
 from typing import cast
 
+import pymysql
 import pytest
 
 from dm_worker.syncer.rows import server_lookup
 from dm_worker.syncer.rows.server_lookup import ServerLookup
+from pkg.errors import DMError
 from pkg.settings.connections import DBConfig
 
 
@@ -51,3 +53,14 @@ def test_a_question_may_ask_another_and_a_failed_one_leaves_the_connection_free(
     thread.start()
     thread.join()
     assert thread_answers == [3]
+
+
+def test_a_table_that_the_server_cannot_open_is_named(server: ServerLookup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise pymysql.OperationalError(1030, "Got error 174 from storage engine InnoDB")
+
+    monkeypatch.setattr(server_lookup, "fetch_table_info", broken)
+    with pytest.raises(DMError) as caught:
+        server.table("s", "t")
+    assert "the upstream refused a statement on `s`.`t`" in str(caught.value)
+    assert "CHECK TABLE" in str(caught.value)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.rows.structure_proof import brought, differing_columns, keeps_primary_key, lacks_columns, proven
+from dm_worker.syncer.unit.look_ahead import is_unaltered
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
@@ -113,7 +113,7 @@ def test_a_column_with_two_meanings_is_not_proven_by_its_type(code: int, one: Ta
     assert proven(rows, one, one) == one
 
 
-def test_what_the_table_map_tells_is_no_question() -> None:
+def test_what_the_table_map_says_is_not_asked() -> None:
     rows = TableMap(7, "d", "t", bytes((c.TYPE_LONG,)), (0,), (True,), unsigned=(True,))
     assert proven(rows, defined("int"), defined("int", unsigned=True)) == defined("int", unsigned=True)
     assert differing_columns(rows, defined("int"), defined("int", unsigned=True)) == []
@@ -146,7 +146,7 @@ def test_which_statements_leave_the_primary_key_as_it_was(actions: str, keeps: b
     assert keeps_primary_key(ddl.parse(f"ALTER TABLE d.t {actions}").actions, after) is keeps
 
 
-def test_the_target_s_table_tells_when_the_upstream_s_was_altered_otherwise() -> None:
+def test_the_target_s_table_decides_when_the_upstream_s_was_altered_differently() -> None:
     assert found(AB, [*AB, ("x", "int")], AB) == AB
     assert found(AB, None, AB) == AB
     assert found(AB, [("b", "int"), ("x", "double"), ("a", "int")], AB) is None

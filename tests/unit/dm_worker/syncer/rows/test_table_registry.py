@@ -1,4 +1,4 @@
-"""Hazards: rows are planned by a structure that the target has no more; each statement asks for all tables again."""
+"""Hazards: rows are planned by a structure that the target no longer has; each statement asks for all tables again."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dm_worker.syncer.rows.key_normalization import TEXT, normalize_function
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_matching import around, condition, digest_form
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.binlog.literals import MembersByName, TextInUtf8, codec_for
+from pkg.binlog.rows.literals import MembersByName, TextInUtf8, codec_for
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
@@ -69,7 +69,7 @@ def test_text_that_is_utf8_and_bytes_stay(charset: str) -> None:
     ("charset", "raw"),
     [("cp1251", b"a\x98"), ("ascii", b"\x80"), ("gbk", b"\xa1\x40"), ("big5", b"\xa1\x5a"), ("utf16", b"\xd8\x00")],
 )
-def test_bytes_that_are_no_text_are_an_error_and_not_a_question_mark(charset: str, raw: bytes) -> None:
+def test_bytes_that_cannot_be_decoded_are_an_error_and_not_a_question_mark(charset: str, raw: bytes) -> None:
     (column,) = plan(text(charset), IN_UTF8).columns
     with pytest.raises(DMError) as caught:
         literal(column, raw)
@@ -108,7 +108,7 @@ def test_negative_zero_is_looked_for_as_the_zero_that_the_target_keeps() -> None
     assert b"LEFT(" in around(condition(number, number), b"-0e0")
 
 
-def test_a_wide_set_goes_by_names_where_the_target_can_not_compare_its_number() -> None:
+def test_a_wide_set_is_written_by_names_where_the_target_can_not_compare_its_number() -> None:
     wide = Column("v", "set", f"set({MANY})", nullable=False, charset="utf8mb4", collation="utf8mb4_bin")
     assert isinstance(plan(wide, IN_UTF8).columns[0], MembersByName)
     assert type(plan(wide, EXACT_VALUES).columns[0]) is Column

@@ -21,7 +21,7 @@ from dm_worker.syncer.rows.row_filter import RowFilter, zone_of
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.binlog.row_decoder import KERNEL
+from pkg.binlog.rows.row_decoder import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
@@ -165,7 +165,7 @@ def test_events_of_an_ignored_kind_are_not_even_decoded(
 
 
 @pytest.mark.parametrize("kernel", BOTH)
-def test_a_refused_kind_names_rule_table_and_place(kernel: ModuleType | None) -> None:
+def test_a_refused_kind_names_rule_table_and_location(kernel: ModuleType | None) -> None:
     made = plan(TableRules(filter=kinds(("update",), "Error")))
     with pytest.raises(
         DMError, match=r"'d\.t_\*: Error'.*`d`\.`t_7`: update \(rows event that ends at \(b.1, 200\)"

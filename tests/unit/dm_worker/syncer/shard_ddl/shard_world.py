@@ -77,7 +77,7 @@ class Upstream:
         self._entities = 0
 
     def exist(self, table: TableId) -> None:
-        """A table comes to be without a trace in the binlog, or with one."""
+        """A table is created without a trace in the binlog, or with one."""
         self._entities += 1
         self.tables[table] = Shard(self._entities, self.head[route(*table)])
 
@@ -142,7 +142,7 @@ class LockService:
         self.infos: dict[TableId, DDLTexts] = {}
         self.operations: dict[TableId, Operation] = {}
         self.revision = 0
-        #: Where another source has executed what this one was told and has not obeyed.
+        #: Where another source has executed what this one was ordered and has not done.
         self.executed: set[TableId] = set()
 
     def report(self, target: TableId, statements: DDLTexts) -> None:
@@ -376,7 +376,7 @@ class Worker:
     # -- instructions -------------------------------------------------------------------------------------------
 
     def _next(self) -> GroupInstruction | Acknowledged:
-        """What is told the lock service of one group keeps its order, nothing else must."""
+        """What the lock service is told about one group keeps its order, nothing else must."""
         chosen = self.todo[self.order % len(self.todo)]
         if isinstance(chosen, ReportDDL | AcknowledgeDDL):
             told = (one for one in self.todo if isinstance(one, ReportDDL | AcknowledgeDDL))

@@ -1,4 +1,4 @@
-"""What a run asks and tells about shards where no tables merge."""
+"""What a run asks and reports about shards where no tables merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hazards: a decision that an operator took back is obeyed; what this source has done is waited for for ever."""
+"""Hazards: a decision that an operator took back is obeyed; what this source has done is waited for forever."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
@@ -18,7 +19,6 @@ from pkg.binlog.position import Location, Position
 from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
-from tests.harness.process import wait_until
 
 TARGET = ("m", "t")
 TEXTS = ("ALTER TABLE `m`.`t` ADD COLUMN a INT",)
@@ -32,7 +32,7 @@ class Etcd:
         self.tables: ShardTables | None = None
         self.info: ShardInfo | None = None
         self.told: StoredRecord[ShardOperation] | None = None
-        #: In the order in which they were told.
+        #: In the order in which they were reported.
         self.errors: list[str] = []
         self._wake: Callable[[Sequence[WatchEvent]], None] = lambda _: None
 
@@ -74,7 +74,7 @@ class Etcd:
         self.errors.append(error)
         return True
 
-    def follow(
+    def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[LockClient]:
         self._wake = on_change
@@ -105,7 +105,7 @@ def hears(link: LockClient, *expected: LockNews) -> None:
     assert found == list(expected)
 
 
-def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: Etcd, link: LockClient) -> None:
+def test_a_decision_that_is_taken_back_is_reported_and_the_ddl_reported_again(etcd: Etcd, link: LockClient) -> None:
     link.request(REPORT)
     wait_until(lambda: etcd.info is not None, "it is reported", step=0.01)
     etcd.tell(8, execute=True)
@@ -115,7 +115,7 @@ def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: 
     wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
     etcd.tell(9, execute=False)
     hears(link, Decided(TARGET, TEXTS, False, 9))
-    # Removed and decided anew between two looks.
+    # Removed and decided again between two looks.
     etcd.tell(10, execute=False)
     hears(link, Revoked(TARGET), Decided(TARGET, TEXTS, False, 10))
 
@@ -159,7 +159,7 @@ def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_bac
     wait_until(lambda: settles(9), "the next one is heard", step=0.01)
 
 
-def test_why_a_decision_could_not_be_executed_is_told_although_the_run_ends(etcd: Etcd) -> None:
+def test_why_a_decision_could_not_be_executed_is_reported_although_the_run_ends(etcd: Etcd) -> None:
     link = LockClient(etcd, "t", "s")
     link.start()
     link.request(REPORT)
@@ -183,7 +183,7 @@ def test_a_new_try_takes_its_old_error_back_and_is_done_without_one(etcd: Etcd, 
     assert etcd.errors == ["refused", "", "refused again"]
 
 
-def test_an_error_is_not_told_of_another_decision(etcd: Etcd, link: LockClient) -> None:
+def test_an_error_is_not_reported_for_another_decision(etcd: Etcd, link: LockClient) -> None:
     etcd.tell(9, execute=True)
     link.tell_error(ExecutionError(TARGET, 8, "refused"))
     link.stop()

@@ -41,7 +41,7 @@ def settle(target: TableId, execute: bool, first: int) -> SettleDDL:
 
 
 class Script:
-    """Groups that are told events at places of a binlog."""
+    """Groups that receive events at positions of a binlog."""
 
     def __init__(self, *tables: TableId) -> None:
         self.groups = SourceGroups(route)
@@ -189,7 +189,7 @@ def test_rows_of_a_dropped_table_are_not_mixed_with_those_of_its_successor() -> 
     assert script.groups.acknowledged(A) == [ReportDDL(A, 1, ADD_B)]
 
 
-def test_the_same_ddl_text_twice_is_reported_one_after_the_other() -> None:
+def test_the_same_ddl_twice_is_reported_one_after_the_other() -> None:
     script = Script(A1)
     script.ddl(10, A1)
     script.ddl(20, A1)
@@ -246,7 +246,7 @@ def test_a_table_listed_before_its_creation_does_not_block_its_group_for_good() 
     assert script.groups.create(A2, key=key(20), structure="new") == [ReportDDL(A, 0, ADD_A)]
 
 
-def test_a_table_is_new_by_if_not_exists_only_where_nothing_tells_that_it_was_there() -> None:
+def test_a_table_is_new_by_if_not_exists_only_where_nothing_shows_that_it_existed() -> None:
     script = Script(A1, A2, A3)
     group = script.groups.group_of(A1)
 
@@ -346,7 +346,7 @@ def everything(schema: str, table: str) -> bool:
     return True
 
 
-def test_where_nothing_is_under_way_a_start_groups_tables_anew() -> None:
+def test_where_nothing_is_under_way_a_start_groups_tables_again() -> None:
     """By the routes of now: those that were there, though they may have gone since, and those that are listed."""
 
     def moved(schema: str, table: str) -> TableId:

@@ -29,7 +29,7 @@ class Sharding(RuleBasedStateMachine):
     def begin(self, early: bool) -> None:
         for table in INITIAL:
             self.world.upstream.exist(table)
-        # Listed when replication begins, but created behind the place where it begins.
+        # Listed when replication begins, but created after the place where it begins.
         self.world.listed = [*INITIAL, ("B", "t3")] if early else INITIAL
         self.worker = Worker(self.world)
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm_worker.syncer.ddl.known_keys import SHARE
 from dm_worker.syncer.planning.batch import Batch, Slice
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.syncer.unit import computed_sampler
-from dm_worker.syncer.unit.computed_sampler import MOST_TABLES, SEARCHED, SHARE, BothValues, ComputedSampler, samples
+from dm_worker.syncer.unit.computed_sampler import MOST_TABLES, SEARCHED, BothValues, ComputedSampler, samples
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
@@ -104,7 +105,7 @@ def test_a_large_batch_is_not_searched_as_a_whole() -> None:
 
 
 class _Target:
-    """Answers take ``seconds``; time goes by in them and in :meth:`work`."""
+    """Answers take ``seconds``; time passes in them and in :meth:`work`."""
 
     def __init__(self, seconds: float = 0.0, answer: BothValues | None = None) -> None:
         self.now = self.asking = 0.0

@@ -104,7 +104,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> _Scene:
     return _Scene(monkeypatch)
 
 
-def test_progress_tells_speed_bytes_behind_and_the_end_at_this_speed(scene: _Scene) -> None:
+def test_progress_shows_speed_bytes_behind_and_the_end_at_this_speed(scene: _Scene) -> None:
     scene.pass_seconds(29, rows=5, advance=1)
     assert scene.lines == []
     scene.pass_seconds(1, rows=5, advance=1)

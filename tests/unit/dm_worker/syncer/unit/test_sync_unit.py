@@ -31,6 +31,8 @@ class Engine:
 class LongRun:
     """A run whose batch ends only when it is cancelled."""
 
+    finished = None
+
     def __init__(self, engine: Engine, *_: Any) -> None:
         self.began = threading.Event()
         self.engine = engine

@@ -51,7 +51,7 @@ def test_the_text_names_all_that_is_taken_over_and_all_that_is_not() -> None:
 
 
 def test_a_ghost_table_is_its_real_table_with_what_changed_it() -> None:
-    """DM records no structure of it; behind the swap its rows are the real table's."""
+    """DM records no structure of it; after the swap its rows are the real table's."""
     change = GhostDDL("ALTER TABLE `d`.`_good_gho` ADD COLUMN `late` INT FIRST")
     durable = _durable()
     durable.ghosts = {
@@ -79,6 +79,6 @@ def test_a_later_run_says_where_it_was_taken_over() -> None:
     assert not facts.online_changes
 
 
-def test_shard_ddl_that_can_not_begin_anew_stops_the_takeover() -> None:
+def test_shard_ddl_that_can_not_start_over_stops_the_takeover() -> None:
     with pytest.raises(DMError, match="nothing was changed"):
         takeover_of(_durable(UnsettledGroup("`d`.`m`", ("ALTER …",), 1, None)), ServerDefaults(), foreign=True)

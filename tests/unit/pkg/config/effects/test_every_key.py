@@ -1,4 +1,4 @@
-"""Hazard: a key of a configuration file is read and does nothing, and nobody says so.
+"""Hazard: a key of a configuration file is read and does nothing, without a message.
 
 Each key of the samples and of the readers gets another value than its default. Then the configuration differs and the
 module that the table names reads the field, or a warning names the key, or an error does.
@@ -125,9 +125,6 @@ def _task_data(row: KeyEffect) -> tuple[Any, Any]:
         del data["block-allow-list"], instance["block-allow-list"]
         data["black-white-list"] = {"named": {"do-dbs": ["a"]}}
         instance["black-white-list"] = "named"
-    elif top == "validators":
-        data["validators"] = {"named": {}}
-        instance["validator-config-name"] = "named"
     _set_all(data, needs)
     changed = copy.deepcopy(data)
     _set_all(changed, along)

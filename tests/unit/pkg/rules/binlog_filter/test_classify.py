@@ -13,7 +13,7 @@ from pkg.rules.binlog_filter.classify import spec_types
 from pkg.rules.binlog_filter.events import INCOMPATIBLE
 from pkg.schema_tracker import SchemaTracker, ServerDefaults
 
-#: A statement → its class, and behind a comma what a rule may name it besides.
+#: A statement → its class, and after a comma what a rule may name it besides.
 STATEMENTS = [
     ("CREATE DATABASE d", "create database"),
     ("CREATE SCHEMA d", "create database"),

@@ -156,7 +156,7 @@ def test_decisions_that_are_remembered_do_not_travel() -> None:
     assert len(pickle.dumps(chosen)) == size
 
 
-def test_a_refusal_names_rule_table_statement_and_place() -> None:
+def test_a_refusal_names_rule_table_statement_and_position() -> None:
     chosen = BinlogEventFilter([rule("Error", "drop table")], True)
     decision = pickle.loads(pickle.dumps(chosen)).decide("db1", "t1", ("drop table",), "DROP TABLE t1")
     error = decision.refusal("db1", "t1", "DROP TABLE t1", "mysql-bin.000003:154")
@@ -272,7 +272,7 @@ def test_a_change_with_a_second_name_is_matched_by_both_but_by_the_groups_of_its
 
 
 def test_a_refusal_names_the_event_without_quotes() -> None:
-    """Scripts look for these words."""
+    """Scripts look for these strings."""
     rule = BinlogFilterRule("db1", "t1", ("value range decrease",), (), "Error")
     decision = BinlogEventFilter([rule], False).decide("db1", "t1", ("value range decrease",), "ALTER TABLE t1 …")
     assert "event value range decrease" in decision.refusal("db1", "t1", "ALTER TABLE t1 …").message

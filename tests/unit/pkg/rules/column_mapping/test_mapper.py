@@ -184,7 +184,7 @@ def test_a_prefix_goes_before_the_text_in_every_form_of_literal(literal: bytes, 
     assert affixed(literal, "s1-") == expected
 
 
-def test_a_suffix_goes_behind() -> None:
+def test_a_suffix_goes_after() -> None:
     assert affixed(b"'abc'", "", "-s1") == b"'abc-s1'"
     transform = compiled(ColumnMappingRule("schema*", "name", "add suffix", "", "", ("é",))).transforms[0]
     assert (transform.value("a"), transform.value(b"a")) == ("aé", "aé".encode())

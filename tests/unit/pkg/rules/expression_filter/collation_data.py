@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pkg.rules.expression_filter
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import up
 from pkg.mysql.collation_weights import fetch_collation_weights
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import up
 
 FOLDER = Path(pkg.rules.expression_filter.__file__).parent
 _PIECE = 512

@@ -159,11 +159,11 @@ def test_a_row_that_overflows_is_an_error_not_a_decision() -> None:
     assert matches("id - 7 = 0")
 
 
-def test_columns_are_told_so_that_a_dropped_one_can_be_noticed() -> None:
+def test_columns_are_reported_so_that_a_dropped_one_can_be_noticed() -> None:
     assert parse("a = 1 AND (`b c` > 2 OR A IS NULL OR a < 3)").columns == ("a", "b c", "A")
 
 
-def test_a_new_structure_is_compiled_anew() -> None:
+def test_a_new_structure_is_compiled_again() -> None:
     expression = parse("id > 5")
     before = expression.compile(TABLE)
     after = expression.compile((TABLE[1], TABLE[0]))

@@ -1,0 +1,114 @@
+"""What the checks of a cutover know: plain data, read by ``reading.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dm_master.cutover.verdict import Unreadable
+from pkg.binlog.position import Location
+from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.names import TableId
+from pkg.mysql.schema import ForeignKey, TableInfo
+
+#: Kind (trigger, view, procedure, …) → the (schema, name) of each.
+Objects = Mapping[str, frozenset[TableId]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What one server has of the migrated tables; the keys are the server's own tables."""
+
+    structures: Mapping[TableId, TableInfo]
+    #: The next number that the server would give; only tables with an AUTO_INCREMENT column.
+    counters: Mapping[TableId, int]
+    foreign_keys: tuple[ForeignKey, ...]
+    #: Table → its CHECK constraints, by name.
+    constraints: Mapping[TableId, frozenset[str]]
+    #: Table → its partitions, by name.
+    partitions: Mapping[TableId, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """``label``: the source's name, or ``target``. ``users``: 'name'@'host', without the server's own."""
+
+    label: str
+    info: ServerInfo
+    variables: Mapping[str, str]
+    tables: TableFacts
+    objects: Objects
+    users: frozenset[str] | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class WriterFacts:
+    """Signs of writers at an upstream.
+
+    ``before``, ``after``: where its binlog ended, ``seconds`` apart. ``transactions``: open ones that changed rows;
+    ``prepared``: XA transactions that wait for their end.
+    """
+
+    before: Location | None
+    after: Location | None
+    seconds: float
+    transactions: tuple[str, ...] | Unreadable
+    prepared: tuple[str, ...] | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverUpstream:
+    """``routed``: migrated table → its target table. ``mapped``: columns of migrated tables that a mapping changes."""
+
+    server: ServerFacts
+    writers: WriterFacts
+    routed: Mapping[TableId, TableId]
+    mapped: frozenset[tuple[TableId, str]]
+    may_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverTarget:
+    """``highest``: the highest value of the AUTO_INCREMENT column. ``may_read_binlog``: rights for a way back."""
+
+    server: ServerFacts
+    highest: Mapping[TableId, int]
+    may_read_binlog: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorFacts:
+    """The validator's own state of one subtask; counts are rows."""
+
+    stage: str
+    location: Location
+    pending: int
+    new_errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubTaskFacts:
+    """One subtask as its worker reports it; ``problem`` is why nothing is known of it, '' otherwise."""
+
+    source: str
+    problem: str = ""
+    unit: str = ""
+    stage: str = ""
+    errors: tuple[str, ...] = ()
+    applied: Location | None = None
+    blocking: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    validator: ValidatorFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverFacts:
+    task: str
+    upstreams: tuple[CutoverUpstream, ...]
+    target: CutoverTarget
+    subtasks: tuple[SubTaskFacts, ...]
+    #: DDL locks of the task, or why they are not known.
+    locks: tuple[str, ...] | Unreadable
+
+    def upstream(self, source: str) -> CutoverUpstream | None:
+        return next((one for one in self.upstreams if one.server.label == source), None)

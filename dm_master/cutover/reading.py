@@ -1,0 +1,180 @@
+"""Reads what the checks of a cutover need from servers. A fact that the user may not see is ``Unreadable``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_master.cutover.facts import CutoverTarget, CutoverUpstream, Objects, ServerFacts, TableFacts, WriterFacts
+from dm_master.cutover.verdict import Unreadable
+from dm_master.inspection.inspected_server import InspectedServer
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from pkg.binlog.position import Location
+from pkg.binlog.streams.server_position import master_status
+from pkg.mysql.connection import error_number
+from pkg.mysql.foreign_key_introspect import shown_foreign_keys
+from pkg.mysql.introspect import list_other_objects, query
+from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified, quote
+from pkg.mysql.schema import TableInfo
+
+_Fact = TypeVar("_Fact")
+#: Accounts that servers make for themselves.
+_SYSTEM_USERS = frozenset(
+    {"mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "root", "mysql", "PUBLIC", ""}
+)
+#: The user may not read this: access denied for a table, a privilege or a statement; no such table or statement (TiDB).
+_CLOSED = frozenset({1044, 1064, 1142, 1143, 1146, 1227, 1370, 1235, 8108})
+_NAMES = "SELECT {schema}, {name}, {kind} FROM information_schema.{table}"
+#: Objects that information_schema lists in tables of their own.
+_PROGRAMS = (
+    _NAMES.format(schema="TRIGGER_SCHEMA", name="TRIGGER_NAME", kind="'TRIGGER'", table="TRIGGERS"),
+    _NAMES.format(schema="ROUTINE_SCHEMA", name="ROUTINE_NAME", kind="ROUTINE_TYPE", table="ROUTINES"),
+    _NAMES.format(schema="EVENT_SCHEMA", name="EVENT_NAME", kind="'EVENT'", table="EVENTS"),
+)
+
+
+def server_facts(
+    label: str, server: InspectedServer, tables: Mapping[TableId, TableInfo], schemas: set[str]
+) -> ServerFacts:
+    """The facts of one server; ``tables`` are the migrated ones there, ``schemas`` theirs."""
+    return ServerFacts(
+        label=label,
+        info=server.info,
+        variables=_variables(server.conn),
+        tables=_table_facts(server.conn, tables),
+        objects=_objects(server.conn, schemas),
+        users=_readable(lambda: _users(server.conn), "SELECT on mysql.user"),
+    )
+
+
+def upstream_facts(upstream: InspectedUpstream, before: Location | None, seconds: float) -> CutoverUpstream:
+    """``before``: where the binlog ended so many seconds ago."""
+    conn, rules = upstream.conn, upstream.rules
+    after = binlog_end(upstream)
+    mapped = {
+        (table, column.name)
+        for table, info in upstream.structures.items()
+        for column in info.columns
+        if any(rule.target_column.lower() == column.name.lower() for rule in rules.mapper.rules_for(*table))
+    }
+    return CutoverUpstream(
+        server=server_facts(
+            upstream.subtask.source_id, upstream, upstream.structures, {schema for schema, _ in upstream.tables}
+        ),
+        writers=WriterFacts(
+            before=before,
+            after=after,
+            seconds=seconds,
+            transactions=_transactions(upstream),
+            prepared=_readable(lambda: tuple(str(row[3]) for row in query(conn, "XA RECOVER")), "XA_RECOVER_ADMIN"),
+        ),
+        routed=upstream.routed,
+        mapped=frozenset(mapped),
+        may_write=all(
+            upstream.grants.allows(privilege, *table)
+            for table in upstream.tables
+            for privilege in ("INSERT", "UPDATE", "DELETE")
+        ),
+    )
+
+
+def target_facts(target: InspectedServer, tables: Iterable[TableId]) -> CutoverTarget:
+    found = target.table_infos(tables)
+    server = server_facts("target", target, found, {schema for schema, _ in found})
+    highest = {
+        table: _highest(target.conn, table, column.name)
+        for table, info in found.items()
+        for column in info.columns
+        if column.auto_increment
+    }
+    may_read = all(target.grants.allows(right) for right in ("REPLICATION SLAVE", "REPLICATION CLIENT"))
+    return CutoverTarget(server=server, highest=highest, may_read_binlog=may_read)
+
+
+def binlog_end(upstream: InspectedServer) -> Location | None:
+    return master_status(upstream.conn, upstream.info.flavor)
+
+
+def _readable(read: Callable[[], _Fact], privilege: str) -> _Fact | Unreadable:
+    try:
+        return read()
+    except pymysql.Error as exc:
+        if error_number(exc) not in _CLOSED:
+            raise
+        return Unreadable(str(exc.args[-1]), f"needs {privilege}")
+
+
+def _variables(conn: Connection[Any]) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in query(conn, "SHOW GLOBAL VARIABLES")}
+
+
+def _transactions(upstream: InspectedUpstream) -> tuple[str, ...] | Unreadable:
+    if not upstream.grants.allows("PROCESS"):
+        return Unreadable("the user lacks PROCESS: only its own transactions are shown", "needs PROCESS")
+    rows = query(
+        upstream.conn,
+        "SELECT trx_mysql_thread_id, trx_started, trx_rows_modified FROM information_schema.INNODB_TRX"
+        " WHERE trx_rows_modified > 0 AND trx_mysql_thread_id <> CONNECTION_ID() AND trx_mysql_thread_id <> 0",
+    )
+    return tuple(f"connection {thread} since {since}, {count} rows" for thread, since, count in rows)
+
+
+def _users(conn: Connection[Any]) -> frozenset[str]:
+    rows = query(conn, "SELECT User, Host FROM mysql.user")
+    return frozenset(f"'{user}'@'{host}'" for user, host in rows if str(user) not in _SYSTEM_USERS)
+
+
+def _objects(conn: Connection[Any], schemas: set[str]) -> Objects:
+    found: dict[str, set[TableId]] = {}
+    programs = [row for sql in _PROGRAMS for row in query(conn, sql)]
+    for schema, name, kind in [*list_other_objects(conn), *programs]:
+        if str(schema) in schemas and str(schema).lower() not in SYSTEM_SCHEMAS:
+            found.setdefault(str(kind).lower(), set()).add((str(schema), str(name)))
+    return {kind: frozenset(names) for kind, names in found.items()}
+
+
+def _table_facts(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> TableFacts:
+    names = set(tables)
+    return TableFacts(
+        structures=tables,
+        counters=_counters(conn, tables),
+        foreign_keys=tuple(shown_foreign_keys(conn, [table for table, info in tables.items() if info.foreign_keys])),
+        constraints={table: frozenset(found) for table, found in _constraints(conn, names).items()},
+        partitions={table: tuple(found) for table, found in _partitions(conn, names).items()},
+    )
+
+
+def _counters(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> dict[TableId, int]:
+    counting = {table for table, info in tables.items() if any(column.auto_increment for column in info.columns)}
+    # MySQL 8 answers from statistics that may be a day old, unless this is 0. Other servers do not have it.
+    if query(conn, "SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
+        query(conn, "SET SESSION information_schema_stats_expiry = 0")
+    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="AUTO_INCREMENT", table="TABLES")
+    rows = query(conn, f"{sql} WHERE AUTO_INCREMENT IS NOT NULL")
+    return {(str(s), str(t)): int(number) for s, t, number in rows if (str(s), str(t)) in counting}
+
+
+def _constraints(conn: Connection[Any], tables: set[TableId]) -> dict[TableId, list[str]]:
+    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="CONSTRAINT_NAME", table="TABLE_CONSTRAINTS")
+    return _by_table(query(conn, f"{sql} WHERE CONSTRAINT_TYPE = 'CHECK'"), tables)
+
+
+def _partitions(conn: Connection[Any], tables: set[TableId]) -> dict[TableId, list[str]]:
+    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="PARTITION_NAME", table="PARTITIONS")
+    return _by_table(query(conn, f"{sql} WHERE PARTITION_NAME IS NOT NULL"), tables)
+
+
+def _by_table(rows: Iterable[tuple[Any, ...]], tables: set[TableId]) -> dict[TableId, list[str]]:
+    found: dict[TableId, list[str]] = {}
+    for schema, name, what in rows:
+        if (str(schema), str(name)) in tables:
+            found.setdefault((str(schema), str(name)), []).append(str(what))
+    return found
+
+
+def _highest(conn: Connection[Any], table: TableId, column: str) -> int:
+    (row,) = query(conn, f"SELECT COALESCE(MAX({quote(column)}), 0) FROM {qualified(*table)}")
+    return int(row[0])

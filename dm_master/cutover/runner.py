@@ -1,0 +1,98 @@
+"""Reads the facts of a task's servers and runs all checks of a cutover over them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pymysql
+
+from dm_master.cutover import proof_checks, server_checks, table_checks, writer_checks
+from dm_master.cutover.facts import CutoverFacts, CutoverTarget, CutoverUpstream, SubTaskFacts
+from dm_master.cutover.reading import binlog_end, target_facts, upstream_facts
+from dm_master.cutover.verdict import CheckVerdict, Unreadable
+from dm_master.inspection.inspected_server import InspectedServer
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from pkg.binlog.position import Location
+from pkg.config.model import SubTaskConfig
+from pkg.config.rule_names import InstanceNames
+from pkg.mysql.connection import classify
+
+#: In the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
+CHECKS: tuple[Callable[[CutoverFacts], CheckVerdict], ...] = (
+    writer_checks.check_running,
+    writer_checks.check_sharding,
+    writer_checks.check_read_only,
+    writer_checks.check_transactions,
+    writer_checks.check_quiet,
+    writer_checks.check_applied,
+    proof_checks.check_validator,
+    table_checks.check_tables,
+    table_checks.check_counters,
+    table_checks.check_indexes,
+    table_checks.check_foreign_keys,
+    table_checks.check_constraints,
+    table_checks.check_partitions,
+    server_checks.check_objects,
+    server_checks.check_users,
+    server_checks.check_settings,
+    server_checks.check_way_back,
+)
+_MOST_SOURCES_AT_ONCE = 16
+
+#: Asks the workers, once the upstreams' ends are known: all they had is applied, or not.
+AskSubTasks = Callable[[], Sequence[SubTaskFacts]]
+#: :func:`read_facts`.
+ReadFacts = Callable[[str, Mapping[str, SubTaskConfig], float, AskSubTasks, tuple[str, ...] | Unreadable], CutoverFacts]
+
+
+def run_checks(facts: CutoverFacts) -> list[CheckVerdict]:
+    return [check(facts) for check in CHECKS]
+
+
+def read_facts(
+    task: str,
+    subtasks: Mapping[str, SubTaskConfig],
+    seconds: float,
+    ask_subtasks: AskSubTasks,
+    locks: tuple[str, ...] | Unreadable,
+) -> CutoverFacts:
+    """Reads all servers; the upstreams' binlogs are looked at twice, ``seconds`` apart.
+
+    Raises 26002 for a server that cannot be reached, and the classified error of a failed query.
+    """
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(_MOST_SOURCES_AT_ONCE, "cutover") as pool:
+
+        def opened(subtask: SubTaskConfig) -> InspectedUpstream:
+            return InspectedUpstream(subtask, InstanceNames())
+
+        upstreams = list(pool.map(opened, subtasks.values()))
+        for upstream in upstreams:
+            stack.callback(upstream.close)
+        target = stack.enter_context(
+            contextlib.closing(InspectedServer(next(iter(subtasks.values())).to, "downstream"))
+        )
+        began = time.monotonic()
+        ends = list(pool.map(binlog_end, upstreams))
+        tables = sorted({name for upstream in upstreams for name in upstream.routed.values()})
+        of_target = _read_target(target, tables)
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        elapsed = round(time.monotonic() - began, 1)
+        found = list(pool.map(_read_upstream, upstreams, ends, [elapsed] * len(ends)))
+    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks)
+
+
+def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> CutoverTarget:
+    try:
+        return target_facts(target, tables)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="downstream") from exc
+
+
+def _read_upstream(upstream: InspectedUpstream, before: Location | None, seconds: float) -> CutoverUpstream:
+    try:
+        return upstream_facts(upstream, before, seconds)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream") from exc

@@ -1,0 +1,157 @@
+"""Checks of what a migration does not carry: programs, users, settings; and whether there is a way back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dm_master.cutover.facts import CutoverFacts, CutoverUpstream, ServerFacts
+from dm_master.cutover.verdict import CheckVerdict, Unreadable, bounded, problems, unknown
+from pkg.mysql.names import qualified
+
+#: Settings of a server that change what an application's statements do. `transaction_isolation` was `tx_isolation`.
+SETTINGS = (
+    "sql_mode",
+    "time_zone",
+    "character_set_server",
+    "collation_server",
+    "lower_case_table_names",
+    "transaction_isolation",
+    "explicit_defaults_for_timestamp",
+    "auto_increment_increment",
+    "auto_increment_offset",
+    "max_allowed_packet",
+    "innodb_strict_mode",
+    "foreign_key_checks",
+)
+_FORMER_NAMES = {"transaction_isolation": "tx_isolation"}
+#: Modes that one of the servers does not have, or that do not change rows.
+_HARMLESS_MODES = frozenset({"NO_AUTO_CREATE_USER", "NO_ENGINE_SUBSTITUTION"})
+#: Servers older than this have no binlog_expire_logs_seconds; a way back needs the binlog of a day.
+_RETENTION = 86400
+
+
+def check_objects(facts: CutoverFacts) -> CheckVerdict:
+    """Triggers, views, routines, events and sequences of the migrated schemas are at the target."""
+    found: dict[str, None] = {}
+    for upstream in facts.upstreams:
+        schemas: dict[str, set[str]] = {}
+        for source, target in upstream.routed.items():
+            schemas.setdefault(source[0], set()).add(target[0])
+        for kind, names in upstream.server.objects.items():
+            there = facts.target.server.objects.get(kind, frozenset())
+            for schema, name in sorted(names):
+                places = schemas.get(schema, set()) | {schema}
+                if not any((place, name) in there for place in places):
+                    found[f"{upstream.server.label}: {kind} {qualified(schema, name)}"] = None
+    remedy = (
+        "create what the application needs at the target (SHOW CREATE … on the upstream); --accept objects for the rest"
+    )
+    return problems("objects", list(found), remedy, otherwise="no program or view is missing")
+
+
+def check_users(facts: CutoverFacts) -> CheckVerdict:
+    """The accounts of the upstreams are at the target. Their grants are not compared."""
+    there = facts.target.server.users
+    unreadable = [(one.server.label, one.server.users) for one in facts.upstreams] + [("target", there)]
+    closed = [(label, users) for label, users in unreadable if isinstance(users, Unreadable)]
+    if closed:
+        return unknown("users", closed)
+    known = {_account(user) for user in there} if not isinstance(there, Unreadable) else set()
+    found = [
+        f"{one.server.label}: {user}"
+        for one in facts.upstreams
+        if not isinstance(one.server.users, Unreadable)
+        for user in sorted(one.server.users)
+        if _account(user) not in known
+    ]
+    remedy = (
+        "SHOW CREATE USER and SHOW GRANTS on the upstream, for those that applications use; --accept users for the rest"
+    )
+    return problems(
+        "users", found, remedy, otherwise="each account of the upstreams is at the target; grants not compared"
+    )
+
+
+def _account(user: str) -> str:
+    return user.lower()
+
+
+def check_settings(facts: CutoverFacts) -> CheckVerdict:
+    """The servers treat an application's statements alike."""
+    target = facts.target.server.variables
+    found = [
+        f"{name}: {shown} on {upstream.server.label}, {_setting(target, name)} at the target"
+        for upstream in facts.upstreams
+        for name in SETTINGS
+        if (shown := _setting(upstream.server.variables, name)) != _setting(target, name)
+        and name in _known(upstream.server.variables) & _known(target)
+    ]
+    remedy = (
+        "SET GLOBAL … and the configuration of the target; or in the application's connections, then --accept settings"
+    )
+    return problems("settings", found, remedy, otherwise=f"{len(SETTINGS)} settings are equal")
+
+
+def _known(variables: Mapping[str, str]) -> set[str]:
+    return {name for name in SETTINGS if name in variables or _FORMER_NAMES.get(name, "") in variables}
+
+
+def _setting(variables: Mapping[str, str], name: str) -> str:
+    """A setting's value in a form that can be compared."""
+    value = variables.get(name, variables.get(_FORMER_NAMES.get(name, ""), ""))
+    if name == "sql_mode":
+        return ",".join(sorted(set(value.upper().split(",")) - _HARMLESS_MODES - {""})) or "''"
+    if name == "time_zone" and value.upper() == "SYSTEM":
+        return variables.get("system_time_zone", value)
+    return {"1": "ON", "0": "OFF"}.get(value, value) if name.endswith(("_timestamp", "_mode", "_checks")) else value
+
+
+def check_way_back(facts: CutoverFacts) -> CheckVerdict:
+    """The target's binlog could be replicated back, and the upstreams accept writes of the source's user."""
+    target = facts.target
+    if target.server.info.flavor == "tidb":
+        return CheckVerdict("way-back", "not applicable", ("TiDB writes no binlog that a MySQL replica can read",))
+    merged = _merged(facts.upstreams)
+    if merged:
+        return CheckVerdict(
+            "way-back", "not applicable", bounded(f"several tables merge into {each}" for each in merged)
+        )
+    found = _binlog_problems(target.server)
+    if not target.may_read_binlog:
+        found.append("the target's user lacks REPLICATION SLAVE or REPLICATION CLIENT")
+    found += [
+        f"{one.server.label}: the source's user may not write the tables"
+        for one in facts.upstreams
+        if not one.may_write
+    ]
+    remedy = "fix it before the cutover if you want to be able to go back; --accept way-back if not"
+    return problems("way-back", found, remedy, otherwise="binlog, rights and retention allow it")
+
+
+def _merged(upstreams: tuple[CutoverUpstream, ...]) -> list[str]:
+    count: dict[tuple[str, str], int] = {}
+    for upstream in upstreams:
+        for target in upstream.routed.values():
+            count[target] = count.get(target, 0) + 1
+    return [qualified(*target) for target, number in sorted(count.items()) if number > 1]
+
+
+def _binlog_problems(server: ServerFacts) -> list[str]:
+    found = []
+    variables = server.variables
+    if variables.get("log_bin", "OFF").upper() not in ("1", "ON"):
+        return ["the target's log_bin is OFF"]
+    if variables.get("binlog_format", "ROW").upper() != "ROW":
+        found.append(f"the target's binlog_format is {variables['binlog_format']}")
+    if variables.get("binlog_row_image", "FULL").upper() not in ("FULL", "FULL_NODUP"):
+        found.append(f"the target's binlog_row_image is {variables['binlog_row_image']}")
+    kept = _retention(variables)
+    if 0 < kept < _RETENTION:
+        found.append(f"the target keeps its binlog for {kept} s only")
+    return found
+
+
+def _retention(variables: Mapping[str, str]) -> int:
+    """Seconds for which the binlog is kept; 0 for ever."""
+    seconds = int(float(variables.get("binlog_expire_logs_seconds") or 0))
+    return seconds or int(float(variables.get("expire_logs_days") or 0) * 86400)

@@ -1,0 +1,44 @@
+"""The facts of subtasks from their workers' status. Pure."""
+
+from __future__ import annotations
+
+from dm_master.cutover.facts import SubTaskFacts, ValidatorFacts
+from pkg.binlog.position import Location, parse_position
+from pkg.pb import dmworker_pb2 as pb
+
+
+def subtask_facts(answer: pb.QueryStatusResponse, task: str) -> SubTaskFacts:
+    """What a worker's answer says of its subtask of ``task``."""
+    source = answer.sourceStatus.source
+    status = next((one for one in answer.subTaskStatus if one.name == task), None)
+    if not answer.result or status is None:
+        return SubTaskFacts(source, problem=answer.msg or f"task {task} does not run there")
+    sync = status.sync
+    return SubTaskFacts(
+        source=source,
+        unit=pb.UnitType.Name(status.unit),
+        stage=pb.Stage.Name(status.stage),
+        errors=tuple(error.Message for error in status.result.errors),
+        applied=_location(sync.syncerBinlog, sync.syncerBinlogGtid),
+        blocking=tuple(sync.blockingDDLs),
+        held=tuple(f"{group.target} ({group.heldRows} rows)" for group in sync.unresolvedGroups),
+        validator=_validator(status.validation) if status.HasField("validation") else None,
+    )
+
+
+def _validator(status: pb.ValidationStatus) -> ValidatorFacts | None:
+    location = _location(status.validatorBinlog, status.validatorBinlogGtid)
+    if location is None:
+        return None
+    new, *_ = _counts(status.errorRowsStatus)
+    return ValidatorFacts(pb.Stage.Name(status.stage), location, sum(_counts(status.pendingRowsStatus)), new)
+
+
+def _counts(text: str) -> list[int]:
+    """The numbers of DM's form "insert/update/delete: 1/2/3"; [0] for ''."""
+    numbers = text.rpartition(":")[2]
+    return [int(number) for number in numbers.split("/")] if numbers.strip() else [0]
+
+
+def _location(position: str, gtid_set: str) -> Location | None:
+    return Location(parse_position(position), gtid_set) if position else None

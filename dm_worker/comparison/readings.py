@@ -1,0 +1,120 @@
+"""How forms of values are read, so that two texts of one value are equal. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import marshal
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from dm_worker.comparison.row_difference import Item, MakeItem
+from dm_worker.comparison.value_forms import Reading
+from dm_worker.table_reads.column_literals import TOO_LONG, FieldValue
+
+#: The version of marshal in which equal values have equal bytes: later ones refer to objects that occurred before.
+_PLAIN = 2
+#: A form that is not NULL as bytes that are equal for equal values only.
+ReadForm = Callable[[bytes], bytes]
+
+
+class UnreadableValueError(Exception):
+    """A server could not build the form of a value: it is longer than its max_allowed_packet allows."""
+
+
+def reader_of(reading: Reading, *, guarded: bool) -> ReadForm | None:
+    """None where forms are compared as they are."""
+    read = _READERS.get(reading)
+    if not guarded:
+        return read
+
+    def checked(form: bytes) -> bytes:
+        if form[:1] == TOO_LONG:
+            raise UnreadableValueError
+        return read(form) if read is not None else form
+
+    return checked
+
+
+def row_digest_maker(readers: Sequence[ReadForm | None], key: Sequence[int]) -> MakeItem:
+    """The item of a row of forms: the values of its key, and the digest of the whole row."""
+
+    def make(row: tuple[FieldValue, ...]) -> Item:
+        read = canonical(readers, row)
+        return (*(read[number] for number in key), digest(read))
+
+    def make_plain(row: tuple[FieldValue, ...]) -> Item:
+        return (*(row[number] for number in key), digest(row))
+
+    return make if any(readers) else make_plain
+
+
+def canonical(readers: Sequence[ReadForm | None], row: Sequence[FieldValue]) -> list[FieldValue]:
+    """The row's values as they are compared."""
+    return [
+        value if reader is None or value is None else reader(value) for reader, value in zip(readers, row, strict=True)
+    ]
+
+
+def digest(row: Sequence[FieldValue]) -> bytes:
+    """A digest of values: of bytes from which they can be read back."""
+    return hashlib.blake2b(marshal.dumps(tuple(row), _PLAIN), digest_size=16).digest()
+
+
+def _float(form: bytes) -> bytes:
+    return struct.pack(">d", float(form))
+
+
+def _number(form: bytes) -> bytes:
+    return _plain(Decimal(form.decode()))
+
+
+def _plain(value: Decimal) -> bytes:
+    sign, digits, exponent = value.normalize().as_tuple() if value else value.as_tuple()
+    return repr((sign, digits if value else 0, exponent if value else 0)).encode()
+
+
+def _members(form: bytes) -> bytes:
+    # Empty for no member; else ``=`` and the names, of which one may be empty.
+    return form[:1] + b",".join(sorted(form[1:].split(b",")))
+
+
+def _document(form: bytes) -> bytes:
+    """A document without its spaces and the order of its members; as it is if it is none. Whole numbers differ from
+    others, as they do in MySQL."""
+    try:
+        found = json.loads(form, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact)
+    except (ValueError, RecursionError):
+        return b"text:" + form
+    return json.dumps(_shown(found), sort_keys=True, ensure_ascii=True).encode()
+
+
+class _Exact(str):
+    """The text of a number."""
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {"members": {key: _shown(member) for key, member in value.items()}}
+    if isinstance(value, list):
+        return [_shown(member) for member in value]
+    if isinstance(value, _Exact):
+        whole = value.lstrip("-").isdigit()
+        return {"whole": value} if whole else {"number": _plain(Decimal(value)).decode()}
+    return value
+
+
+def _address(form: bytes) -> bytes:
+    return ipaddress.ip_address(form.decode()).packed
+
+
+_READERS: Mapping[Reading, ReadForm] = {
+    Reading.FLOAT: _float,
+    Reading.NUMBER: _number,
+    Reading.MEMBERS: _members,
+    Reading.DOCUMENT: _document,
+    Reading.ADDRESS: _address,
+}

@@ -1,0 +1,145 @@
+"""The SELECT statements of a comparison: digests of rows by the servers, and rows. Pure.
+
+A row's digest is the MD5 of a text from which every field can be read back, so that rows with one digest are one row:
+fields of known alphabets end with commas, then come the lengths of the others, then these without separators. NULL
+is ``N``, which no field is. The digest of a long value stands for the value.
+
+A checksum of rows is, for each half of their digests, the exclusive or and the sum, beside the number of rows: in a
+sum, equal rows do not cancel each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dm_worker.comparison.pair import KeyLookup, KeyRange, TablePair, TableSide
+from dm_worker.comparison.value_forms import read_whole
+from dm_worker.table_reads.chunks import range_conditions
+from pkg.mysql.names import quote
+
+#: Groups of rows by the first digits of their digests.
+BUCKETS = 256
+_ALL_ROWS = "LIMIT 18446744073709551615"
+
+
+def row_digest(pair: TablePair, side: TableSide) -> str:
+    """The MD5 of a row in hexadecimal digits; NULL if the server can't build its text."""
+    plain: list[str] = []
+    lengths: list[str] = []
+    texts: list[str] = []
+    for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True):
+        if column.bulky:
+            plain.append(_or_null(f"MD5({form})", null, "'N'", guarded=column.guarded))
+        elif column.free:
+            lengths.append(_or_null(f"LENGTH({form})", null, "'N'", guarded=column.guarded))
+            texts.append(_or_null(form, null, "''", guarded=column.guarded))
+        else:
+            plain.append(_or_null(form, null, "'N'", guarded=column.guarded))
+    heads = [part for field in (*plain, *lengths) for part in (field, "','")]
+    return f"MD5(CONCAT({','.join([*heads, *texts])}))"
+
+
+def _or_null(form: str, null: str, shown: str, *, guarded: bool) -> str:
+    if not null:
+        return form
+    return f"IF({null} IS NULL,{shown},{form})" if guarded else f"IFNULL({form},{shown})"
+
+
+def checksum_query(pair: TablePair, side: TableSide, part: KeyRange) -> str:
+    """Rows of bucket, number of rows, of digests, and the two exclusive ors and sums."""
+    source = f"{side.qualified}{where(range_condition(pair, side, part))}"
+    # Without limits, servers merge the inner SELECTs into the outer one, and compute each digest several times. The
+    # conversion of a half costs as much as the digest.
+    digests = f"SELECT {row_digest(pair, side)} d FROM {source} {_ALL_ROWS}"
+    halves = "CAST(CONV(LEFT(d,16),16,10) AS UNSIGNED) h,CAST(CONV(RIGHT(d,16),16,10) AS UNSIGNED) l"
+    numbers = f"SELECT {halves} FROM ({digests}) digests {_ALL_ROWS}"
+    sums = "COUNT(*),COUNT(h),BIT_XOR(h),BIT_XOR(l),SUM(h),SUM(l)"
+    return f"SELECT h>>{64 - BUCKETS.bit_length() + 1},{sums} FROM ({numbers}) halves GROUP BY 1"
+
+
+def digests_query(pair: TablePair, side: TableSide, part: KeyRange, buckets: Iterable[int] | None) -> str:
+    """Rows of the key's forms and the row's digest, for the rows of some buckets; None for all."""
+    keys = ",".join(f"{side.forms[number]} k{i}" for i, number in enumerate(pair.key))
+    heads = f"{keys}," if keys else ""
+    rows = f"SELECT {heads}{row_digest(pair, side)} d FROM {side.qualified}{where(range_condition(pair, side, part))}"
+    if buckets is None:
+        return rows
+    wanted = ",".join(f"'{bucket:02x}'" for bucket in sorted(buckets))
+    return f"SELECT * FROM ({rows} {_ALL_ROWS}) digests WHERE LEFT(d,2) IN ({wanted})"
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """The columns of a SELECT of whole rows: where each compared column's form and its literal's text are."""
+
+    expressions: tuple[str, ...]
+    forms: tuple[int, ...]
+    #: -1 for a constant.
+    literals: tuple[int, ...]
+
+
+def row_layout(pair: TablePair, side: TableSide) -> RowLayout:
+    """Forms and texts of literals, each expression once."""
+    mark = "00" if side is pair.target else "01"
+    forms = [
+        read_whole(form, null or "0", guarded=column.guarded, mark=mark)
+        for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True)
+    ]
+    places: dict[str, int] = {}
+    for expression in (*forms, *(literal.expression for literal in side.literals if literal.expression)):
+        places.setdefault(expression, len(places))
+    return RowLayout(
+        tuple(places),
+        tuple(places[form] for form in forms),
+        tuple(places[literal.expression] if literal.expression else -1 for literal in side.literals),
+    )
+
+
+def forms_query(pair: TablePair, side: TableSide, part: KeyRange) -> str:
+    """All rows of a part, as forms."""
+    layout = row_layout(pair, side)
+    chosen = ",".join(layout.expressions[place] for place in layout.forms)
+    return f"SELECT {chosen} FROM {side.qualified}{where(range_condition(pair, side, part))}"
+
+
+def rows_query(layout: RowLayout, side: TableSide, condition: str, leading: str = "") -> str:
+    """Whole rows, forms and literals, under a condition; with ``leading`` before them."""
+    expressions = (leading, *layout.expressions) if leading else layout.expressions
+    return f"SELECT {','.join(expressions)} FROM {side.qualified}{where(condition)}"
+
+
+def where(condition: str) -> str:
+    return f" WHERE {condition}" if condition else ""
+
+
+def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
+    """The rows of a part, by the side's own columns; '' for all."""
+    lower, upper = (_own(end, side.bases) for end in (part.lower, part.upper))
+    names = [name for name, _ in side.bases][: max(len(lower), len(upper))]
+    if lower and upper:
+        return range_conditions(names, [lower, upper])[1]
+    if lower:
+        return range_conditions(names, [lower])[1]
+    return range_conditions(names, [upper])[0] if upper else ""
+
+
+def _own(end: Sequence[bytes], bases: Sequence[tuple[str, int]]) -> tuple[bytes, ...]:
+    """A range's end without what column mapping adds."""
+    return tuple(
+        b"%d" % (int(literal) - base) if base else literal for literal, (_, base) in zip(end, bases, strict=False)
+    )
+
+
+def lookup_condition(lookups: Sequence[KeyLookup], keys: Sequence[Sequence[bytes]]) -> str:
+    """The rows with one of the keys, given as forms, and perhaps more: a collation calls more of them equal."""
+    if len(lookups) == 1:
+        found = ",".join(lookups[0].literal(key[0]).decode() for key in keys)
+        return f"{quote(lookups[0].name)} IN ({found})"
+    terms = (
+        " AND ".join(
+            f"{quote(lookup.name)} = {lookup.literal(form).decode()}" for lookup, form in zip(lookups, key, strict=True)
+        )
+        for key in keys
+    )
+    return " OR ".join(f"({term})" for term in terms)

@@ -1,0 +1,239 @@
+"""A Spark task of a comparison: opens one pair of snapshots, and compares chunks in it until its time is over."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.comparison.compare import compare_chunk
+from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
+from dm_worker.comparison.pair import TablePair, TableSide
+from dm_worker.comparison.readings import UnreadableValueError
+from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
+from dm_worker.diff.repairs import ColumnMatches, repair
+from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
+from dm_worker.diff.spans import key_text, range_of
+from dm_worker.table_reads.chunks import shape_of
+from pkg import errors
+from pkg.errors import Code, DMError
+from pkg.mysql.connection import classify, error_number
+from pkg.mysql.introspect import query, show_create
+from pkg.mysql.names import TableId, qualified
+from pkg.process.log import get_logger
+
+log = get_logger("diff.task")
+
+#: The longest time that a pair's transactions may last.
+MOST_SECONDS = 60.0
+#: The errors of a statement that took longer than it may: MariaDB's, MySQL's.
+_TOO_LATE = frozenset({1969, 3024})
+#: Bytes of differences that a task returns before it leaves the rest to the next round.
+MOST_RETURNED = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTable:
+    """A table's pair, and the digests of the structures that it was made for: the target's, then the sources'.
+    ``matches``: how a row of the target is found."""
+
+    pair: TablePair
+    shapes: tuple[str, ...]
+    matches: ColumnMatches
+
+
+@dataclass(frozen=True, slots=True)
+class CompareSpec:
+    """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``bytes_per_second``: 0 for no
+    limit."""
+
+    servers: PairServers
+    tables: Mapping[TableId, ComparedTable]
+    seconds: float
+    bytes_per_second: int
+
+
+@dataclass(slots=True)
+class ChunkReport:
+    """What became of a chunk: a result, or an error. Without ``work`` the error is that of the task's pair."""
+
+    work: ChunkWork | None
+    result: ComparedChunk | None = None
+    differences: list[Difference] = field(default_factory=list)
+    error: DMError | None = None
+    #: Whether the pair's positions are certain: see :class:`SnapshotPair`.
+    exact: bool = True
+    #: Rows that were repaired.
+    repaired: int = 0
+    #: Whether the sessions can't be used any more.
+    ends_pair: bool = False
+
+
+def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[ChunkWork]]]) -> Iterator[ChunkReport]:
+    """The body of a task: ``shares`` are its number and its chunks."""
+    for slot, works in shares:
+        try:
+            with open_pair(spec.servers, slot) as pair:
+                if spec.servers.repairs:
+                    yield from _repair_all(spec, pair, works)
+                else:
+                    yield from _compare_all(spec, pair, works)
+        except DMError as exc:
+            yield ChunkReport(None, error=exc)
+
+
+def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> Iterator[ChunkReport]:
+    begun = time.monotonic()
+    refused: set[TableId] = set()
+    read = returned = 0
+    for work in works:
+        if work.target in refused:
+            continue
+        if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
+            return
+        report = _compare(spec.tables[work.target], pair, work, MOST_SECONDS - (time.monotonic() - begun))
+        yield report
+        if report.ends_pair:
+            return
+        if report.error is not None:
+            refused.add(work.target)
+        read += report.result.bytes if report.result is not None else 0
+        returned += sum(_size(one) for one in report.differences)
+        if spec.bytes_per_second:
+            time.sleep(max(0.0, read / spec.bytes_per_second - (time.monotonic() - begun)))
+
+
+def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> list[ChunkReport]:
+    """Compares chunks and repairs them, in the pair's transaction, for which replication waits: a row that the upstream
+    changes after the pair's position is written by replication afterwards."""
+    reports = []
+    for report in _compare_all(spec, pair, works):
+        if report.ends_pair and report.error is not None:
+            return [report]  # nothing is committed
+        if report.work is not None:
+            report.repaired = apply_repairs(pair.target, spec.tables[report.work.target], report.differences)
+        report.differences = []
+        reports.append(report)
+    try:
+        pair.target.commit()
+    except pymysql.Error as exc:
+        raise classify(exc, scope="downstream", statement="COMMIT") from exc
+    return reports
+
+
+def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
+    """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
+    repaired = 0
+    with target.cursor() as cursor:
+        for one in found:
+            changed_rows = 0
+            for statement in repair(table.pair, table.matches, one):
+                try:
+                    changed_rows += cursor.execute(statement.decode("utf-8", "surrogateescape"))
+                except pymysql.err.IntegrityError:
+                    log.warning("a row was not repaired: another one has its key", key=key_text(one, redact=True))
+                except pymysql.Error as exc:
+                    raise classify(exc, scope="downstream", table=table.pair.target.qualified) from exc
+            repaired += changed_rows > 0
+    return repaired
+
+
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, seconds: float) -> ChunkReport:
+    found: list[Difference] = []
+    try:
+        if work.target in pair.held:
+            raise held_back(work.target)
+        pair.limit(seconds)
+        with pair.short_locks():
+            _check_shapes(table, pair)
+            outcome = compare_chunk(pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append)
+    except UnreadableValueError as exc:
+        return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
+    except DMError as exc:
+        return ChunkReport(work, error=exc)
+    except (pymysql.Error, OSError) as exc:
+        late = error_number(exc) in _TOO_LATE
+        error = too_long(work.target) if late else classify(exc, scope="upstream", table=qualified(*work.target))
+        return ChunkReport(work, error=error, ends_pair=True)
+    return ChunkReport(work, _result(outcome, found, pair.place), found, exact=pair.exact)
+
+
+def _check_shapes(table: ComparedTable, pair: SnapshotPair) -> None:
+    """Raises 43103 for a table whose structure is not the one that the pair was made for."""
+    sides = [
+        (pair.target, table.pair.target),
+        *((pair.upstreams[side.connection], side) for side in table.pair.sources),
+    ]
+    for (conn, side), shape in zip(sides, table.shapes, strict=True):
+        # Reading first fixes the structure until the locks are released.
+        query(conn, f"SELECT 1 FROM {side.qualified} LIMIT 1")
+        if shape_of(show_create(conn, side.schema, side.name)) != shape:
+            raise changed(side)
+
+
+def too_long(target: TableId) -> DMError:
+    return errors.new(
+        Code.DiffTableRefused,
+        f"table {qualified(*target)} is not compared: a part of it (all of it where its key can't divide it) takes so "
+        f"long to read that a transaction of the upstream would last longer than {MOST_SECONDS:.0f} s",
+        workaround="Compare it when the upstream has less load, or give the table a primary key.",
+    )
+
+
+def unreadable(target: TableId, cause: UnreadableValueError) -> DMError:
+    return errors.new(
+        Code.DiffTableRefused,
+        f"table {qualified(*target)} is not compared: a server could not return a value as text",
+        raw=cause,
+        workaround="Raise max_allowed_packet of both servers above twice the longest value, then compare again.",
+    )
+
+
+def changed(side: TableSide) -> DMError:
+    return errors.new(
+        Code.DiffTableChanged,
+        f"the structure of {side.qualified} changed while it was compared",
+        workaround="It is compared again with its new structure.",
+        retryable=True,
+    )
+
+
+def held_back(target: TableId) -> DMError:
+    return errors.new(
+        Code.DiffHeldBack,
+        f"rows of {qualified(*target)} are held back until a DDL of its shards is settled",
+        workaround="It is compared as soon as all shards have executed the DDL: see `dmctl shard-ddl-lock`.",
+        retryable=True,
+    )
+
+
+def counts_of(found: Sequence[Difference]) -> DiffCounts:
+    """Numbers of rows: equal rows of a table without a key are one difference."""
+    numbers: Counter[DifferenceKind] = Counter()
+    for one in found:
+        here, there = one.counts
+        numbers[one.kind] += 1 if one.kind is DifferenceKind.CHANGED else max(1, abs(here - there))
+    return DiffCounts(
+        numbers[DifferenceKind.MISSING],
+        numbers[DifferenceKind.EXTRA],
+        numbers[DifferenceKind.CHANGED],
+        numbers[DifferenceKind.DOUBLED],
+    )
+
+
+def keys_of(found: Sequence[Difference], *, redact: bool = False) -> tuple[str, ...]:
+    """The first keys, for the status."""
+    return tuple(key_text(one, redact=redact) for one in found[:SHOWN_KEYS])
+
+
+def _result(outcome: ChunkOutcome, found: Sequence[Difference], place: str) -> ComparedChunk:
+    return ComparedChunk(counts_of(found), max(outcome.rows), outcome.read, place, outcome.how, keys_of(found))
+
+
+def _size(one: Difference) -> int:
+    return sum(len(value) for value in (*one.key, *(one.upstream or ()), *(one.target or ())))

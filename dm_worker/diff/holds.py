@@ -1,0 +1,96 @@
+"""The worker's side of the pairs: holds the syncer where a task's snapshot of the upstream is, one task at a time.
+
+Every source that takes part in a comparison serves it, also while the tables that another source compares are left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import pymysql
+
+from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, READY, REFUSED, WANTED, PairMeeting
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger("diff.holds")
+
+#: Seconds between two looks whether a task wants a pair.
+_IDLE = 0.05
+#: Seconds for a task to open its snapshots: of the upstreams, whose workers it asks one after the other; and of the
+#: target, for which the syncer is held.
+_UPSTREAM_SECONDS, _TARGET_SECONDS = 10.0, 5.0
+
+
+class HoldSyncer(Protocol):
+    """Stops what the target gets at one place."""
+
+    def hold(self, place: Location | None, seconds: float) -> str:
+        """Waits until all before ``place`` is applied, and nothing after it; '' then, else the reason why not.
+
+        None: wherever it is now. Replaces an earlier hold. The syncer continues by itself after ``seconds``."""
+        ...
+
+    def release(self) -> None:
+        """Lets the syncer continue. No effect while it is not held."""
+        ...
+
+
+class PairHolds:
+    """Serves tasks from a thread of its own within a ``with`` block."""
+
+    def __init__(self, open_meeting: Callable[[], PairMeeting], syncer: HoldSyncer) -> None:
+        self._open_meeting = open_meeting
+        self._syncer = syncer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="diff-holds", daemon=True)
+
+    def __enter__(self) -> PairHolds:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _main(self) -> None:
+        meeting: PairMeeting | None = None
+        while not self._stop.is_set():
+            try:
+                meeting = meeting or self._open_meeting()
+                for row in meeting.rows(WANTED):
+                    self._serve(meeting, row.asker)
+            except (DMError, pymysql.Error, OSError) as exc:
+                # The tasks wait and give up; with the target's connection their own is lost too.
+                log.warning("cannot serve a pair of snapshots; trying again", error=str(exc))
+                if meeting is not None:
+                    meeting.close()
+                meeting = None
+            self._stop.wait(_IDLE)
+        if meeting is not None:
+            meeting.close()
+
+    def _serve(self, meeting: PairMeeting, asker: str) -> None:
+        try:
+            # Before the snapshot: replication would be beyond its position when that is known.
+            reason = self._syncer.hold(None, _UPSTREAM_SECONDS)
+            if reason or self._stop.is_set():
+                meeting.move(asker, WANTED, REFUSED, reason=reason or "the comparison ends")
+                return
+            if not meeting.move(asker, WANTED, READY):
+                return
+            asked = meeting.await_other(asker, READY, _UPSTREAM_SECONDS, self._stop.is_set)
+            if asked is None or asked.step != ASKED or asked.place is None:
+                meeting.move(asker, READY, GIVEN_UP, reason="the task opened no snapshot of the upstream in time")
+                return
+            reason = self._syncer.hold(asked.place, _TARGET_SECONDS)
+            if reason:
+                meeting.move(asker, ASKED, REFUSED, reason=reason)
+                return
+            if meeting.move(asker, ASKED, HELD):
+                meeting.await_other(asker, HELD, _TARGET_SECONDS, self._stop.is_set)
+        finally:
+            self._syncer.release()

@@ -1,0 +1,65 @@
+"""The statements that give rows of the target the upstream's values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dm_worker.comparison.outcome import Difference, DifferenceKind
+from dm_worker.comparison.pair import TablePair
+from dm_worker.syncer.rows.row_matching import MatchExpression, around, condition
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import TableInfo
+from pkg.mysql.target_values import TargetValues
+
+#: For each column of a pair, the condition that the target's column has a literal's value exactly.
+ColumnMatches = tuple[MatchExpression, ...]
+
+
+def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> ColumnMatches:
+    """``values``: what the target's values are like."""
+    columns = [target.column(column.name) for column in pair.columns]
+    return tuple(condition(column, column, values) for column in columns if column is not None)
+
+
+def repair(pair: TablePair, matches: ColumnMatches, one: Difference) -> list[bytes]:
+    """The statements that make the target's rows the upstream's; none changes a row that is not as it was read.
+
+    None where several upstream rows have one key: only one of them fits into the target.
+    """
+    here, there = one.counts
+    if pair.key and max(here, there) > 1:
+        return []
+    table = qualified(pair.target.schema, pair.target.name).encode()
+    names = [quote(column.name).encode() for column in pair.columns]
+    match one.kind, one.upstream, one.target:
+        case DifferenceKind.MISSING, (*values,), _:
+            return [_insert(table, names, values)] * max(1, here)
+        case DifferenceKind.EXTRA, _, (*values,):
+            return [_delete(table, matches, values, max(1, there))]
+        case DifferenceKind.CHANGED, (*wanted,), (*values,):
+            changed = [
+                name + b" = " + value
+                for name, value, column in zip(names, wanted, pair.columns, strict=True)
+                if column.name in one.columns
+            ]
+            where = _where(matches, values)
+            return [b"UPDATE " + table + b" SET " + b", ".join(changed) + b" WHERE " + where + b" LIMIT 1"]
+        case DifferenceKind.DOUBLED, upstream, target:
+            values = list(upstream or target or ())
+            if there > here:
+                return [_delete(table, matches, values, there - here)]
+            return [_insert(table, names, values)] * (here - there)
+    return []
+
+
+def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> bytes:
+    return b"INSERT INTO " + table + b" (" + b", ".join(names) + b") VALUES (" + b", ".join(values) + b")"
+
+
+def _delete(table: bytes, matches: ColumnMatches, values: Sequence[bytes], rows: int) -> bytes:
+    return b"DELETE FROM " + table + b" WHERE " + _where(matches, values) + b" LIMIT " + str(rows).encode()
+
+
+def _where(matches: ColumnMatches, values: Sequence[bytes]) -> bytes:
+    """Every column as it was read, to the byte: a row that has changed since then is left alone."""
+    return b" AND ".join(around(match, value) for match, value in zip(matches, values, strict=True))

@@ -1,0 +1,306 @@
+"""One comparison of a source's tables: from the stored state to its end, or until it is stopped."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dm_worker.comparison.outcome import Difference
+from dm_worker.diff.compare_task import ChunkReport, ComparedTable, CompareSpec, counts_of, keys_of, run_compare_task
+from dm_worker.diff.confirmations import Confirmations
+from dm_worker.diff.difference_files import DifferenceFiles
+from dm_worker.diff.holds import HoldSyncer
+from dm_worker.diff.meeting import pair_table
+from dm_worker.diff.progress import ChunkWork, DiffProgress
+from dm_worker.diff.snapshot_pair import PairServers, PairUpstream
+from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.tables import TableFinder
+from dm_worker.diff.target_place import TargetPlace
+from dm_worker.diff.upstream_snapshot import UpstreamKind
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.subtask.periodic import Periodic
+from dm_worker.subtask.rate import Rate
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import Code, DMError
+from pkg.errors.workarounds import Advice
+from pkg.mysql.names import TableId, qualified
+from pkg.process.log import get_logger
+
+log = get_logger("diff")
+
+#: Seconds that a pair is used. A transaction of the upstream lasts this long, and the chunk that it then compares.
+PAIR_SECONDS = 20.0
+#: The same for a transaction that repairs: replication waits for it.
+REPAIR_SECONDS = 3.0
+#: Chunks per task that are planned before a round, unless planning takes longer than these seconds.
+_PLANNED_AHEAD, _PLAN_SECONDS = 16, 3.0
+#: Chunks that one pair may be given.
+_MOST_CHUNKS = 256
+#: Seconds until the next attempt after an error, and the most of it.
+_RETRY, _MOST_RETRY = 1.0, 30.0
+#: Seconds between two checks during a job whether it is to stop.
+_STOP_POLL = 0.5
+#: Seconds between two looks at the lag while the comparison waits for it.
+_LAG_POLL = 1.0
+DEFAULT_MOST_LAG = 30
+#: A table's errors in a row, after which it is not compared.
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSurroundings:
+    """What a comparison uses of its worker. ``lag``: seconds that the syncer is behind; -1 while unknown.
+    ``siblings``: the task's subtasks on other sources."""
+
+    engine: SparkEngine
+    syncer: HoldSyncer
+    lag: Callable[[], int]
+    siblings: Callable[[], Sequence[SubTaskConfig]]
+
+
+def is_exact(cfg: SubTaskConfig, settings: DiffSettings) -> bool:
+    """Whether a snapshot of this upstream can be certain to have exactly the transactions before its position."""
+    return cfg.flavor == "mariadb" or cfg.enable_gtid or settings.lock
+
+
+class DiffRun:
+    """Blocks in :meth:`work`; the properties are for any thread. ``waits_for``: '' while it compares."""
+
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        around: DiffSurroundings,
+        table: DiffStateTable,
+        files: DifferenceFiles,
+        record: DiffRecord,
+        progress: DiffProgress,
+    ) -> None:
+        self._cfg = cfg
+        self._around = around
+        self._table = table
+        self._files = files
+        self.record = record
+        self.progress = progress
+        self.waits_for = ""
+        self.rate = Rate(120.0)
+        self._finder = TableFinder(cfg, record.settings, around.siblings)
+        self._confirmations = Confirmations()
+        self._failures: Counter[TableId] = Counter()
+        #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
+        self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
+        self._repaired: set[ChunkWork] = set()
+        self._group = f"diff-{cfg.name}-{cfg.source_id}"
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Asks the comparison to end soon; from any thread, also more than once."""
+        self._stop.set()
+        self._around.engine.cancel(self._group)
+
+    def work(self) -> None:
+        """Compares until everything is done or a stop is requested. Errors are shown, and the work is tried again."""
+        pause, before = _RETRY, -1
+        while not self._stop.is_set():
+            try:
+                self._attempt()
+                return
+            except Exception as exc:  # noqa: BLE001 - shown, and tried again
+                if self._stop.is_set():
+                    return
+                trace = "" if isinstance(exc, DMError) else "".join(traceback.format_exception(exc))
+                log.warning("the comparison waits", task=self._cfg.name, error=str(exc), trace=trace)
+                self.waits_for = str(errors.wrap(exc))
+            done = sum(len(table.done) for table in self.progress.tables.values())
+            pause = _RETRY if done > before else min(2 * pause, _MOST_RETRY)
+            before = done
+            self._stop.wait(pause)
+
+    def _attempt(self) -> None:
+        if not self._files.resume(self.progress.ends):
+            self._table.forget_chunks(self.record.run, self.progress.forget_differences())
+        self._finder.refresh()
+        if not self.progress.tables:
+            self._find_tables()
+        while not self.progress.is_done:
+            if self._stop.is_set() or not self._await_lag():
+                return
+            self._plan_more()
+            self._round()
+        self.record = self.record.at(FINISHED)
+        self._table.note(self.record)
+        log.info("the comparison is done", task=self._cfg.name, verdict=self.progress.verdict())
+
+    def _find_tables(self) -> None:
+        found = DiffProgress(self._finder.find())
+        for table in found.tables.values():
+            self._table.note_table(self.record.run, table)
+        self.progress = found
+
+    def _await_lag(self) -> bool:
+        """Waits while the syncer is too far behind; False if a stop was requested."""
+        most = self.record.settings.most_lag or DEFAULT_MOST_LAG
+        while (lag := self._around.lag()) > most:
+            self.waits_for = f"replication is {lag} s behind, more than {most} s: the comparison would slow it down"
+            if self._stop.wait(_LAG_POLL):
+                return False
+        self.waits_for = ""
+        return not self._stop.is_set()
+
+    def _plan_more(self) -> None:
+        """Cuts tables into chunks until there is enough work for a round."""
+        threads, begun = self._threads, time.monotonic()
+        most = threads * _PLANNED_AHEAD
+        while (waiting := len(self.progress.waiting(most))) < most:
+            table = self.progress.next_unplanned()
+            late = time.monotonic() - begun > _PLAN_SECONDS
+            if table is None or (late and waiting >= threads):
+                return
+            try:
+                spans = self._finder.spans(table.target)
+            except DMError as exc:
+                if exc.retryable:
+                    raise
+                self._refuse(table.target, str(exc))
+                continue
+            self.progress.planned(table.target, spans, sample=self.record.settings.sample)
+            self._table.note_table(self.record.run, table)
+
+    @property
+    def _threads(self) -> int:
+        slots = self._around.engine.slots
+        if slots < 2:
+            raise errors.new(
+                Code.DiffRefused,
+                "the worker has one slot only, which replication needs: the comparison has none",
+                workaround="Set `slots` (embedded engine) to 2 or more, or give the cluster more executors.",
+            )
+        # Replication must always find a slot: the syncer has to reach the position at which it is held.
+        return max(1, min(self.record.settings.threads or 2, slots // 2))
+
+    def _round(self) -> None:
+        """One Spark job: each task compares chunks in one pair of snapshots. All tables of a job have rows of the same
+        sources, so that no task holds a source that it does not need."""
+        threads = self._threads
+        repairs = bool(self._to_repair)
+        waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS)
+        if not waiting:
+            return
+        sources = self._finder.sources_of(waiting[0].target)
+        works = [work for work in waiting if self._finder.sources_of(work.target) == sources]
+        tables = self._prepared(list(dict.fromkeys(work.target for work in works)))
+        works = [work for work in works if work.target in tables]
+        if not works:
+            return
+        shares = [(slot, works[slot::threads]) for slot in range(min(threads, len(works)))]
+        spec = self._spec(sources, tables, len(shares))
+        if repairs:
+            shares = [(0, works)]
+            spec = replace(spec, servers=replace(spec.servers, repairs=True), seconds=REPAIR_SECONDS)
+        reports = self._compared(shares, spec)
+        for report in reports:
+            self._take(report, tables)
+        self.rate.sample(time.monotonic(), sum(table.rows for table in self.progress.tables.values()))
+        # Nothing was compared: another attempt at once would meet the same.
+        errs = [(report.work, report.error) for report in reports if report.error is not None]
+        lost = [error for work, error in errs if work is None or error.retryable]
+        if lost and not any(report.result is not None for report in reports):
+            raise lost[0]
+
+    def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
+        """The pairs of the tables of a round, made anew: DDL may have changed them since the last one."""
+        found = self._finder.compared(targets)
+        for target, made in found.items():
+            if isinstance(made, DMError):
+                self._failed(target, made)
+        return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
+
+    def _spec(self, sources: Sequence[str], tables: Mapping[TableId, ComparedTable], tasks: int) -> CompareSpec:
+        cfg, settings = self._cfg, self.record.settings
+        configs = [self._finder.config(source) for source in sources]
+        upstreams = tuple(
+            PairUpstream(one.source_id, one.from_, UpstreamKind(one.flavor, settings.lock), TargetPlace.of(one))
+            for one in configs
+        )
+        servers = PairServers(upstreams, cfg.to, pair_table(cfg.meta_schema, cfg.name), cfg.source_id)
+        return CompareSpec(servers, tables, PAIR_SECONDS, math.ceil(settings.bytes_per_second / tasks))
+
+    def _compared(self, shares: Sequence[tuple[int, Sequence[ChunkWork]]], spec: CompareSpec) -> list[ChunkReport]:
+        work = functools.partial(run_compare_task, spec)
+        group = self._around.engine.job_group(self._group, f"diff of {self._cfg.source_id}", self._stop.is_set)
+        try:
+            with Periodic(_STOP_POLL, self._cancel_if_stopped), group as context:
+                found: list[ChunkReport] = context.parallelize(shares, len(shares)).mapPartitions(work).collect()
+                return found
+        except DMError:
+            raise
+        except Exception as exc:  # Spark raises many kinds: a lost executor, a cancelled job
+            raise errors.new(
+                Code.DiffFailed,
+                f"a job of the comparison failed: {str(exc)[:500]}",
+                raw=exc,
+                workaround=Advice.DEFECT,
+                retryable=True,
+            ) from exc
+
+    def _cancel_if_stopped(self) -> None:
+        """Again and again: the job may begin after the stop."""
+        if self._stop.is_set():
+            self._around.engine.cancel(self._group)
+
+    def _take(self, report: ChunkReport, tables: Mapping[TableId, ComparedTable]) -> None:
+        work, result = report.work, report.result
+        if work is None:
+            return
+        if result is None:
+            assert report.error is not None
+            self._failed(work.target, report.error)
+            return
+        if work in self._to_repair:
+            self._note_repair(work, report.repaired)
+            return
+        self._failures.pop(work.target, None)
+        found = self._confirmations.seen(work, report.differences, exact=report.exact)
+        if found is None:
+            return  # to be seen again at another position
+        if found and self.record.settings.repair and work not in self._repaired:
+            self._to_repair[work] = self._written(tables[work.target], found)
+            return
+        result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))
+        if found:
+            result = replace(result, ends=self._written(tables[work.target], found))
+        if self.progress.compared(work, result):
+            self._table.note_chunk(self.record.run, work.target, work.number, result)
+
+    def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
+        return self._files.append(table.pair, table.matches, found)
+
+    def _note_repair(self, work: ChunkWork, rows: int) -> None:
+        """The chunk was repaired; it is compared once more, and that look counts."""
+        table = self.progress.tables[work.target]
+        ends = self._to_repair.pop(work)
+        self._repaired.add(work)
+        table.repaired += rows
+        table.kept = max(table.kept, ends)
+        self._table.note_table(self.record.run, table)
+
+    def _failed(self, target: TableId, error: DMError) -> None:
+        """An error of a table: what will pass is tried again without end, everything else some times."""
+        if error.kind in (Code.DBBadConn, Code.DiffHeldBack):
+            return
+        self._failures[target] += 1
+        log.warning("a table could not be compared", table=qualified(*target), error=str(error))
+        if not error.retryable or self._failures[target] >= TRIES:
+            self._refuse(target, str(error))
+
+    def _refuse(self, target: TableId, reason: str) -> None:
+        self.progress.refused(target, reason)
+        for work in [one for one in self._to_repair if one.target == target]:
+            del self._to_repair[work]
+        self._table.note_table(self.record.run, self.progress.tables[target])

@@ -1,0 +1,211 @@
+"""``<task>_diff_state`` in the target's meta schema: a comparison, its tables and chunks, so that it survives restarts.
+
+One row per chunk that is done, one per table with its chunks (number -1), and one per comparison (no table, number -1).
+``run`` identifies the comparison: a late write of an earlier one is never read as part of a later one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pymysql
+
+from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaTransactions
+from pkg.config.model import SubTaskConfig
+from pkg.mysql.connection import error_number
+from pkg.mysql.introspect import query
+from pkg.mysql.names import TableId, qualified, quote
+
+_MISSING = frozenset({1049, 1146})
+_WHOLE = -1
+_NO_TABLE = ("", "")
+#: Seconds within which all sources begin.
+_BEGIN_SECONDS = 60.0
+RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSettings:
+    """What an operator asked for. ``sources``: those that take part. ``tables``: patterns of target tables, all without
+    any. ``sample``: the share of the chunks in percent, 0 for all. ``redact``: no values of rows in files. ``repair``:
+    rows that differ get the upstream's values. Zeros: the worker chooses, or no limit."""
+
+    sources: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    sample: float = 0.0
+    lock: bool = False
+    redact: bool = False
+    repair: bool = False
+    threads: int = 0
+    bytes_per_second: int = 0
+    most_lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRecord:
+    """A comparison as a whole; ``run`` is the same on all of its sources. ``begun``: unix seconds."""
+
+    run: str
+    begun: float
+    stage: str
+    settings: DiffSettings
+
+    def at(self, stage: str) -> DiffRecord:
+        return replace(self, stage=stage)
+
+
+class DiffStateTable:
+    """The rows of one source. Each method is a transaction of its own, tried again until ``should_stop`` is true.
+    Raises DMError."""
+
+    def __init__(self, cfg: SubTaskConfig, should_stop: Callable[[], bool]) -> None:
+        self._schema = cfg.meta_schema
+        self._source = cfg.source_id
+        self.name = qualified(cfg.meta_schema, f"{cfg.name}_diff_state")
+        self._transactions = MetaTransactions(cfg.to, self.name, should_stop)
+
+    def close(self) -> None:
+        self._transactions.close()
+
+    def begin(self, record: DiffRecord) -> None:
+        """Replaces an earlier comparison by a new one."""
+
+        def write(conn: MetaConnection) -> None:
+            query(conn, f"CREATE DATABASE IF NOT EXISTS {quote(self._schema)}")
+            query(
+                conn,
+                f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, run VARCHAR(32) NOT NULL,"
+                " target_schema VARCHAR(64) NOT NULL, target_table VARCHAR(64) NOT NULL, chunk INT NOT NULL,"
+                " detail LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+                " update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
+                f" PRIMARY KEY (id, run, target_schema, target_table, chunk)){SMALL_KEYS}",
+            )
+            query(conn, f"DELETE FROM {self.name} WHERE id = %s", (self._source,))
+            self._put(conn, record.run, _NO_TABLE, _WHOLE, asdict(record))
+
+        self._transactions.run(write)
+
+    def note(self, record: DiffRecord) -> None:
+        """Stores the comparison's new stage."""
+        self._transactions.run(lambda conn: self._put(conn, record.run, _NO_TABLE, _WHOLE, asdict(record)))
+
+    def note_table(self, run: str, table: TableProgress) -> None:
+        """Stores the table with its chunks, or why it is not compared."""
+        self._transactions.run(lambda conn: self._put(conn, run, table.target, _WHOLE, table_detail(table)))
+
+    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None:
+        self._transactions.run(lambda conn: self._put(conn, run, target, number, chunk.to_data()))
+
+    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
+        """Their results do not count any more."""
+
+        def delete(conn: MetaConnection) -> None:
+            with conn.cursor() as cursor:
+                cursor.executemany(
+                    f"DELETE FROM {self.name} WHERE id = %s AND run = %s AND target_schema = %s AND target_table = %s"
+                    " AND chunk = %s",
+                    [(self._source, run, *chunk.target, chunk.number) for chunk in chunks],
+                )
+
+        self._transactions.run(delete)
+
+    def others_run(self, record: DiffRecord) -> bool:
+        """Whether another source of this comparison is not done: it may need this source's position."""
+
+        def stages(conn: MetaConnection) -> set[str]:
+            sql = f"SELECT detail FROM {self.name} WHERE id <> %s AND run = %s AND target_schema = '' AND chunk = -1"
+            found = [json.loads(text)["stage"] for (text,) in query(conn, sql, (self._source, record.run))]
+            # A source that has not begun yet begins within moments.
+            missing = len(record.settings.sources) - 1 > len(found) and time.time() - record.begun < _BEGIN_SECONDS
+            return {*found, *([RUNNING] if missing else [])}
+
+        return RUNNING in self._transactions.run(stages)
+
+    def read(self) -> tuple[DiffRecord, DiffProgress] | None:
+        """The comparison and what it has done; None when none was ever started."""
+
+        def found(conn: MetaConnection) -> list[tuple[Any, ...]]:
+            sql = f"SELECT run, target_schema, target_table, chunk, detail FROM {self.name} WHERE id = %s"
+            try:
+                return query(conn, f"{sql} ORDER BY target_schema, target_table, chunk, update_time", (self._source,))
+            except pymysql.Error as exc:
+                if error_number(exc) in _MISSING:
+                    return []
+                raise
+
+        return restored([(str(run), (str(s), str(t)), int(n), json.loads(text)) for run, s, t, n, text in
+                         self._transactions.run(found)])  # fmt: skip
+
+    def remove(self) -> None:
+        """Forgets the source's comparison; a missing table is fine."""
+
+        def delete(conn: MetaConnection) -> None:
+            try:
+                query(conn, f"DELETE FROM {self.name} WHERE id = %s", (self._source,))
+            except pymysql.Error as exc:
+                if error_number(exc) not in _MISSING:
+                    raise
+
+        self._transactions.run(delete)
+
+    def _put(self, conn: MetaConnection, run: str, target: TableId, number: int, detail: object) -> None:
+        query(
+            conn,
+            f"INSERT INTO {self.name} (id, run, target_schema, target_table, chunk, detail)"
+            " VALUES (%s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE detail = VALUES(detail)",
+            (self._source, run, *target, number, json.dumps(detail)),
+        )
+
+
+def table_detail(table: TableProgress) -> dict[str, Any]:
+    """All of a table but its chunks' results; :func:`restored` reads it."""
+    return {
+        "sources": table.sources,
+        "total_rows": table.total_rows,
+        "planned": table.planned,
+        "spans": table.spans,
+        "reason": table.reason,
+        "repaired": table.repaired,
+        "kept": table.kept,
+    }
+
+
+def restored(rows: list[tuple[str, TableId, int, dict[str, Any]]]) -> tuple[DiffRecord, DiffProgress] | None:
+    """The comparison that the rows describe; rows of another run do not count."""
+    record = next((_record(detail) for _, target, _, detail in rows if target == _NO_TABLE), None)
+    if record is None:
+        return None
+    tables: dict[TableId, TableProgress] = {}
+    for run, target, number, detail in rows:
+        if run != record.run or target == _NO_TABLE:
+            continue
+        if number == _WHOLE:
+            tables[target] = _table(target, detail)
+        elif target in tables:
+            tables[target].done[number] = ComparedChunk.from_data(detail)
+    return record, DiffProgress(tables.values())
+
+
+def _record(detail: dict[str, Any]) -> DiffRecord:
+    settings = detail["settings"]
+    names = {name: tuple(settings[name]) for name in ("sources", "tables")}
+    return DiffRecord(detail["run"], detail["begun"], detail["stage"], DiffSettings(**(settings | names)))
+
+
+def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:
+    spans = detail["spans"]
+    return TableProgress(
+        target,
+        tuple(detail["sources"]),
+        int(detail["total_rows"]),
+        int(detail["planned"]),
+        None if spans is None else {int(number): str(span) for number, span in spans.items()},
+        reason=str(detail["reason"]),
+        repaired=int(detail["repaired"]),
+        kept=(int(detail["kept"][0]), int(detail["kept"][1])),
+    )

@@ -1,0 +1,196 @@
+"""Which tables a source's worker compares, and with what: read from the servers, by the task's rules.
+
+A target table that gets rows from several sources is compared by the first of them (in the order of their ids), with a
+snapshot of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.comparison.merged_tables import SourceName, merged_tables
+from dm_worker.comparison.pair import NotCompared, TablePair
+from dm_worker.comparison.ranges import plan_ranges
+from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
+from dm_worker.diff.compare_task import ComparedTable
+from dm_worker.diff.progress import TableProgress
+from dm_worker.diff.repairs import matches_of
+from dm_worker.diff.spans import span_of
+from dm_worker.diff.state_table import DiffSettings
+from dm_worker.syncer.rows.task_rules import TaskRules
+from dm_worker.table_reads.chunks import TableStat, list_tables, shape_of
+from dm_worker.table_reads.session import open_session
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import Code, DMError
+from pkg.mysql import driver
+from pkg.mysql.connection import classify
+from pkg.mysql.introspect import fetch_table_info, show_create
+from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified
+from pkg.mysql.target_values import fetch_target_values
+
+#: Rows of a chunk: some seconds of work, so that a pair of snapshots is left in time.
+CHUNK_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class FedTable:
+    """An upstream table that gives rows to a target table. ``rows``: the server's estimate."""
+
+    source_id: str
+    schema: str
+    table: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.source_id}: {qualified(self.schema, self.table)}"
+
+
+class TableFinder:
+    """Opens sessions for each question and closes them. Raises DMError: retryable where a later attempt may succeed.
+
+    ``siblings``: the task's subtasks on other sources.
+    """
+
+    def __init__(
+        self, cfg: SubTaskConfig, settings: DiffSettings, siblings: Callable[[], Sequence[SubTaskConfig]]
+    ) -> None:
+        self._own = cfg
+        self._settings = settings
+        self._siblings = siblings
+        self._configs: dict[str, SubTaskConfig] = {cfg.source_id: cfg}
+        self._fed: Mapping[TableId, tuple[FedTable, ...]] = {}
+
+    def refresh(self) -> None:
+        """Reads which upstream tables there are now."""
+        self._configs = {cfg.source_id: cfg for cfg in (self._own, *self._siblings())}
+        configs = [self._configs[source] for source in sorted(self._configs)]
+        stats = [_list(cfg) for cfg in configs]
+        names = [[(stat.schema, stat.table) for stat in found] for found in stats]
+        merged = merged_tables([TaskRules(cfg) for cfg in configs], names)
+        rows = [{(stat.schema, stat.table): stat.rows for stat in found} for found in stats]
+        self._fed = {
+            target: tuple(
+                FedTable(configs[one.connection].source_id, one.schema, one.table,
+                         rows[one.connection][one.schema, one.table])
+                for one in sources
+            )
+            for target, sources in merged.items()
+        }  # fmt: skip
+
+    def find(self) -> list[TableProgress]:
+        """The tables that this source compares, in their order; those that can't be compared have a reason."""
+        return led_tables(self._fed, self._own.source_id, self._settings)
+
+    def sources_of(self, target: TableId) -> tuple[str, ...]:
+        """The sources whose rows are in the table, in order; none when no upstream table is left."""
+        return tuple(sorted({one.source_id for one in self._fed.get(target, ())}))
+
+    def config(self, source: str) -> SubTaskConfig:
+        return self._configs[source]
+
+    def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable | DMError]:
+        """The pairs of tables of one set of sources, or why there is none; raises what concerns all of them."""
+        sources = self.sources_of(targets[0])
+        with self._sessions(sources) as (upstreams, target):
+            return {name: self._compared(name, sources, upstreams, target) for name in targets}
+
+    def _compared(
+        self, name: TableId, sources: Sequence[str], upstreams: Sequence[Connection[Any]], target: Connection[Any]
+    ) -> ComparedTable | DMError:
+        try:
+            pair = self._pair(name, sources, upstreams, target)
+            sides = [(target, pair.target), *((upstreams[side.connection], side) for side in pair.sources)]
+            shapes = (shape_of(show_create(conn, side.schema, side.name)) for conn, side in sides)
+            info = fetch_table_info(target, *name)
+            if info is None:
+                raise not_compared(name, "it was dropped at the target")
+            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)))
+        except (DMError, pymysql.Error) as exc:
+            error = classify(exc, scope="downstream", table=qualified(*name))
+            if error.kind is Code.DBBadConn:
+                raise error from exc
+            return error
+
+    def _pair(
+        self, name: TableId, sources: Sequence[str], upstreams: Sequence[Connection[Any]], target: Connection[Any]
+    ) -> TablePair:
+        if not sources:
+            raise not_compared(name, "no upstream table is left for it")
+        sessions = [
+            SourceSession(conn, compared_server(conn), TaskRules(self._configs[source]))
+            for source, conn in zip(sources, upstreams, strict=True)
+        ]
+        names = [SourceName(sources.index(one.source_id), one.schema, one.table) for one in self._fed[name]]
+        pair = read_pair(sessions, names, target, name)
+        if isinstance(pair, NotCompared):
+            raise not_compared(name, pair.reason)
+        return pair
+
+    def spans(self, name: TableId) -> list[str]:
+        """The chunks of the table. Raises DMError; not retryable where the table can't be compared."""
+        sources = self.sources_of(name)
+        with self._sessions(sources) as (upstreams, target):
+            try:
+                pair = self._pair(name, sources, upstreams, target)
+                # The largest table decides, so that a chunk of all of them has about this many rows.
+                fed = self._fed[name]
+                largest = max(range(len(fed)), key=lambda number: fed[number].rows)
+                rows = max(1, CHUNK_ROWS * fed[largest].rows // max(1, sum(one.rows for one in fed)))
+                conn = upstreams[pair.sources[largest].connection]
+                return [span_of(part) for part in plan_ranges(conn, pair, rows, largest)]
+            except pymysql.Error as exc:
+                raise classify(exc, scope="downstream", table=qualified(*name)) from exc
+
+    @contextlib.contextmanager
+    def _sessions(self, sources: Sequence[str]) -> Iterator[tuple[list[Connection[Any]], Connection[Any]]]:
+        with contextlib.ExitStack() as stack:
+            opened = [open_session(self._configs[source].from_) for source in sources]
+            target = open_session(self._own.to, scope="downstream")
+            for conn in (*opened, target):
+                stack.callback(driver.drop, conn)
+            yield opened, target
+
+
+def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings: DiffSettings) -> list[TableProgress]:
+    """The tables that ``source`` compares: it is the first of those with rows of them that take part. Pure."""
+    found = []
+    for target, tables in fed.items():
+        sources = {one.source_id for one in tables}
+        if min(sources & set(settings.sources), default="") != source:
+            continue
+        name = ".".join(target)
+        if settings.tables and not any(fnmatch.fnmatchcase(name, pattern) for pattern in settings.tables):
+            continue
+        missing = ", ".join(sorted(sources - set(settings.sources)))
+        reason = (
+            f"rows of source {missing} are in it too: start the comparison for all of its sources" if missing else ""
+        )
+        found.append(TableProgress(target, tuple(map(str, tables)), sum(one.rows for one in tables), reason=reason))
+    return found
+
+
+def _list(cfg: SubTaskConfig) -> list[TableStat]:
+    hidden = {*SYSTEM_SCHEMAS, cfg.meta_schema}
+    conn = open_session(cfg.from_)
+    try:
+        return list_tables(conn, lambda schema, _: schema.lower() not in hidden)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream") from exc
+    finally:
+        driver.drop(conn)
+
+
+def not_compared(name: TableId, reason: str) -> DMError:
+    return errors.new(
+        Code.DiffTableRefused,
+        f"table {qualified(*name)} is not compared: {reason}",
+        workaround="See docs/diff.md for what can be compared.",
+    )

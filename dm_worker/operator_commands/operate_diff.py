@@ -1,0 +1,56 @@
+"""`diff start|stop|status`: what a worker does with the comparison of one of its subtasks."""
+
+from __future__ import annotations
+
+from dm_worker.diff.companion import DiffCompanion
+from dm_worker.diff.state_table import DiffSettings
+from dm_worker.subtask.subtask import SubTask
+from pkg import errors
+from pkg.errors import Code
+from pkg.pb import dmworker_pb2 as pb
+
+
+def operate_diff(subtask: SubTask, request: pb.OperateDiffWorkerRequest) -> pb.DiffSourceStatus:
+    """Carries the order out and shows the comparison. Raises 43104 where it does not fit, and the target's errors."""
+    companion = _companion(subtask)
+    match request.op:
+        case pb.StartDiff:
+            companion.begin(request.run, _settings(request))
+        case pb.StopDiff:
+            companion.end()
+        case pb.ShowDiff:
+            pass
+        case _:
+            raise errors.new(
+                Code.DiffRefused,
+                f"operation {request.op} on a comparison is not known",
+                workaround="Use a dmctl and a master of the worker's version.",
+            )
+    return companion.status()
+
+
+def _companion(subtask: SubTask) -> DiffCompanion:
+    found = next((one for one in subtask.companions if isinstance(one, DiffCompanion)), None)
+    if found is None:
+        raise errors.new(
+            Code.DiffRefused,
+            f"task {subtask.name} does not replicate (task-mode {subtask.config.task_mode}), so there is no position "
+            "at which both sides could be compared",
+            workaround="Compare a task whose task-mode includes replication.",
+        )
+    return found
+
+
+def _settings(request: pb.OperateDiffWorkerRequest) -> DiffSettings:
+    options = request.options
+    return DiffSettings(
+        tuple(request.sources),
+        tuple(options.tables),
+        options.sample,
+        options.lock,
+        options.redact,
+        options.repair,
+        options.threads,
+        options.bytesPerSecond,
+        options.mostLag,
+    )

@@ -1,0 +1,161 @@
+"""One round of the validator: compares what waits with one snapshot of the target."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.execution import spark_tasks
+from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
+from dm_worker.syncer.execution.spill import spill_store_in
+from dm_worker.syncer.rows.table_plan import TablePlan
+from dm_worker.validator.backlog import Backlog, WaitingBatch
+from dm_worker.validator.differences import LookResult, RowId, Snapshot
+from dm_worker.validator.target_reads import TargetReads
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger("validator")
+
+#: Bytes of events that one job compares; less than the second number is one task.
+LOOK_BYTES, SMALL_BYTES = 4 << 20, 1 << 20
+#: Seconds to wait for the syncer to end a batch, so that the snapshot is exact for rows that change all the time.
+BOUNDARY_WAIT = 1.0
+#: A snapshot is held for about this many seconds at most: the target keeps old versions of rows for it.
+LONGEST_SNAPSHOT = 30.0
+
+
+class SnapshotGate:
+    """Opens a snapshot between two batches of the syncer, in its main thread, or at once when no batch ends soon."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reads: TargetReads | None = None
+        self._failed: DMError | None = None
+        self._opened = threading.Event()
+        #: The number of the last batch or statement that the syncer reported.
+        self._last = 0
+        self._limit = 0
+
+    def reported(self, number: int) -> None:
+        """A batch is complete and in the backlog; the next one has not begun. Called by the syncer's main thread."""
+        with self._lock:
+            self._last = number
+            if self._reads is not None:
+                self._open(self._reads)
+
+    @property
+    def last(self) -> int:
+        return self._last
+
+    def snapshot(self, reads: TargetReads) -> int:
+        """Opens a snapshot; returns the number up to which it contains all. Raises DMError."""
+        reads.prepare()
+        with self._lock:
+            self._failed = None
+            self._opened.clear()
+            self._reads = reads
+        self._opened.wait(BOUNDARY_WAIT)
+        with self._lock:
+            if self._reads is not None:
+                self._open(reads)
+            failed, limit = self._failed, self._limit
+        if failed is not None:
+            raise failed
+        return limit
+
+    def _open(self, reads: TargetReads) -> None:
+        self._reads = None
+        self._limit = self._last
+        try:
+            reads.open()
+        except DMError as exc:
+            self._failed = exc
+        self._opened.set()
+
+
+class Rounds:
+    """Makes looks. ``group``: that of its Spark jobs."""
+
+    def __init__(
+        self, engine: SparkEngine, group: str, backlog: Backlog, gate: SnapshotGate, *, workers: int, most_rows: int
+    ) -> None:
+        self._engine = engine
+        self._group = group
+        self._backlog = backlog
+        self._gate = gate
+        self._workers = workers
+        self._most_rows = most_rows
+
+    def run(
+        self,
+        reads: TargetReads,
+        full: bool,
+        watched: Callable[[], frozenset[RowId]],
+        take: Callable[[LookResult, Sequence[WaitingBatch]], None],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        """Compares the first batches that wait, up to the next statement; ``take`` receives each look with its
+        batches. Raises DMError, ``TableChanged`` and ``OSError``; what was not taken still waits."""
+        limit = self._gate.snapshot(reads)
+        began = time.monotonic()
+        try:
+            contained = reads.contained()
+            while not should_stop() and time.monotonic() - began < LONGEST_SNAPSHOT:
+                batches = [one for one in self._backlog.first(LOOK_BYTES) if one.number <= limit]
+                if not batches:
+                    return
+                take(self._look(reads, batches, contained, watched(), full=full, should_stop=should_stop), batches)
+        finally:
+            reads.end()
+
+    def _look(
+        self,
+        reads: TargetReads,
+        batches: Sequence[WaitingBatch],
+        snapshot: Snapshot,
+        watched: frozenset[RowId],
+        *,
+        full: bool,
+        should_stop: Callable[[], bool],
+    ) -> LookResult:
+        plans: dict[int, TablePlan] = {}
+        for batch in batches:
+            plans.update((number, plan.to_compare()) for number, plan in batch.plans.items())
+        found = self._expected(batches, plans, full=full, should_stop=should_stop)
+        differences, right, uncompared = reads.compare(found, plans, watched, full=full)
+        return LookResult(batches[0].number, batches[-1].number, snapshot, differences, right, uncompared)
+
+    def _expected(
+        self,
+        batches: Sequence[WaitingBatch],
+        plans: dict[int, TablePlan],
+        *,
+        full: bool,
+        should_stop: Callable[[], bool],
+    ) -> list[ExpectedRows]:
+        """The rows after the last change of each in the batches, by a Spark job."""
+        slices = [part for batch in batches for part in batch.in_memory()]
+        slices = [replace(part, order=order) for order, part in enumerate(slices)]
+        small = sum(batch.size for batch in batches) < SMALL_BYTES
+        buckets = 1 if small else max(1, self._workers)
+        job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows), buckets, plans)
+        try:
+            with (
+                self._engine.job_group(self._group, "validation", should_stop) as context,
+                spill_store_in(self._engine.shared_folder) as store,
+            ):
+                partitions = spark_tasks.writing_tasks(buckets, self._engine.slots, self._engine.parallel)
+                outcomes = spark_tasks.run(context, slices, store, job, small=small, partitions=partitions)
+        except (Py4JError, PySparkException) as exc:
+            raise spark_tasks.died(exc) from exc
+        error = spark_tasks.first_error(outcomes)
+        if error is not None:
+            raise error
+        return [one for one in outcomes if isinstance(one, ExpectedRows)]

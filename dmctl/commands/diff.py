@@ -1,0 +1,123 @@
+"""diff start|status|stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from dmctl import files
+from dmctl.command_context import CommandContext
+from dmctl.commands import pick
+from dmctl.commands.command import CommandGroup, DMCommand
+from dmctl.failure import CommandError, UsageError
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+from pkg.settings.units import parse_size
+
+
+@click.group("diff", cls=CommandGroup)
+def diff() -> None:
+    """Compares a task's tables with the upstream's rows at one position, while both are written to."""
+
+
+@diff.command("start", cls=DMCommand)
+@click.argument("task", metavar="TASK | TASK_FILE")
+@click.option("--tables", default="", help="Target tables: db.table[,…], with * and ? as wildcards. All by default.")
+@click.option("--sample", type=click.FloatRange(0, 100, min_open=True), help="Only this share of the chunks, percent.")
+@click.option("--lock", is_flag=True, help="Holds the upstream's global lock for milliseconds at each snapshot.")
+@click.option("--redact", is_flag=True, help="Writes no values but keys into files, so no statements either.")
+@click.option("--repair", is_flag=True, help="Gives rows that differ the upstream's values, then compares them again.")
+@click.option("--threads", type=click.IntRange(min=1), help="Snapshots at once (2 by default).")
+@click.option("--rate", default="", help="The most bytes that are read from the upstream each second, like 20MiB.")
+@click.option("--most-lag", type=click.IntRange(min=1), help="Waits while replication lags by more seconds (30).")
+@click.pass_obj
+def start(
+    context: CommandContext,
+    task: str,
+    tables: str,
+    sample: float | None,
+    lock: bool,
+    redact: bool,
+    repair: bool,
+    threads: int | None,
+    rate: str,
+    most_lag: int | None,
+) -> None:
+    """Starts a comparison; `diff status` shows it. -s limits it to some sources."""
+    options = worker.DiffOptions(
+        tables=[pattern.strip() for pattern in tables.split(",") if pattern.strip()],
+        sample=sample or 0.0,
+        lock=lock,
+        redact=redact,
+        repair=repair,
+        threads=threads or 0,
+        bytesPerSecond=_bytes(rate),
+        mostLag=most_lag or 0,
+    )
+    _operate(context, worker.StartDiff, task, options)
+
+
+@diff.command("stop", cls=DMCommand)
+@click.argument("task", metavar="TASK | TASK_FILE")
+@click.pass_obj
+def stop(context: CommandContext, task: str) -> None:
+    """Ends a comparison; its results stay. -s limits it to some sources."""
+    _operate(context, worker.StopDiff, task)
+
+
+@diff.command("status", cls=DMCommand)
+@click.argument("task", metavar="TASK | TASK_FILE")
+@click.option("-o", "--output", default="json", help="json (everything) or table (for people).")
+@click.pass_obj
+def status(context: CommandContext, task: str, output: str) -> None:
+    """Shows the comparison: per table its state, counts and first keys, and the files with all differences."""
+    pick(output, ("table", "json"), "output")
+    request = master.OperateDiffRequest(op=worker.ShowDiff, task=files.task_name(task), sources=context.sources)
+    if output == "json":
+        context.run_or_fail("OperateDiff", request)
+        return
+    answer = context.call("OperateDiff", request)
+    if not answer.sources:
+        raise CommandError(answer.msg)
+    context.print("\n".join(report(answer)))
+
+
+def _operate(context: CommandContext, op: worker.DiffOp, task: str, options: worker.DiffOptions | None = None) -> None:
+    request = master.OperateDiffRequest(op=op, task=files.task_name(task), sources=context.sources, options=options)
+    context.run_or_fail("OperateDiff", request)
+
+
+def _bytes(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return parse_size(text)
+    except ValueError as exc:
+        raise UsageError(f"--rate: {exc}") from None
+
+
+def report(answer: master.OperateDiffResponse) -> Iterator[str]:
+    """The lines for people."""
+    yield f"verdict: {answer.verdict}"
+    for source in answer.sources:
+        head = f"source {source.source}: {source.stage or 'no answer'}"
+        yield f"{head}: {source.msg}" if source.msg else head
+        width = max((len(table.target) for table in source.tables), default=0)
+        for table in source.tables:
+            counts = (("missing", table.missing), ("extra", table.extra), ("changed", table.changed),
+                      ("doubled", table.doubled), ("repaired", table.repaired))  # fmt: skip
+            found = ", ".join(f"{number} {name}" for name, number in counts if number)
+            shown = [
+                table.state,
+                found,
+                f"{table.rows} rows",
+                f"{table.chunksDone}/{table.chunks} chunks",
+                table.reason,
+            ]
+            yield f"  {table.target:{width}}  {'; '.join(filter(None, shown))}"
+            yield from (f"      {key}" for key in table.firstKeys)
+        if source.differences:
+            yield f"  all differences: {source.differences}"
+        if source.repairs:
+            yield f"  statements that repair the target: {source.repairs}"

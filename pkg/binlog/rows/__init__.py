@@ -1,0 +1,1 @@
+"""From the rows of an event to SQL literals."""

@@ -1,0 +1,1 @@
+"""From the bytes of a server or a file to events."""

@@ -1,0 +1,165 @@
+"""Hazard: a comparison that calls different tables equal, or reports rows that are the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dm_worker.comparison.outcome import ComparisonLimits, Difference, DifferenceKind
+from dm_worker.comparison.pair import ComparedColumn, Way
+from dm_worker.comparison.value_forms import Reading
+from tests.unit.dm_worker.comparison.model import Row, compared, pair_of, row_text
+
+TEXTS = st.one_of(st.none(), st.binary(max_size=4), st.sampled_from([b"", b"N", b",", b"1", b"a,b", b"c", b"0"]))
+IDS = st.integers(0, 12).map(lambda number: b"%d" % number)
+ROWS = st.tuples(IDS, TEXTS, TEXTS)
+SETTINGS = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+#: Memory for a few rows only, and for all.
+LIMITS = st.sampled_from([ComparisonLimits(), ComparisonLimits(4, 1), ComparisonLimits(6, 40)])
+
+
+def literal_of(value: bytes | None) -> bytes:
+    return b"NULL" if value is None else value
+
+
+def true_differences(upstream: Sequence[Row], target: Sequence[Row]) -> list[tuple[str, bytes, tuple[int, int]]]:
+    """Kind, key and counts of what must be reported, for tables whose first column is their key."""
+    found = []
+    for key in {row[0] or b"" for row in (*upstream, *target)}:
+        here, there = ([row for row in table if row[0] == key] for table in (upstream, target))
+        if Counter(here) == Counter(there):
+            continue
+        kind = DifferenceKind.DOUBLED
+        if not there:
+            kind = DifferenceKind.MISSING
+        elif not here:
+            kind = DifferenceKind.EXTRA
+        elif (len(here), len(there)) == (1, 1):
+            kind = DifferenceKind.CHANGED
+        found.append((kind.value, key, (len(here), len(there))))
+    return sorted(found)
+
+
+def reported(found: Sequence[Difference]) -> list[tuple[str, bytes, tuple[int, int]]]:
+    return sorted((one.kind.value, one.key[0], one.counts) for one in found)
+
+
+def unique_keys(rows: Sequence[Row]) -> list[Row]:
+    return list({row[0]: row for row in rows}.values())
+
+
+@pytest.mark.parametrize("way", Way)
+@SETTINGS
+@given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
+def test_keyed_tables_differ_exactly_where_their_rows_do(
+    monkeypatch: pytest.MonkeyPatch,
+    way: Way,
+    common: list[Row],
+    more: list[Row],
+    other: list[Row],
+    limits: ComparisonLimits,
+) -> None:
+    upstream, target = unique_keys([*common, *more]), unique_keys([*common, *other])
+    outcome, found = compared(
+        monkeypatch, pair_of(1, keyed=True, way=way), {"t0": upstream, "t": target}, limits=limits
+    )
+    assert reported(found) == true_differences(upstream, target)
+    assert outcome.equal == (Counter(upstream) == Counter(target))
+    assert outcome.rows == (len(upstream), len(target))
+
+
+@pytest.mark.parametrize("way", Way)
+@SETTINGS
+@given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
+def test_shards_that_share_keys_are_reported_with_how_many_rows_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+    way: Way,
+    first: list[Row],
+    second: list[Row],
+    other: list[Row],
+    limits: ComparisonLimits,
+) -> None:
+    shards = unique_keys(first), unique_keys(second)
+    target = unique_keys([*first, *second, *other])
+    tables = {"t0": shards[0], "t1": shards[1], "t": target}
+    _, found = compared(monkeypatch, pair_of(2, keyed=True, way=way), tables, limits=limits)
+    assert reported(found) == true_differences([*shards[0], *shards[1]], target)
+
+
+@pytest.mark.parametrize("way", Way)
+@SETTINGS
+@given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS, st.randoms())
+def test_tables_without_a_key_differ_exactly_as_multisets(
+    monkeypatch: pytest.MonkeyPatch,
+    way: Way,
+    common: list[Row],
+    more: list[Row],
+    other: list[Row],
+    limits: ComparisonLimits,
+    random: object,
+) -> None:
+    upstream, target = [*common, *more], [*other, *common[::-1]]
+    outcome, found = compared(
+        monkeypatch, pair_of(1, keyed=False, way=way), {"t0": upstream, "t": target}, limits=limits
+    )
+    here, there = Counter(upstream), Counter(target)
+    wanted = {row: (here[row], there[row]) for row in here | there if here[row] != there[row]}
+    assert sorted(one.counts for one in found) == sorted(wanted.values())
+    assert outcome.equal == (not wanted)
+    assert {one.kind for one in found} == {
+        DifferenceKind.MISSING if not less else DifferenceKind.EXTRA if not most else DifferenceKind.DOUBLED
+        for most, less in wanted.values()
+    }
+
+
+def test_a_difference_names_key_columns_and_both_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: dict[str, Sequence[Row]] = {"t0": [(b"1", b"x", b"y")], "t": [(b"1", b"x", None)]}
+    _, found = compared(monkeypatch, pair_of(1, keyed=True, way=Way.PUSHED), tables)
+    assert found == [
+        Difference(DifferenceKind.CHANGED, (b"1",), ("c1",), (b"1", b"'x'", b"'y'"), (b"1", b"'x'", b"NULL"), 0, (1, 1))
+    ]
+
+
+def test_rows_in_one_order_are_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows missing, doubled or changed must not put the two streams apart for good."""
+    upstream: list[Row] = [(b"%d" % number, b"a", b"b") for number in range(20_000)]
+    target = [row for row in upstream if row[0] not in (b"5", b"6", b"9000")]
+    target[3000:3000] = [(b"%d" % number, b"extra", b"b") for number in range(30_000, 30_040)]
+    limits = ComparisonLimits(most_rows=1500)
+    outcome, found = compared(
+        monkeypatch, pair_of(1, keyed=True, way=Way.STREAMED), {"t0": upstream, "t": target}, limits=limits, piece=3333
+    )
+    assert Counter(one.kind.value for one in found) == {"missing": 3, "extra": 40}
+    assert "pass" not in outcome.how
+
+
+FIELDS = [
+    (ComparedColumn("number", Reading.SAME), st.integers().map(lambda number: b"%d" % number)),
+    (ComparedColumn("text", Reading.SAME, free=True), TEXTS.filter(lambda value: value is not None)),
+    (ComparedColumn("other", Reading.SAME, free=True), st.binary(max_size=3)),
+    (ComparedColumn("long", Reading.SAME, free=True, bulky=True), st.binary(max_size=3)),
+]
+COLUMNS = [column for column, _ in FIELDS]
+ANY_ROW = st.tuples(*(st.one_of(st.none(), values) for _, values in FIELDS))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(ANY_ROW, ANY_ROW)
+def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
+    assert (row_text(COLUMNS, one) == row_text(COLUMNS, another)) == (one == another)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(TEXTS, min_size=2, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_moved_bytes_change_the_text(values: list[bytes | None], cut: int, random: object) -> None:
+    """The same bytes, split in another way among the columns."""
+    columns = [ComparedColumn(str(number), Reading.SAME, free=True) for number in range(len(values))]
+    joined = b"".join(value or b"" for value in values)
+    moved: Row = (joined[:cut], joined[cut:], *(b"" for _ in values[2:]))
+    assert (row_text(columns, tuple(values)) == row_text(columns, moved)) == (tuple(values) == moved)

@@ -1,0 +1,87 @@
+"""The worker's side of a pair: the syncer is held where the task asks, and released whatever becomes of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from deploy.local.process import wait_until
+from dm_worker.diff.holds import PairHolds
+from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, OPENED, READY, REFUSED, WANTED, MeetingRow, PairMeeting
+from pkg.binlog.position import Location, Position
+
+PLACE = Location(Position("bin.000001", 4))
+
+
+class Task:
+    """The meeting table of one task, which answers each step of the worker as ``answers`` says."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.steps = [WANTED]
+        self.reason = ""
+        self._answers = answers
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def rows(self, step: str) -> list[MeetingRow]:
+        return [MeetingRow("s1 0", step, None, "")] if self.steps[-1] == step else []
+
+    def move(self, _: str, before: str, after: str, *, reason: str = "") -> bool:
+        if self.steps[-1] != before:
+            return False
+        self.steps.append(after)
+        self.reason = reason
+        return True
+
+    def await_other(self, _: str, while_at: str, __: float, ___: Callable[[], bool]) -> MeetingRow | None:
+        step = self._answers.get(while_at)
+        if step is None:
+            return None
+        self.steps.append(step)
+        return MeetingRow("s1 0", step, PLACE if step == ASKED else None, "")
+
+
+class Syncer:
+    def __init__(self, refused: str = "", at: Location | None = PLACE) -> None:
+        self.calls: list[object] = []
+        self._refused, self._at = refused, at
+
+    def hold(self, place: Location | None, seconds: float) -> str:
+        self.calls.append(place)
+        return self._refused if place == self._at else ""
+
+    def release(self) -> None:
+        self.calls.append("release")
+
+
+def served(task: Task, syncer: Syncer) -> None:
+    with PairHolds(lambda: cast(PairMeeting, task), syncer):
+        wait_until(lambda: "release" in syncer.calls, "the task was served", 30)
+
+
+def test_the_syncer_is_held_before_and_at_the_snapshot_of_the_upstream() -> None:
+    task, syncer = Task({READY: ASKED, HELD: OPENED}), Syncer()
+    served(task, syncer)
+    assert task.steps == [WANTED, READY, ASKED, HELD, OPENED]
+    assert syncer.calls == [None, PLACE, "release"]
+
+
+def test_a_place_that_cannot_be_held_is_refused_with_the_reason() -> None:
+    task, syncer = Task({READY: ASKED}), Syncer("the location is passed")
+    served(task, syncer)
+    assert (task.steps[-1], task.reason) == (REFUSED, "the location is passed")
+    assert syncer.calls[-1] == "release"
+
+
+def test_a_syncer_that_does_not_run_opens_no_snapshot() -> None:
+    task, syncer = Task({}), Syncer("the subtask does not replicate", None)
+    served(task, syncer)
+    assert task.steps == [WANTED, REFUSED]
+
+
+def test_a_task_that_is_gone_does_not_hold_the_syncer() -> None:
+    task, syncer = Task({}), Syncer()
+    served(task, syncer)
+    assert task.steps[-1] == GIVEN_UP
+    assert syncer.calls == [None, "release"]

@@ -1,0 +1,292 @@
+"""A comparison from its start to its end: what happens to tables whose servers, rows or structures make trouble."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from deploy.local.process import wait_until
+from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
+from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
+from dm_worker.comparison.value_forms import Reading
+from dm_worker.diff import compare_task
+from dm_worker.diff import run as diff_run
+from dm_worker.diff.compare_task import ComparedTable
+from dm_worker.diff.difference_files import DifferenceFiles
+from dm_worker.diff.progress import DiffProgress, TableProgress
+from dm_worker.diff.run import DiffRun, DiffSurroundings
+from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
+from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.tables import not_compared
+from dm_worker.engine.engine import SparkEngine
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import Code, DMError
+from pkg.mysql.names import TableId
+from pkg.settings.connections import DBConfig
+
+SERVER = DBConfig(host="127.0.0.1", port=1)
+T, U = ("db", "t"), ("db", "u")
+COLUMNS = tuple(ComparedColumn(name, Reading.SAME) for name in ("id", "v"))
+MATCHES = (("`id` <=> ", ""), ("`v` <=> ", ""))
+MISSING = Difference(DifferenceKind.MISSING, (b"1",), ("id", "v"), (b"1", b"'a'"), None, 0)
+
+
+def pair_of(target: TableId) -> TablePair:
+    side = TableSide(*target, 0, ("`id`", "`v`"), (), ())
+    return TablePair(side, (side,), COLUMNS, (0,), (0,), Way.PUSHED, "")
+
+
+class World:
+    """The servers: ``looks`` are what each look at a table gives, in turn; the last one is repeated."""
+
+    def __init__(self, looks: dict[TableId, list[Sequence[Difference] | DMError]], chunks: int = 2) -> None:
+        self.looks = looks
+        self.chunks = chunks
+        self.pairs: list[DMError] = []
+        self.held: frozenset[TableId] = frozenset()
+        self.repaired: list[Difference] = []
+        self.exact = True
+        self.plans: dict[TableId, DMError] = {}
+        self.stored: dict[str, Any] = {}
+
+    # the engine
+
+    slots = 8
+
+    @contextlib.contextmanager
+    def job_group(self, *_: object) -> Iterator[World]:
+        yield self
+
+    def cancel(self, _: str) -> None:
+        """No job runs in another thread."""
+
+    def parallelize(self, shares: Sequence[Any], _: int) -> World:
+        self._shares = shares
+        return self
+
+    def mapPartitions(self, work: Callable[[Iterator[Any]], Iterator[Any]]) -> World:
+        self._work = work
+        return self
+
+    def collect(self) -> list[Any]:
+        return [report for share in self._shares for report in self._work(iter([share]))]
+
+    # a task's sessions
+
+    @contextlib.contextmanager
+    def open_pair(self, servers: PairServers, _: int) -> Iterator[SnapshotPair]:
+        if self.pairs:
+            raise self.pairs.pop(0)
+        yield SnapshotPair((), cast(Any, self), "s1 (bin.000001, 4)", self.held, self.exact)
+
+    def commit(self) -> None:
+        """Nothing is open."""
+
+    def compare(self, _: object, __: object, pair: TablePair, ___: object, *, report: Any) -> ChunkOutcome:
+        target = (pair.target.schema, pair.target.name)
+        looks = self.looks[target]
+        found = looks.pop(0) if len(looks) > 1 else looks[0]
+        if isinstance(found, DMError):
+            raise found
+        for one in found:
+            report(one)
+        return ChunkOutcome((5, 5), 50, "checksums")
+
+    def repair(self, _: object, __: object, found: Sequence[Difference]) -> int:
+        self.repaired += found
+        return len(found)
+
+    # the finder and the state
+
+    def __call__(self, *_: object) -> World:
+        return self
+
+    def refresh(self) -> None:
+        """The tables stay the same."""
+
+    def find(self) -> list[TableProgress]:
+        return [TableProgress(target, (f"s1: {target}",), 10) for target in self.looks]
+
+    def sources_of(self, _: TableId) -> tuple[str, ...]:
+        return ("s1",)
+
+    def config(self, _: str) -> SubTaskConfig:
+        return config("mariadb")
+
+    def spans(self, target: TableId) -> list[str]:
+        if target in self.plans:
+            raise self.plans[target]
+        return [json.dumps([[str(number)], []]) for number in range(self.chunks)]
+
+    def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
+        return {target: ComparedTable(pair_of(target), (), MATCHES) for target in targets}
+
+    def note(self, record: DiffRecord) -> None:
+        self.stored["stage"] = record.stage
+
+    def note_table(self, _: str, table: TableProgress) -> None:
+        self.stored[table.target[1]] = table.reason
+
+    def note_chunk(self, _: str, target: TableId, number: int, chunk: object) -> None:
+        self.stored[f"{target[1]} {number}"] = chunk
+
+    def forget_chunks(self, _: str, chunks: Sequence[object]) -> None:
+        self.stored["forgotten"] = len(chunks)
+
+
+def config(flavor: str) -> SubTaskConfig:
+    return SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, to=SERVER, flavor=flavor)
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., DiffRun]:
+    def made(world: World, flavor: str = "mariadb", lag: Callable[[], int] = lambda: 0, **settings: Any) -> DiffRun:
+        monkeypatch.setattr(compare_task, "open_pair", world.open_pair)
+        monkeypatch.setattr(compare_task, "compare_chunk", world.compare)
+        monkeypatch.setattr(compare_task, "_check_shapes", lambda *_: None)
+        monkeypatch.setattr(compare_task, "apply_repairs", world.repair)
+        monkeypatch.setattr(diff_run, "TableFinder", world)
+        monkeypatch.setattr(diff_run, "_RETRY", 0.01)
+        around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list)
+        files = DifferenceFiles(tmp_path / "files", redact=False)
+        record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(sources=("s1",), **settings))
+        return DiffRun(config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()))
+
+    return made
+
+
+def lost(table: str = "t") -> DMError:
+    return errors.new(Code.DBBadConn, f"the connection was lost on {table}", retryable=True)
+
+
+def test_all_chunks_of_all_tables_are_compared_and_stored(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()], U: [()]})
+    run = start(world)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert run.record.stage == world.stored["stage"] == FINISHED
+    assert {"t 0", "t 1", "u 0", "u 1"} <= set(world.stored)
+
+
+def test_differences_are_in_the_file_before_they_are_stored(start: Callable[..., DiffRun], tmp_path: Path) -> None:
+    world = World({T: [[MISSING], ()]})
+    run = start(world)
+    run.work()
+    assert run.progress.verdict() == "different"
+    lines = (tmp_path / "files" / "differences.jsonl").read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == [{"id": "1"}]
+    assert run.progress.ends == [(len(lines[0]) + 1, (tmp_path / "files" / "repairs.sql").stat().st_size)]
+
+
+def test_what_fails_for_a_while_is_tried_again(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [lost(), lost(), ()]})
+    world.pairs = [no_pair("the syncer was not held"), no_pair("again"), lost()]
+    run = start(world)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert run.waits_for == ""
+
+
+def test_a_table_that_cannot_be_read_is_named_and_the_others_are_compared(start: Callable[..., DiffRun]) -> None:
+    denied = errors.new(Code.DBExecuteFailed, "SELECT command denied", scope="upstream")
+    world = World({T: [denied], U: [()]})
+    run = start(world)
+    run.work()
+    assert "denied" in run.progress.tables[T].reason
+    assert "denied" in world.stored["t"]
+    assert run.progress.tables[U].state == "equal"
+    assert run.progress.verdict() == "not compared"
+
+
+def test_a_table_that_changes_each_time_is_given_up(start: Callable[..., DiffRun]) -> None:
+    changed = compare_task.changed(pair_of(T).target)
+    run = start(World({T: [changed], U: [()]}))
+    run.work()
+    assert "changed while it was compared" in run.progress.tables[T].reason
+
+
+def test_a_table_that_cannot_be_planned_is_named(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()], U: [()]})
+    world.plans[T] = not_compared(T, "there is no table `db`.`t` at the target")
+    run = start(world)
+    run.work()
+    assert run.progress.tables[T].state == "not compared"
+    assert run.progress.tables[U].state == "equal"
+
+
+def test_held_back_rows_are_waited_for(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()]})
+    world.held = frozenset({T})
+    waits: list[str] = []
+
+    def lag() -> int:
+        waits.append(run.waits_for)
+        if len(waits) == 8:
+            world.held = frozenset()
+        return 0
+
+    run = start(world, lag=lag)
+    run.work()
+    assert any("held back" in text for text in waits)
+    assert run.progress.verdict() == "equal"
+
+
+def test_a_lag_is_waited_for(start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff_run, "_LAG_POLL", 0.01)
+    lags = iter([100, 50, *[0] * 100])
+    run = start(World({T: [()]}), lag=lambda: next(lags))
+    run.work()
+    assert run.progress.verdict() == "equal"
+
+
+def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
+    world.exact = False
+    passing = start(world, "mysql")
+    passing.work()
+    assert passing.progress.verdict() == "equal"
+    world = World({T: [[MISSING]]}, chunks=1)
+    world.exact = False
+    lasting = start(world, "mysql")
+    lasting.work()
+    assert lasting.progress.verdict() == "different"
+    exact = start(World({T: [[MISSING], ()]}, chunks=1), "mysql")
+    exact.work()
+    assert exact.progress.verdict() == "different"
+
+
+def test_a_repaired_chunk_is_compared_again(start: Callable[..., DiffRun], tmp_path: Path) -> None:
+    world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
+    run = start(world, repair=True)
+    run.work()
+    assert world.repaired == [MISSING]
+    assert run.progress.tables[T].repaired == 1
+    assert run.progress.verdict() == "equal"
+    assert (tmp_path / "files" / "differences.jsonl").read_text().count("\n") == 1
+
+
+def test_a_chunk_that_a_repair_does_not_make_equal_is_different(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [[MISSING]]}, chunks=1)
+    run = start(world, repair=True)
+    run.work()
+    assert world.repaired == [MISSING]
+    assert run.progress.verdict() == "different"
+
+
+def test_a_stop_ends_a_comparison_that_waits(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()]})
+    run = start(world, lag=lambda: 1000)
+    thread = threading.Thread(target=run.work)
+    thread.start()
+    wait_until(lambda: "behind" in run.waits_for, "the comparison waits", 30)
+    run.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert run.record.stage == RUNNING

@@ -1,0 +1,50 @@
+"""Which tables a source compares: each table is compared by one source, and none is left out silently."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.diff.progress import ComparedState
+from dm_worker.diff.state_table import DiffSettings
+from dm_worker.diff.tables import FedTable, led_tables
+
+MERGED, OWN = ("db", "merged"), ("db", "own")
+FED = {
+    MERGED: (FedTable("s1", "a", "t_1", 10), FedTable("s2", "a", "t_2", 5)),
+    OWN: (FedTable("s2", "a", "own", 3),),
+}
+
+
+def test_the_first_source_compares_what_several_feed() -> None:
+    settings = DiffSettings(sources=("s1", "s2"))
+    (merged,) = led_tables(FED, "s1", settings)
+    assert (merged.target, merged.total_rows) == (MERGED, 15)
+    assert merged.sources == ("s1: `a`.`t_1`", "s2: `a`.`t_2`")
+    assert [table.target for table in led_tables(FED, "s2", settings)] == [OWN]
+
+
+def test_a_table_with_rows_of_a_source_that_does_not_take_part_is_named() -> None:
+    merged, own = led_tables(FED, "s2", DiffSettings(sources=("s2",)))
+    assert merged.state is ComparedState.NOT_COMPARED
+    assert "source s1" in merged.reason
+    assert own.state is ComparedState.PENDING
+
+
+def test_patterns_choose_tables_of_the_target() -> None:
+    settings = DiffSettings(sources=("s1", "s2"), tables=("db.o*",))
+    assert led_tables(FED, "s1", settings) == []
+    assert [table.target for table in led_tables(FED, "s2", settings)] == [OWN]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.sets(st.sampled_from(["s1", "s2", "s3"]), min_size=1), min_size=1),
+    st.sets(st.sampled_from(["s1", "s2", "s3"]), min_size=1),
+)
+def test_each_table_with_a_source_that_takes_part_is_compared_by_one(
+    feeding: dict[str, set[str]], sources: set[str]
+) -> None:
+    fed = {("db", name): tuple(FedTable(one, "a", name, 1) for one in sorted(feeds)) for name, feeds in feeding.items()}
+    settings = DiffSettings(sources=tuple(sorted(sources)))
+    found = [table.target for source in sorted(sources) for table in led_tables(fed, source, settings)]
+    assert sorted(found) == sorted(("db", name) for name, feeds in feeding.items() if feeds & sources)

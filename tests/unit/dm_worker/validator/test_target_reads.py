@@ -1,0 +1,176 @@
+"""Hazard: an answer of the target is taken for another row, or a refusal for a row that is right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pymysql
+import pytest
+
+from dm_worker.syncer.execution import row_look
+from dm_worker.syncer.execution.expected_rows import ExpectedRows
+from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.execution.target_connections import TargetSpec
+from dm_worker.validator import target_reads
+from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, Snapshot
+from dm_worker.validator.target_reads import TableChanged, TargetReads
+from pkg.errors import DMError
+from pkg.settings.connections import DBConfig
+from tests.unit.dm_worker.syncer.execution.test_row_block import plan_of
+
+ROWS = [
+    ExpectedRow(1, b"1", [b"1", b"'a'"]),
+    ExpectedRow(1, b"2", [b"2", b"'b'"]),
+    ExpectedRow(1, b"3", None),
+    ExpectedRow(1, b"4", None),
+    ExpectedRow(1, b"5", [b"5", b"'e'"]),
+    ExpectedRow(1, b"6", [b"6", b"'f'"], optional=True),
+]
+PLANS = {1: plan_of(), 2: plan_of(2, target=2)}
+#: The target's rows.
+THERE = {1: "a", 2: "x", 4: "d"}
+
+
+class Connection:
+    """Answers the statements of a look from :data:`THERE`. ``refuse`` may raise for a statement."""
+
+    open = True
+
+    def __init__(self, refuse: Callable[[str], None] = lambda _: None) -> None:
+        self.statements: list[str] = []
+        self._refuse = refuse
+        self._found: list[tuple[Any, ...]] = []
+
+    @contextmanager
+    def cursor(self) -> Any:
+        yield self
+
+    def execute(self, text: bytes | str, args: object = None) -> None:
+        shown = text.decode() if isinstance(text, bytes) else text
+        self.statements.append(shown)
+        self._refuse(shown)
+        self._found = [row for part in shown.split(" UNION ALL ") for row in self._answer(part)]
+
+    def _answer(self, text: str) -> list[tuple[Any, ...]]:
+        if "max_allowed_packet" in text:
+            return [(1 << 20,)]
+        if "MAX(batch)" in text:
+            return [(7,)]
+        if "state" in text:
+            return [(8, "ddl")]
+        match = re.match(r"SELECT (.+?) FROM `d`.`t\d` WHERE `id`=(\d+)", text)
+        if match is None or int(match[2]) not in THERE:
+            return []
+        value = THERE[int(match[2])]
+        if match[1].isdigit():
+            wanted = re.search(r"CAST\('(\w)' AS BINARY\)", text)
+            return [(int(match[1]),)] if wanted is None or wanted[1] == value else []
+        return [(int(match[2]), value)]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._found
+
+    def rollback(self) -> None:
+        self.statements.append("ROLLBACK")
+
+    def ping(self, reconnect: bool) -> None:
+        assert not reconnect
+
+    def close(self) -> None:
+        self.open = False
+
+
+def reads(conn: Connection, monkeypatch: pytest.MonkeyPatch) -> TargetReads:
+    monkeypatch.setattr(target_reads, "connect", lambda *_, **__: conn)
+    found = TargetReads(
+        TargetSpec(DBConfig("h", 1, "u"), (), "`m`.`markers`", "`m`.`batches`", StatementForm()), "source-1"
+    )
+    found.prepare()
+    return found
+
+
+def bucket(rows: list[ExpectedRow] = ROWS, most_rows: int = 4) -> ExpectedRows:
+    select = partial(row_look.RowSelects(PLANS).there, full=True)
+    queries = row_look.joined(enumerate(rows), select, most_rows, 1 << 20)
+    return ExpectedRows(0, rows=rows, queries=list(queries))
+
+
+def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    found.open()
+    assert found.contained() == Snapshot(7, 8, in_ddl=True)
+    watched = {(("d", "t1"), key) for key in (b"1", b"2", b"3", b"9")}
+    differences, right, uncompared = found.compare([bucket()], PLANS, watched, full=True)
+    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED), (b"4", DELETED_EXISTS), (b"5", MISSING)]
+    assert differences[0].expected == '{"id": "2", "note": "b"}'
+    assert differences[0].found == '{"id": "2", "note": "x"}'
+    assert (differences[1].expected, differences[2].found) == ("", "")
+    assert right == [(("d", "t1"), b"1"), (("d", "t1"), b"3")]
+    assert uncompared == []
+    assert "START TRANSACTION WITH CONSISTENT SNAPSHOT" in conn.statements
+    found.end()
+    assert conn.statements[-1] == "ROLLBACK"
+
+
+def test_a_table_that_cannot_be_read_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if "`t2`" in text:
+            raise pymysql.ProgrammingError(1146, "Table 'd.t2' doesn't exist")
+
+    rows = [*ROWS, ExpectedRow(2, b"1", [b"1", b"'z'"]), ExpectedRow(2, b"2", None)]
+    found = reads(Connection(refuse), monkeypatch)
+    differences, _, uncompared = found.compare([bucket(rows)], PLANS, (), full=True)
+    assert [one.key for one in differences] == [b"2", b"4", b"5"]
+    ((target, rows_left, reason),) = [(one.target, one.rows, one.reason) for one in uncompared]
+    assert (target, rows_left) == (("d", "t2"), 2)
+    assert "1146" in reason
+
+
+@pytest.mark.parametrize("number", [2013, 1205])
+def test_a_lost_connection_is_an_error_and_not_an_answer(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if "`t1`" in text:
+            raise pymysql.OperationalError(number, "as told")
+
+    conn = Connection(refuse)
+    found = reads(conn, monkeypatch)
+    with pytest.raises(DMError) as caught:
+        found.compare([bucket()], PLANS, (), full=True)
+    assert caught.value.retryable
+    assert not conn.open
+    with pytest.raises(DMError) as closed:
+        found.open()
+    assert closed.value.retryable
+
+
+def test_a_table_that_changed_after_the_snapshot_needs_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if "`t1`" in text:
+            raise pymysql.OperationalError(1412, "Table definition has changed, please retry transaction")
+
+    found = reads(Connection(refuse), monkeypatch)
+    with pytest.raises(TableChanged):
+        found.compare([bucket()], PLANS, (), full=True)
+
+
+def test_an_error_stays_when_its_table_can_no_longer_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if "gone" in text:
+            raise pymysql.ProgrammingError(1146, "Table 'd.gone' doesn't exist")
+
+    found = reads(Connection(refuse), monkeypatch)
+    selects = row_look.RowSelects(PLANS)
+    checks = [selects.is_right(row, full=True) for row in ROWS[:2]]
+    assert found.are_right([b"SELECT 1 FROM `d`.`gone`", *checks]) == [False, True, False]
+
+
+def test_a_row_that_is_too_long_for_a_statement_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = ExpectedRow(2, b"9", [b"9", b"'%b'" % (b"x" * (1 << 20))])
+    _, _, uncompared = reads(Connection(), monkeypatch).compare([bucket([*ROWS, long])], PLANS, (), full=True)
+    assert ["max_allowed_packet" in one.reason for one in uncompared] == [True]
