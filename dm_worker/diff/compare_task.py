@@ -16,7 +16,7 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import ColumnMatches, repair
+from dm_worker.diff.repairs import RowMatch, repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.table_reads.chunks import shape_of
@@ -44,7 +44,7 @@ class ComparedTable:
 
     pair: TablePair
     shapes: tuple[str, ...]
-    matches: ColumnMatches
+    matches: RowMatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
-from dm_worker.diff.repairs import ColumnMatches, repair
+from dm_worker.diff.repairs import RowMatch, repair
 from dm_worker.diff.spans import readable
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -55,7 +55,7 @@ class DifferenceFiles:
     def _paths(self) -> tuple[Path, Path]:
         return self.differences, self.repairs
 
-    def append(self, pair: TablePair, matches: ColumnMatches, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
         """Writes the differences of a chunk durably; returns where both files end."""
         try:
             with self.differences.open("ab") as lines, self.repairs.open("ab") as statements:

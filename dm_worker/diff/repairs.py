@@ -12,16 +12,16 @@ from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import TargetValues
 
 #: For each column of a pair, the condition that the target's column has a literal's value exactly.
-ColumnMatches = tuple[MatchExpression, ...]
+RowMatch = tuple[MatchExpression, ...]
 
 
-def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> ColumnMatches:
+def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowMatch:
     """``values``: what the target's values are like."""
     columns = [target.column(column.name) for column in pair.columns]
     return tuple(condition(column, column, values) for column in columns if column is not None)
 
 
-def repair(pair: TablePair, matches: ColumnMatches, one: Difference) -> list[bytes]:
+def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
     """The statements that make the target's rows the upstream's; none changes a row that is not as it was read.
 
     None where several upstream rows have one key: only one of them fits into the target.
@@ -56,10 +56,10 @@ def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> by
     return b"INSERT INTO " + table + b" (" + b", ".join(names) + b") VALUES (" + b", ".join(values) + b")"
 
 
-def _delete(table: bytes, matches: ColumnMatches, values: Sequence[bytes], rows: int) -> bytes:
+def _delete(table: bytes, matches: RowMatch, values: Sequence[bytes], rows: int) -> bytes:
     return b"DELETE FROM " + table + b" WHERE " + _where(matches, values) + b" LIMIT " + str(rows).encode()
 
 
-def _where(matches: ColumnMatches, values: Sequence[bytes]) -> bytes:
+def _where(matches: RowMatch, values: Sequence[bytes]) -> bytes:
     """Every column as it was read, to the byte: a row that has changed since then is left alone."""
     return b" AND ".join(around(match, value) for match, value in zip(matches, values, strict=True))

@@ -96,6 +96,8 @@ class Validator:
         self._store = ValidatorStore(cfg)
         self._reads: TargetReads | None = None
         self._loaded = False
+        #: What an earlier process had compared; None for nothing.
+        self._stored: Progress | None = None
         #: Held by who uses the store.
         self._storing = threading.Lock()
         #: After a stop, when the thread gives up comparing the rest.
@@ -230,6 +232,7 @@ class Validator:
         state = self._state
         if state.first is None:
             state.first = location
+            self._note_start()
         if state.covered is not None and _is_before(state.covered, location):
             self._note(f"changes from {state.covered.position} to {location.position} may not have been compared")
         state.covered = location
@@ -399,12 +402,18 @@ class Validator:
             state.errors.errors.update((error.difference.row, error) for error in found)
             if stored is not None:
                 state.progress = replace(stored, notes=(*stored.notes, *state.progress.notes)[-view.MOST_NOTES :])
-            first = state.first
-            if first is not None and stored is None:
-                self._note(f"changes are compared from {first.position} on")
-            elif first is not None and stored is not None and _is_before(stored.location, first):
-                self._note(f"changes from {stored.location.position} to {first.position} may not have been compared")
-            self._loaded = True
+            self._stored, self._loaded = stored, True
+            self._note_start()
+
+    def _note_start(self) -> None:
+        """Says from where changes are compared. It is known when both the first location and what was stored are."""
+        first, stored = self._state.first, self._stored
+        if first is None or not self._loaded:
+            return
+        if stored is None:
+            self._note(f"changes are compared from {first.position} on")
+        elif _is_before(stored.location, first):
+            self._note(f"changes from {stored.location.position} to {first.position} may not have been compared")
 
     def _flush(self) -> None:
         """Stores progress and errors. Raises DMError."""

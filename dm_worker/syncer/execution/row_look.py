@@ -7,6 +7,7 @@ server shows in another form, such as floats, are still compared exactly.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -195,7 +196,13 @@ def _json(names: Sequence[str], values: Iterable[str | None]) -> str:
     return json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
 
 
+#: FLOAT and DOUBLE, as this program writes them.
+_FLOAT = re.compile(rb"-?[0-9]+(\.[0-9]+)?e[+-]?[0-9]+")
+
+
 def _shown_literal(literal: bytes) -> str | None:
+    if _FLOAT.fullmatch(literal):
+        return str(float(literal))  # as the client library shows the target's value
     try:
         found = literal_text(literal)
     except ValueError:

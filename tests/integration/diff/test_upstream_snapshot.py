@@ -62,7 +62,8 @@ def test_a_snapshot_has_the_rows_before_its_position(
     seen: list[tuple[Location, int]] = []
     try:
         with writers(server, pause):
-            for _ in range(SNAPSHOTS):
+            # Many snapshots fit between two commits.
+            while len({rows for _, rows in seen}) < SNAPSHOTS:
                 place = open_upstream_snapshot(conn, UpstreamKind(name, lock), lambda: open_session(cfg))
                 seen.append((place, query(conn, "SELECT COUNT(*) FROM snap.t")[0][0]))
                 conn.query("ROLLBACK")
@@ -73,7 +74,6 @@ def test_a_snapshot_has_the_rows_before_its_position(
     if name == "mysql" and not lock:
         wrong = [(place, rows) for place, rows in wrong if gtids(place) != rows + before(server)]
     assert not wrong
-    assert len({rows for _, rows in seen}) > SNAPSHOTS // 2
 
 
 def gtids(place: Location) -> int:

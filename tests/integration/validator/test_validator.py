@@ -28,7 +28,7 @@ FAULTS = ("CREATE TRIGGER d.lose BEFORE UPDATE ON d.t FOR EACH ROW SET NEW.f = I
 
 def insert(server: MariaDBServer, *ids: int) -> None:
     rows = (f"({n}, 'v{n}', {n}.1e-7, 0x{n:04x}, '[{n}]', {n}.5, '2024-01-01 00:00:00.123')" for n in ids)
-    server.execute(f"INSERT INTO d.t VALUES {', '.join(rows)}")
+    server.execute(f"INSERT INTO d.t (id, v, f, b, j, m, at) VALUES {', '.join(rows)}")
 
 
 def create(*servers: MariaDBServer) -> None:

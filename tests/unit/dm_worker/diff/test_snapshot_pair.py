@@ -86,7 +86,7 @@ def opened(
         (UpstreamKind("mysql", lock=False), "u:1-3", None, False),
     ],
 )
-def test_a_mysqls_snapshot_is_certain_where_no_commit_is_under_way(
+def test_a_mysqls_snapshot_is_certain_where_no_commit_is_running(
     kind: UpstreamKind, gtids: str, checkpoint: Location | None, certain: bool
 ) -> None:
     assert is_certain(kind, Location(Position("b.1", 5), gtids), checkpoint) is certain

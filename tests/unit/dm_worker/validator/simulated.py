@@ -127,11 +127,13 @@ class Store:
         self.kept: Progress | None = None
         self.rows: dict[int, RowError] = {}
         self.tables: list[TableState] = []
+        self.reads = 0
 
     def prepare(self) -> None:
         """Nothing is to be created."""
 
     def progress(self) -> Progress | None:
+        self.reads += 1
         return self.kept
 
     def errors(self) -> list[RowError]:
@@ -190,11 +192,12 @@ class World:
         self.upstream: dict[int, str] = {}
         self.validator = self.start()
 
-    def start(self, mode: str | None = "full") -> Validator:
-        """A new process."""
+    def start(self, mode: str | None = "full", *, begun: bool = True) -> Validator:
+        """A new process. ``begun``: a run of the syncer has begun."""
         self.validator = Validator(CFG, cast(SparkEngine, Engine()))
         self.validator.expect(mode)
-        self.run()
+        if begun:
+            self.run()
         self.validator.start(lambda _: None)
         return self.validator
 

@@ -157,6 +157,17 @@ def test_changes_that_an_ended_process_did_not_compare_are_named(world: World) -
     assert world.status().notes[1] == f"changes from {at(1).position} to {at(2).position} may not have been compared"
 
 
+def test_what_an_ended_process_compared_may_be_read_before_replication_goes_on(world: World) -> None:
+    world.batch({1: "a"})
+    world.wait()
+    world.end()
+    world.batch({1: "b"}, told=False)
+    world.start(begun=False)
+    wait_until(lambda: world.store.reads > 1, "the store is read")
+    world.run()
+    wait_until(lambda: len(world.status().notes) == 2, lambda: f"the gap is named: {world.status()}")
+
+
 def test_changes_while_the_validation_was_stopped_are_named(world: World) -> None:
     world.batch({1: "a"})
     world.wait()

@@ -125,6 +125,8 @@ def test_rows_are_shown_as_json() -> None:
         "c": None,
         "d": "0x78ff",
     }
+    floats = [b"0.25e0", b"-1e+30", b"'1e5'", b"12"]  # as the target's own values are shown, apart from the text
+    assert list(json.loads(row_look.shown_row(names, floats)).values()) == [str(0.25), str(-1e30), "1e5", "12"]
     assert json.loads(row_look.shown_values(names, [1, "x", None, b"\xff"])) == {
         "a": "1",
         "b": "x",

@@ -1,0 +1,235 @@
+"""`dmctl diff` over a running task: two upstreams, merged shards with and without a key, and writers that do not stop.
+
+Faults are made at the target only: exactly these rows must be found, and none without faults.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import HarnessError, wait_until
+from tests.harness.migration import RANGE, Migration
+from tests.harness.proctree import kill_hard, spark_workers
+
+#: Rows above those that writers change: the writers use ids up to twice the rows of a shard.
+QUIET = 500_000
+
+
+@pytest.fixture
+def migration(
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: SQLServer
+) -> Iterator[Migration]:
+    """A running task with its writers: the ids of its quiet rows are ``shard.offset + QUIET`` and following."""
+    made = Migration(free_cluster, [mariadb_upstream, mysql_upstream], target, name="diffed", rows=400, pause=0.02)
+    made.create(seed=25)
+    for shard in made.shards:
+        if not shard.keyless:
+            first = shard.offset + QUIET
+            shard.server.execute(
+                f"INSERT INTO {shard.name} VALUES ({first}, 1, 'quiet', 1.5, NULL, NULL, '2020-01-01 00:00:00'),"
+                f" ({first + 1}, 1, 'quiet', 1.5, NULL, NULL, '2020-01-01 00:00:00'),"
+                f" ({first + 2}, 1, 'quiet', 1.5, NULL, NULL, '2020-01-01 00:00:00')"
+            )
+    made.add_sources(gtid=True)
+    made.start_task()
+    free_cluster.wait_stage(made.name, "Running", unit="Sync")
+    made.start_writers()
+    yield made
+    made.abandon()
+
+
+def started(migration: Migration, *flags: str) -> None:
+    migration.cluster.ok("diff", "start", migration.name, *flags)
+
+
+def ended(migration: Migration, seconds: float = 240) -> dict[str, Any]:
+    """The comparison's answer once it has ended on all sources."""
+    answer: dict[str, Any] = {}
+
+    def done() -> bool:
+        answer.clear()
+        try:
+            answer.update(migration.cluster.dmctl("diff", "status", migration.name))
+        except HarnessError:  # dmctl exits with 1 while a worker is restarted
+            return False
+        return answer["verdict"] != "running" and all(one["stage"] == "Finished" for one in answer["sources"])
+
+    try:
+        wait_until(done, "the comparison has ended", seconds, step=0.5)
+    except HarnessError as exc:
+        raise HarnessError(f"{exc}\n{json.dumps(answer, indent=1)}\n{migration.cluster.logs()}") from None
+    return answer
+
+
+def tables(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {table["target"]: table for source in answer["sources"] for table in source["tables"]}
+
+
+def lines(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """All differences, from the files of the workers."""
+    paths = [source["differences"] for source in answer["sources"] if source["differences"]]
+    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+
+
+@contextmanager
+def hot_row(server: SQLServer, table: str, row_id: int) -> Iterator[None]:
+    """Updates one row as fast as the server can."""
+    stop = threading.Event()
+
+    def update() -> None:
+        conn = server.connect(autocommit=True)
+        with conn.cursor() as cursor:
+            while not stop.is_set():
+                cursor.execute(f"UPDATE {table} SET customer = (customer + 1) % 1000000 WHERE id = {row_id}")
+        conn.close()
+
+    thread = threading.Thread(target=update)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_nothing_is_reported_without_faults_while_writers_write(migration: Migration) -> None:
+    started(migration)
+    answer = ended(migration)
+    assert answer["verdict"] == "equal", json.dumps(answer, indent=1)
+    assert {name: table["state"] for name, table in tables(answer).items()} == {
+        "`diffed`.`orders`": "equal",
+        "`diffed`.`events`": "equal",
+    }
+    assert lines(answer) == []
+    migration.stop_writers()
+    migration.cluster.wait_synced(migration.name)
+    migration.compare()
+
+
+def test_exactly_the_seeded_faults_are_found(migration: Migration) -> None:
+    target, name = migration.target, migration.name
+    firsts = [shard.offset + QUIET for shard in migration.shards if not shard.keyless]
+    target.execute(
+        f"DELETE FROM {name}.orders WHERE id = {firsts[0]}",
+        f"UPDATE {name}.orders SET note = 'loud' WHERE id = {firsts[1]}",
+        f"INSERT INTO {name}.orders SELECT id + 100, customer, note, amount, ratio, raw, created FROM {name}.orders"
+        f" WHERE id = {firsts[2]}",
+        f"UPDATE {name}.orders SET amount = 1.501 WHERE id = {firsts[3]}",
+        f"INSERT INTO {name}.events VALUES (1000, 'not there', 0.5)",
+    )
+    with hot_row(migration.shards[0].server, migration.shards[0].name, firsts[0] + 1):
+        # The update of the hot row at the target is undone by the next one: a column that is not written is not.
+        target.execute(f"UPDATE {name}.orders SET created = '2020-01-01 00:00:01' WHERE id = {firsts[0] + 2}")
+        started(migration)
+        answer = ended(migration)
+    assert answer["verdict"] == "different", json.dumps(answer, indent=1)
+    found = {(one["table"], one["kind"], one["key"].get("id", "")) for one in lines(answer)}
+    orders, events = f"`{name}`.`orders`", f"`{name}`.`events`"
+    assert found == {
+        (orders, "missing", str(firsts[0])),
+        (orders, "changed", str(firsts[1])),
+        (orders, "extra", str(firsts[2] + 100)),
+        (orders, "changed", str(firsts[3])),
+        (orders, "changed", str(firsts[0] + 2)),
+        (events, "extra", ""),
+    }
+    shown = tables(answer)[orders]
+    assert (shown["missing"], shown["extra"], shown["changed"]) == ("1", "1", "3")
+    (amount,) = [one for one in lines(answer) if one["key"].get("id") == str(firsts[3])]
+    assert amount["columns"] == ["amount"]
+    assert amount["upstream"]["amount"] != amount["target"]["amount"]
+
+
+def test_the_statements_repair_the_target(migration: Migration) -> None:
+    target, name = migration.target, migration.name
+    firsts = [shard.offset + QUIET for shard in migration.shards if not shard.keyless]
+    target.execute(
+        f"DELETE FROM {name}.orders WHERE id = {firsts[0]}",
+        f"UPDATE {name}.orders SET note = 'it''s' WHERE id = {firsts[1]}",
+        f"INSERT INTO {name}.orders VALUES ({firsts[2] + 9}, 2, NULL, 1, NULL, NULL, '2020-01-01 00:00:00')",
+        f"INSERT INTO {name}.events VALUES (1000, 'not there', 0.5)",
+    )
+    started(migration)
+    answer = ended(migration)
+    assert answer["verdict"] == "different"
+    conn = target.connect(autocommit=True)
+    for source in answer["sources"]:
+        for statement in Path(source["repairs"]).read_bytes().split(b";\n") if source["repairs"] else ():
+            if statement:
+                conn.query(statement.decode())
+    conn.close()
+    started(migration)
+    assert ended(migration)["verdict"] == "equal"
+
+
+def test_a_repair_makes_the_target_equal_while_writers_write(migration: Migration) -> None:
+    target, name = migration.target, migration.name
+    firsts = [shard.offset + QUIET for shard in migration.shards if not shard.keyless]
+    target.execute(
+        f"DELETE FROM {name}.orders WHERE id IN ({firsts[0]}, {firsts[3]})",
+        f"UPDATE {name}.orders SET note = 'it''s' WHERE id = {firsts[1]}",
+        f"INSERT INTO {name}.orders VALUES ({firsts[2] + 9}, 2, NULL, 1, NULL, NULL, '2020-01-01 00:00:00')",
+        f"INSERT INTO {name}.events VALUES (1000, 'not there', 0.5), (1000, 'not there', 0.5)",
+    )
+    started(migration, "--repair")
+    answer = ended(migration)
+    assert answer["verdict"] == "equal", json.dumps(answer, indent=1)
+    assert tables(answer)[f"`{name}`.`orders`"]["repaired"] == "4"
+    assert len(lines(answer)) >= 5
+    migration.stop_writers()
+    migration.cluster.wait_synced(name)
+    migration.compare()
+
+
+def test_a_comparison_continues_after_the_death_of_worker_and_spark(migration: Migration) -> None:
+    cluster = migration.cluster
+    orders = f"`{migration.name}`.`orders`"
+    first = migration.shards[0].offset + QUIET
+    migration.target.execute(f"DELETE FROM {migration.name}.orders WHERE id = {first}")
+    started(migration)
+    for worker in cluster.workers:
+        for pid in spark_workers(worker.pid)[:1]:
+            kill_hard(pid)
+        worker.kill()
+        worker.start()
+    answer = ended(migration)
+    assert answer["verdict"] == "different"
+    assert [(one["table"], one["kind"], one["key"]["id"]) for one in lines(answer)] == [(orders, "missing", str(first))]
+
+
+def test_a_table_without_a_target_is_named_and_not_equal(migration: Migration) -> None:
+    # Replication would stop at the next change of the table.
+    migration.stop_writers()
+    migration.cluster.wait_synced(migration.name)
+    migration.target.execute(f"DROP TABLE {migration.name}.events")
+    started(migration)
+    answer = ended(migration)
+    assert answer["verdict"] == "not compared"
+    events = tables(answer)[f"`{migration.name}`.`events`"]
+    assert events["state"] == "not compared"
+    assert "there is no table" in events["reason"]
+
+
+def test_a_table_of_sources_that_do_not_take_part_is_not_equal(migration: Migration) -> None:
+    migration.cluster.ok("diff", "start", migration.name, "-s", migration.source(0))
+    answer: dict[str, Any] = {}
+
+    def done() -> bool:
+        answer.update(migration.cluster.dmctl("diff", "status", migration.name, "-s", migration.source(0)))
+        return str(answer["verdict"]) != "running"
+
+    wait_until(done, "the comparison has ended", 120, step=0.5)
+    assert answer["verdict"] == "not compared"
+    assert all(migration.source(1) in table["reason"] for table in tables(answer).values())
+
+
+assert RANGE > QUIET
