@@ -73,7 +73,8 @@ def _show(search: Search, report: Path | None) -> None:
     """What was done, also of a search that an error ended."""
     tally = search.tally
     print(
-        f"seed {tally.seed}, pair {tally.pair}: {tally.histories} histories ({tally.in_clusters} in clusters),"
+        f"seed {tally.seed}, pair {tally.pair}: {tally.histories} histories"
+        f" ({tally.in_clusters} compared in clusters, in {tally.cluster_seconds:.0f} s),"
         f" {tally.statements} statements"
         f" ({tally.failed} refused upstream) in {tally.seconds:.0f} s; {dict(tally.kinds)};"
         f" pairs {search.coverage.share:.1%} of {search.coverage.total}"

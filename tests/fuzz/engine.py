@@ -17,8 +17,9 @@ from typing import Any, cast
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from dm_worker.dumper import dump_task
+from dm_worker.dumper import dump_task, dump_unit
 from dm_worker.engine.engine import SparkEngine
+from pkg.mysql.retry import retrying
 
 Work = Callable[[Iterable[Any]], Iterable[Any]]
 #: The partition that a thread works on, for tasks of a barrier stage.
@@ -123,23 +124,44 @@ class LocalContext:
             return list(pool.map(one, range(len(parts))))
 
 
+def _at_once(action: Callable[[], Any], **how: Any) -> Any:
+    """In place of the dump's pauses before it begins again."""
+    return retrying(action, **{**how, "base": 0.01})
+
+
 class LocalEngine(SparkEngine):
     """An engine whose jobs run in threads. ``crash`` makes the next job die, before or after its commits."""
 
     def __init__(self, slots: int = 4) -> None:
         super().__init__(slots=slots)
         self._crash = ""
+        #: How many tasks still begin before it dies for good; None while it does not.
+        self._passing: int | None = None
         self._guard = threading.Lock()
         self._local = LocalContext(slots, self._take_crash)
         dump_task.BarrierTaskContext = TaskContext  # type: ignore[assignment, attr-defined]
+        dump_unit.retrying = _at_once  # type: ignore[attr-defined]
 
     def crash(self, moment: str) -> None:
         """The next task that begins dies: ``before`` it works, or ``after`` it has committed."""
         with self._guard:
             self._crash = moment
 
+    def die(self, tasks: int) -> None:
+        """After so many tasks none does anything any more, as if the worker had been killed in the middle of a job."""
+        with self._guard:
+            self._passing = tasks
+
+    @property
+    def dead(self) -> bool:
+        return self._passing == 0
+
     def _take_crash(self) -> str:
         with self._guard:
+            if self._passing is not None:
+                if self._passing == 0:
+                    return "before"
+                self._passing -= 1
             found, self._crash = self._crash, ""
         return found
 

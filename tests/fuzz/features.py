@@ -18,13 +18,13 @@ _MARIADB = frozenset(
     {
         "mariadb", "check", "period", "invisible", "analyze update", "alter ignore", "default expression", "inet6",
         "virtual in key", "limit in delete", "statement format", "sequence", "text key default",
-        "returning", "many charsets", "many collations",
+        "returning", "many charsets", "many collations", "row metadata",
     }
 )  # fmt: skip
 _MYSQL_8 = frozenset(
     {
         "mysql", "default expression", "functional key", "statement format", "mysql 8", "json", "many charsets", "with",
-        "without validation", "many collations",
+        "without validation", "many collations", "row metadata",
     }
 )  # fmt: skip
 #: What kinds of servers can do. Names of kinds are those of PAIR=.
@@ -76,7 +76,7 @@ class Pair:
 
 #: Abilities of statements and sessions: the target never sees them.
 _UPSTREAM_ALONE = frozenset(
-    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with"}
+    {"analyze update", "alter ignore", "statement format", "limit in delete", "returning", "with", "row metadata"}
 )
 
 
@@ -125,7 +125,7 @@ STATEMENTS = (
 
 CATALOGUE: tuple[Parameter, ...] = (
     # The task.
-    Parameter("mode", ("all", "incremental")),
+    Parameter("mode", ("all", "incremental", "load&sync", "full")),
     Parameter("gtid", ("off", "on")),
     Parameter("safe", ("off", "on")),
     Parameter("compact", ("default", "off")),
@@ -140,6 +140,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "pause",
             "crash before",
             "crash after",
+            "kill",
             "cut target",
             "cut upstream",
             "reset",
@@ -157,7 +158,18 @@ CATALOGUE: tuple[Parameter, ...] = (
         ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
         {"on update": "mariadb"},
     ),
-    Parameter("merge", ("none", "schemas", "tables", "pessimistic schemas", "pessimistic tables")),
+    Parameter(
+        "merge",
+        (
+            "none",
+            "schemas",
+            "tables",
+            "sources",
+            "pessimistic schemas",
+            "pessimistic tables",
+            "pessimistic sources",
+        ),
+    ),
     Parameter("mapping", ("none", "partition id", "prefix")),
     Parameter("extract", ("none", "table", "schema", "source")),
     Parameter("row filter", ("none", "insert", "update old", "update new", "delete")),
@@ -165,6 +177,7 @@ CATALOGUE: tuple[Parameter, ...] = (
     # The upstream as a whole.
     Parameter("server zone", ("+00:00", "+08:00", "-05:00")),
     Parameter("server sql_mode", ("default", "none", "ansi quotes", "no zero date off")),
+    Parameter("row metadata", ("default", "FULL"), {"FULL": "row metadata"}),
     # Its sessions.
     Parameter("session zone", ("default", "+00:00", "+05:30", "-11:00"), several=True),
     Parameter("session sql_mode", ("default", "none", "no_auto_value_on_zero", "ansi"), several=True),
@@ -272,6 +285,18 @@ _STORED = frozenset({feature("attribute", "stored"), feature("attribute", "store
 _NOT_IN_MARIADB = {**dict.fromkeys(_VALUES_IN_KEY, _STORED), **dict.fromkeys(_STORED, _VALUES_IN_KEY)}
 
 
+#: What a task without replication does not have, or does not depend on.
+_OF_REPLICATION: Mapping[str, Sequence[str]] = {
+    "safe": ("on",),
+    "compact": ("off",),
+    "multiple": ("off",),
+    "workers": ("1",),
+    "rule": ("drop database", "drop table"),
+    "relay": ("on",),
+    "merge": ("pessimistic schemas", "pessimistic tables", "pessimistic sources"),
+    "row filter": ("insert", "update old", "update new", "delete"),
+}
+
 _GENERATED = frozenset({"stored", "virtual", "stored with zone", "virtual with zone"})
 #: What a target changes of the column in question.
 _OF_COLUMN = frozenset({"narrow", "not null", "wide", "on update"})
@@ -307,13 +332,20 @@ def _excluded(a: str, b: str) -> bool:
         case "further key", "partition":
             return value == "without overlaps" and other != "none"
         case "mode", "target":
-            return value == "all" and other != "same"
+            return value != "incremental" and other != "same"
         case "mode", "moment":
-            return value == "incremental" and other in ("snapshot", "chunk", "dumped")
+            return other == "live" if value == "full" else value == "incremental" and other != "live"
+        case "mode", "event":
+            return value == "full" and other != "none"
+        case "mode", _:
+            return value == "full" and other in _OF_REPLICATION.get(right, ())
         case "partition", "foreign key":
             return value != "none" and other != "none"
         case "relay", "event":
-            return other.startswith("relay") if value == "off" else other in ("reset", "failover")
+            return other.startswith("relay") if value == "off" else other == "reset"
+        case "event", "moment":
+            # What is written before makes the new binlog's positions others than the old one's.
+            return value == "reset" and other != "live"
         case "gtid", "event":
             return value == "off" and other == "failover"
         case "attribute", "primary key":
@@ -329,6 +361,8 @@ def _excluded_by_statement(left: str, value: str, right: str, other: str) -> boo
             return other == "drop table" and value in ("drop and create", "create or replace")
         case "statement", "moment":
             return value == "drop database" and other != "live"
+        case "statement", "mode":
+            return value == "drop database" and other == "full"
         case "attribute", "statement":
             # No server takes a virtual column's expression away.
             return other == "modify column" and value in ("virtual", "virtual with zone")
@@ -348,6 +382,16 @@ ROWS_OF_SHARDS = frozenset(
         "insert", "insert many", "insert ignore", "insert select", "replace", "on duplicate key", "update",
         "update same", "update key", "update ignore", "update all", "update joined", "delete", "delete joined",
         "delete all", "swap values", "reuse value", "restore value", "delete and insert", "analyze", "optimize",
+    }
+)  # fmt: skip
+#: They are in a binlog of any format as statements, with which a task goes on after nearly all of them.
+LOGGED_AS_STATEMENTS = frozenset(
+    {
+        "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
+        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
+        "truncate partition",
+        "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
+        "temporary truncate", "temporary alter", "temporary rename", "temporary drop", "convert charset",
     }
 )  # fmt: skip
 #: DDL that each shard executes with equal success, whatever rows it has.

@@ -6,9 +6,10 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import PARAMETERS, Pair, apart, exclusions, feature, lacking
+from tests.fuzz.features import LOGGED_AS_STATEMENTS, PARAMETERS, Pair, apart, exclusions, feature, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
+from tests.fuzz.refusals import STOPPING
 from tests.fuzz.tasks.rules import is_ruled, shards_of, shift_of, with_rules
 from tests.fuzz.tasks.shards import ShardStatements
 
@@ -16,7 +17,6 @@ from tests.fuzz.tasks.shards import ShardStatements
 GROUP = 8
 #: Values that come more often than the others, by their share.
 _USUAL: Mapping[str, tuple[str, float]] = {
-    "mode": ("all", 0.5),
     "safe": ("off", 0.75),
     "compact": ("default", 0.7),
     "multiple": ("default", 0.7),
@@ -27,6 +27,7 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "target": ("same", 0.5),
     "server sql_mode": ("default", 0.6),
     "server zone": ("+00:00", 0.4),
+    "row metadata": ("default", 0.7),
     "binlog_format": ("ROW", 0.9),
     "row image": ("FULL", 0.95),
     "session zone": ("default", 0.5),
@@ -46,9 +47,12 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "extract": ("none", 0.92),
     "row filter": ("none", 0.88),
 }
+#: Values of which one comes so often.
+_COMMON: Mapping[str, Sequence[str]] = {"mode": ("all", "incremental")}
+_COMMON_SHARE = 0.75
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
-        "server sql_mode", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
+        "server sql_mode", "row metadata", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
 _SESSION = ("session zone", "session sql_mode", "binlog_format", "row image", "connection", "increment",
             "foreign checks", "unique checks")  # fmt: skip
 _TABLE = ("type", "collation", "attribute", "primary key", "further key", "partition", "foreign key", "target")
@@ -77,6 +81,9 @@ class Choice:
         wanted = [value for value in values if feature(name, value) in self.focus]
         if wanted:
             return self.rng.choice(wanted)
+        common = [value for value in _COMMON.get(name, ()) if value in values]
+        if common and self.rng.random() < _COMMON_SHARE:
+            return self.rng.choice(common)
         usual, share = _USUAL.get(name, ("", 0.0))
         if usual in values and self.rng.random() < share:
             return usual
@@ -111,7 +118,7 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
     choice = Choice(pair, rng, focus)
     table = choice.all_of(_TABLE, settings)
     made = make_table(rng, pair, table, settings["event"] == "reset")
-    sessions = [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 2, 2)))]
+    sessions = _sessions(choice, settings)
     steps, target = _steps(choice, settings, table, made, sessions), made.target
     tables = with_rules(made.tables, settings)
     features = [feature(name, value) for name, value in {**settings, **table}.items()]
@@ -127,6 +134,21 @@ def generate(seed: int, pair: Pair, focus: Collection[str] = ()) -> History:
         features=tuple(sorted(set(features))),
         focus=tuple(sorted(focus)),
     )
+
+
+def _sessions(choice: Choice, settings: Mapping[str, str]) -> list[dict[str, str]]:
+    """What each session sets. What stops a task is asked of the last one only: the others show the rest."""
+    rng = choice.rng
+    stopping = STOPPING.intersection(choice.focus)
+    plain = Choice(choice.pair, rng, frozenset(choice.focus) - stopping)
+    if any(one.split("=", 1)[0] in _SESSION for one in stopping):
+        return [one.all_of(_SESSION, settings) for one in (plain, choice)]
+    return [choice.all_of(_SESSION, settings) for _ in range(rng.choice((1, 2, 2)))]
+
+
+def _shows_rows(session: Mapping[str, str]) -> bool:
+    """Whether the binlog has whole rows of what the session writes."""
+    return session["binlog_format"] == "ROW" and session["row image"] == "FULL"
 
 
 def _steps(
@@ -149,18 +171,26 @@ def _steps(
     wanted = [value for value in values if feature("statement", value) in choice.focus]
     kinds = _Kinds(rng, values, wanted, settings["rule"])
     phases = _phases(choice, settings)
-    phases += ["live"] * (len(kinds.left) - len(phases))
+    # The last of them take what is left.
+    phases += phases[-1:] * (len(kinds.left) - len(phases))
     possible = usable(pair, "transaction", settings)
     ways = [way for way in _WAYS if way in possible]
     ways = [way for way in ways if feature("transaction", way) in choice.focus] or ways
+    # What comes before an error is seen only where it is compared before.
+    often = 0.15 if all(map(_shows_rows, sessions)) else 0.4
     steps_of_phase: list[Step] = []
     for number, phase in enumerate(phases):
         session = rng.randrange(len(sessions))
-        rows = sessions[session]["binlog_format"] == "ROW" or rng.random() < 0.02
+        rows = _shows_rows(sessions[session])
         kind = kinds.next(phase, len(phases) - number, rows=rows, unique=bool(made.unique))
         steps_of_phase += statements.make(kind, phase, session, rng.choice(ways))
-        if rng.random() < 0.15 and phase == "live":
+        if rng.random() < often and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
+    for number, one in enumerate(sessions):
+        if not _shows_rows(one):
+            # The task stops there, so this comes last, and what was before it is compared first.
+            steps_of_phase += [Step("event", "wait")] if phases[-1] == "live" else []
+            steps_of_phase += statements.make(kinds.last(), phases[-1], number, rng.choice(ways))
     steps += [*steps_of_phase, *statements.rest()]
     if settings["event"] == "reset":
         first = next((number for number, step in enumerate(steps) if step.phase == "live"), len(steps))
@@ -175,12 +205,18 @@ def _steps(
 def _phases(choice: Choice, settings: Mapping[str, str]) -> list[Phase]:
     """When statements run: while a full copy is made too, where the settings allow that."""
     rng, moments = choice.rng, usable(choice.pair, "moment", settings)
-    phases: list[Phase] = ["live"] * rng.randint(4, 12)
+    phases: list[Phase] = ["live" if "live" in moments else "dumped"] * rng.randint(6, 18)
     if moments == ["live"]:
         return phases
     asked = [phase for phase in PHASES[1:-1] if feature("moment", phase) in choice.focus]
-    drawn: list[list[Phase]] = [["snapshot"], ["chunk"], ["snapshot", "dumped"], ["dumped"]]
-    return [*asked, *(rng.choice(drawn) if rng.random() < 0.6 else []), *phases]
+    if "live" not in moments:
+        # What comes later shows only that the copy is of one moment.
+        return [*asked, *(rng.choice(_DUMPING) for _ in range(2)), *phases[:2]]
+    return [*asked, *(rng.choice(_DRAWN) if rng.random() < 0.6 else []), *phases]
+
+
+_DUMPING: tuple[Phase, ...] = ("snapshot", "chunk")
+_DRAWN: tuple[tuple[Phase, ...], ...] = (("snapshot",), ("chunk",), ("snapshot", "dumped"), ("dumped",))
 
 
 class _Kinds:
@@ -201,11 +237,12 @@ class _Kinds:
     def next(self, phase: Phase, places: int, *, rows: bool, unique: bool) -> str:
         """The kind for the next of so many places. ``rows``: see :func:`_drawn`; ``unique``: a table with such keys."""
         rng = self._rng
-        left, wanted = self._possible(self.left, phase), self._possible(self._wanted, phase)
-        if left and (rng.random() < 0.8 or len(self.left) >= places):
+        fitting = [kind for kind in self.left if rows or kind in LOGGED_AS_STATEMENTS]
+        left, wanted = self._possible(fitting, phase), self._possible(self._wanted, phase)
+        if left and (rng.random() < 0.8 or len(fitting) >= places):
             self.left.remove(left[-1])
             return left[-1]
-        if wanted and rng.random() < 0.3:
+        if wanted and rows and rng.random() < 0.3:
             return rng.choice(wanted)
         if rows and unique and phase == "live" and self._colliding and rng.random() < _COLLISIONS:
             return rng.choice(self._colliding)
@@ -218,9 +255,17 @@ class _Kinds:
         kept = self._rule if phase in ("snapshot", "chunk") else ""
         return [kind for kind in kinds if kind != kept and moment not in exclusions(feature("statement", kind))]
 
+    def last(self) -> str:
+        """A kind for a session whose binlog does not show rows: a wanted one, or one that changes rows."""
+        if self.left:
+            return self.left.pop()
+        return self._rng.choice([kind for kind in self._values if kind in _ROWS])
+
 
 _WAYS = ("autocommit", "autocommit", "begin", "savepoint", "xa", "rollback")
-#: Statements that change rows come three times as often as DDL, those that move tables while a dump runs.
+#: The share of statements that change rows: several between two DDL, for each of them needs more than a structure to
+#: show what is wrong. While a dump runs, most are those that move tables.
+_OFTEN = 0.78
 _DDL_WHILE_DUMPING = (
     "rename swap", "exchange partition", "truncate", "drop and create", "add column", "rename table", "drop partition",
     "alter ignore add unique", "create select", "pt-osc", "truncate partition", "drop column", "modify column",
@@ -234,15 +279,6 @@ _ROWS = frozenset(
 )  # fmt: skip
 #: Statements after which a unique key's values are those of other rows, and how often a table with such a key has them.
 _COLLIDING, _COLLISIONS = ("swap values", "reuse value", "restore value"), 0.25
-_LOGGED_AS_STATEMENTS = frozenset(
-    {
-        "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
-        "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
-        "truncate partition",
-        "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
-        "temporary truncate", "temporary alter", "temporary rename", "temporary drop", "convert charset",
-    }
-)  # fmt: skip
 #: They stop each task, or leave nothing.
 _SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})
 
@@ -250,10 +286,11 @@ _SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "
 def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:
     """``rows``: whether the session's binlog shows rows; statements in their place stop each task."""
     if not rows:
-        return rng.choice([kind for kind in values if kind in _LOGGED_AS_STATEMENTS])
+        shown = LOGGED_AS_STATEMENTS - (_SELDOM if rng.random() < 0.9 else frozenset())
+        return rng.choice([kind for kind in values if kind in shown])
     if phase in ("snapshot", "chunk") and rng.random() < 0.7:
         kinds = [kind for kind in _DDL_WHILE_DUMPING if kind in values] or list(values)
-    elif rng.random() < 0.65:
+    elif rng.random() < _OFTEN:
         kinds = [kind for kind in values if kind in _ROWS]
     else:
         kinds = [kind for kind in values if kind not in _ROWS and (kind not in _SELDOM or rng.random() < 0.1)]

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-#: When a step runs: before the task, while the dump holds its snapshot (before the first chunk, or before the second),
-#: between dump and load, or while the syncer runs.
+#: When a step runs: before the task, while the dump holds its snapshot (before it reads the history's first chunk, or
+#: before the second), between dump and load, or while the syncer runs.
 Phase = Literal["before", "snapshot", "chunk", "dumped", "live"]
 PHASES: tuple[Phase, ...] = ("before", "snapshot", "chunk", "dumped", "live")
 

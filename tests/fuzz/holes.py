@@ -1,6 +1,7 @@
-"""Puts the known holes back: replacements for functions of the product, for the proof alone.
+"""Puts the known holes back, and defects that nobody had: replacements for functions of the product, for the proof
+alone.
 
-Each replacement is as small as it can be: it takes one mend's decision away. They work in this process, where
+Each replacement is as small as it can be: it takes one decision away. They work in this process, where
 :mod:`tests.fuzz.engine` runs the tasks too.
 """
 
@@ -8,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dm_worker.dumper import ddl_check
 from dm_worker.loader import load_unit
-from dm_worker.syncer.ddl import differences, temporary_tables
+from dm_worker.syncer.checkpoint import protocol
+from dm_worker.syncer.ddl import differences, routed_steps, temporary_tables
+from dm_worker.syncer.ddl.executor import DDLStep
 from dm_worker.syncer.planning import reading_state, server_switch
-from dm_worker.syncer.rows import plan_builder
-from dm_worker.syncer.unit import stream_opener
-from pkg.ddl import parser, skipped
+from dm_worker.syncer.rows import key_normalization, plan_builder
+from dm_worker.syncer.unit import recovery, stream_opener
+from pkg.ddl import parser, rewrite, skipped
 from pkg.rules import selector, value_loss
 
 
@@ -53,6 +56,27 @@ def _without_star(original: Any) -> Any:
     return init
 
 
+def _takes_begun_for_done(*durable: Any) -> protocol.Recovery | None:
+    found = protocol.recover(*durable)
+    if found is None or found.redo is None:
+        return found
+    return replace(found, location=found.redo.end, redo=None)
+
+
+def _by_bytes(here: Any, there: Any, prefix: int, charsets: Any) -> key_normalization.KeyNormalizer:
+    found = key_normalization._text(here, there, prefix, charsets)
+    return replace(found, collation_weights=None)
+
+
+def _routes_the_first_name(self: Any, parsed: Any) -> Any:
+    def route(schema: str, table: str) -> tuple[str, str]:
+        return self.route(schema, table) if (schema, table) == parsed.tables[0] else (schema, table)
+
+    targets = tuple(dict.fromkeys(route(*name) for name in parsed.tables))
+    text = rewrite(parsed, route, target_flavor=self._target_flavor)
+    return DDLStep(parsed, text, targets, route)
+
+
 #: The hole's name, as in :mod:`tests.fuzz.known` → what brings it back.
 REPLACED: Mapping[str, Sequence[Replaced]] = {
     "reset under the same names": (
@@ -82,11 +106,29 @@ REPLACED: Mapping[str, Sequence[Replaced]] = {
     "numbers of a keyed table": (Replaced(differences, "_same_order", _false),),
 }
 
+#: Defects that the code never had, in other places than the holes: any finding that is gone without them shows them.
+DEFECTS: Mapping[str, Sequence[Replaced]] = {
+    "a begun batch is taken for done": (Replaced(recovery, "recover", _takes_begun_for_done),),
+    "keys of text are compared by bytes": (
+        Replaced(
+            key_normalization,
+            "_RULES",
+            {
+                kind: _by_bytes if rule is key_normalization._text else rule
+                for kind, rule in key_normalization._RULES.items()
+            },
+        ),
+    ),
+    "only the first table of a DDL is routed": (
+        Replaced(routed_steps.StepRouter, "of_parsed", _routes_the_first_name),
+    ),
+}
+
 
 @contextmanager
 def open_hole(name: str) -> Iterator[None]:
-    """The product with the hole of this name."""
-    originals = [(one, getattr(one.place, one.name)) for one in REPLACED[name]]
+    """The product with the hole, or the defect, of this name."""
+    originals = [(one, getattr(one.place, one.name)) for one in (REPLACED.get(name) or DEFECTS[name])]
     for one, _ in originals:
         setattr(one.place, one.name, one.by)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,17 @@ class Stopped(Exception):
         return Stopped(int(error.code), str(error))
 
 
+Contents = dict[oracle.Table, oracle.Content | None]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A source's tables when its dump had its snapshot."""
+
+    contents: Contents
+    structures: Mapping[oracle.Table, dict[str, Any] | None]
+
+
 @dataclass
 class Played:
     """A history under way: its schema's name, its sessions, and what its statements did."""
@@ -51,7 +62,11 @@ class Played:
     #: The statements that the upstream executed.
     done: list[str] = field(default_factory=list)
     #: Upstream contents that rules freeze, by the upstream's table.
-    frozen: dict[oracle.Table, oracle.Content | None] = field(default_factory=dict)
+    frozen: Contents = field(default_factory=dict)
+    #: What a full copy without replication should have, by source.
+    copied: dict[str, Copied] = field(default_factory=dict)
+    #: How the target differed when the task was waited for.
+    early: str = ""
     #: What the target's table should hold, where a filter leaves out changes of some rows.
     filtered: FilteredRows | None = None
 
@@ -72,16 +87,13 @@ class Played:
         if self.filtered is not None:
             self.filtered.close()
 
-    def expected(
-        self, upstream: SQLServer, tables: list[oracle.Table], *, unsigned_zero: bool
-    ) -> dict[oracle.Table, oracle.Content | None]:
-        """What the target should hold, by its own tables, with these tables upstream.
+    def expected(self, there: Contents, *, unsigned_zero: bool) -> Contents:
+        """What the target should hold, by its own tables, with this content upstream.
 
         ``unsigned_zero``: it has no negative zero.
         """
-        there = {**self.contents(upstream, tables), **self.frozen}
         parts: dict[oracle.Table, list[oracle.Content | None]] = {}
-        for table, found in there.items():
+        for table, found in {**there, **self.frozen}.items():
             parts.setdefault(self.rules.target_of(table), []).append(found)
         want = {table: oracle.merged(found) for table, found in parts.items()}
         if self.filtered is not None:
@@ -94,8 +106,6 @@ class Played:
         """How the upstream shows a table's rows as the target should have them."""
         return replace(self.rules.reading(table), in_utf8=self.in_utf8)
 
-    def contents(
-        self, upstream: SQLServer, tables: Sequence[oracle.Table]
-    ) -> dict[oracle.Table, oracle.Content | None]:
+    def contents(self, upstream: SQLServer, tables: Sequence[oracle.Table]) -> Contents:
         """The upstream's tables, read so."""
         return oracle.contents(upstream, dict.fromkeys(tables), self.reading)

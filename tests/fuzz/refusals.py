@@ -91,6 +91,15 @@ TABLE: tuple[Refusal, ...] = (
         )
         for kind in ("modify column", "convert charset")
     ),
+    _one(
+        44019,
+        "the upstream has moved the table since, and MariaDB's JSON is another type",
+        "servers=mysql to mariadb",
+        "mode=incremental",
+        "type=json",
+        "statement=rename to other schema",
+        words="no structure of the upstream table",
+    ),
     _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
     *(
         _one(
@@ -109,12 +118,15 @@ TABLE: tuple[Refusal, ...] = (
         "transaction=xa",
         words="are in the binlog before the task's start",
     ),
-    _one(
-        34019,
-        "the mapped number is outside of the column's CHECK",
-        "mapping=partition id",
-        "attribute=check",
-        words="CONSTRAINT",
+    *(
+        _one(
+            code,
+            "the mapped number is outside of the column's CHECK",
+            "mapping=partition id",
+            "attribute=check",
+            words="CONSTRAINT",
+        )
+        for code in (34019, 10006)
     ),
     _one(
         10006,
@@ -137,6 +149,16 @@ TABLE: tuple[Refusal, ...] = (
             words="comput",
         )
         for code in (34001, 36027)
+        for way in ("stored", "virtual")
+    ),
+    *(
+        _one(
+            34001,
+            "MariaDB has no generated columns that depend on the session's time zone",
+            "servers=mysql to mariadb",
+            f"attribute={way} with zone",
+            words="1901",
+        )
         for way in ("stored", "virtual")
     ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
@@ -169,6 +191,13 @@ TABLE: tuple[Refusal, ...] = (
         "servers=mysql to mariadb",
         "statement=exchange partition",
         words="VALIDATION",
+    ),
+    _one(
+        34001,
+        "MariaDB 10.11 has none of MySQL 8's collations",
+        "servers=mysql to mariadb",
+        "statement=convert charset",
+        words="Unknown collation",
     ),
     *(
         _one(

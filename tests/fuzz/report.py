@@ -29,7 +29,7 @@ def page(tally: Tally, coverage: Coverage) -> str:
                 ("first seed", str(tally.seed)),
                 ("seconds", f"{tally.seconds:.0f}"),
                 ("histories", f"{tally.histories} ({tally.histories / minutes:.0f} a minute), "
-                 f"of which {tally.in_clusters} in clusters of real processes"),
+                 f"{tally.in_clusters} of which compared in clusters, in {tally.cluster_seconds:.0f} s"),
                 ("statements", f"{tally.statements} ({tally.statements / minutes:.0f} a minute), "
                  f"of which the upstream refused {tally.failed}"),
                 ("pairs of features covered", f"{coverage.covered} of {coverage.total} ({coverage.share:.1%})"),

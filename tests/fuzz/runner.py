@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,6 @@ import pymysql
 from pymysql.connections import Connection
 
 from deploy.local.mysql import SQLServer
-from dm_worker.dumper import DumpUnit, dump_task
-from dm_worker.loader import LoadUnit
-from dm_worker.subtask.unit import UnitOutcome
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from tests.fuzz import oracle
@@ -24,19 +21,20 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.oracle import Content
-from tests.fuzz.played import Hang, Played, Stopped
+from tests.fuzz.played import Copied, Hang, Played, Stopped
 from tests.fuzz.refusals import STOPPING, reason
 from tests.fuzz.replica import Replica
 from tests.fuzz.servers import Servers, attempt
-from tests.fuzz.tasks.clusters import NOT_IN_CLUSTERS, ClusterRun, FuzzCluster
-from tests.fuzz.tasks.events import ALONE, Events
+from tests.fuzz.tasks.clusters import ClusterRun, FuzzCluster, plays_in_cluster
+from tests.fuzz.tasks.copying import FullCopy, Writer
+from tests.fuzz.tasks.events import ALONE, OFTEN, Events
 from tests.fuzz.tasks.filtered import FilteredRows
 from tests.fuzz.tasks.prepared import prepare_target
 from tests.fuzz.tasks.relays import TaskRelay
 from tests.fuzz.tasks.rules import is_ruled
-from tests.fuzz.tasks.subtasks import subtask_of
+from tests.fuzz.tasks.source_runs import SourceRuns
+from tests.fuzz.tasks.subtasks import subtasks_of
 from tests.fuzz.tasks.successor import Successor
-from tests.fuzz.tasks.task_run import RESUMES, TaskRun
 from tests.fuzz.verdict import Kind, Verdict
 
 #: XA_RBROLLBACK.
@@ -55,8 +53,8 @@ class Runner:
         self._engine = engine
         self._replica: Replica | None = None
         self._successor: Successor | None = None
-        self._cluster = FuzzCluster()
-        self._files = tempfile.TemporaryDirectory(prefix="dm-fuzz-")
+        self.cluster = FuzzCluster()
+        self._files = tempfile.TemporaryDirectory(prefix="dm-fuzz-", ignore_cleanup_errors=True)
         #: The files of all tasks: dumps, relay logs.
         self.folder = Path(self._files.name)
         self._file = self.folder / "rows.txt"
@@ -71,7 +69,7 @@ class Runner:
         return self._servers.versions
 
     def close(self) -> None:
-        for other in (self._replica, self._successor, self._cluster):
+        for other in (self._replica, self._successor, self.cluster):
             if other is not None:
                 other.close()
         self._files.cleanup()
@@ -83,13 +81,16 @@ class Runner:
         return self._successor
 
     def _attempt(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> _Attempt:
+        if self._engine.dead:
+            self._engine = LocalEngine()
         return _Attempt(self._servers, self._engine, self.folder, self._file, histories, self._follower, cluster)
 
     def inherent(self, history: History) -> str:
         """What a native replica makes of a history that failed, if it fares no better; empty if it does, or if the
         history takes the binlog away or its target is no copy: a replica has no rules."""
         settings = history.settings
-        if settings["event"] in ALONE or settings["rule"] != "none" or is_ruled(settings):
+        ruled = settings["rule"] != "none" or is_ruled(settings)
+        if settings["event"] in ALONE or ruled or settings["mode"] == "full":
             return ""
         if self._replica is None:
             self._replica = Replica(self._servers)
@@ -100,28 +101,20 @@ class Runner:
             attempt.close()
 
     def run_in_cluster(self, histories: Sequence[History]) -> list[Verdict]:
-        """As :meth:`run`, in real processes, of which some are killed. What fails there counts only if it also fails
-        when it runs alone."""
-        if histories[0].settings["event"] in NOT_IN_CLUSTERS:
-            return self.run(histories)
-        attempt = self._attempt(histories, self._cluster)
-        try:
-            verdicts = attempt.run()
-        except (Stopped, Hang) as exc:
-            if len(histories) > 1:
-                return [verdict for one in histories for verdict in self.run_in_cluster([one])]
-            verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        finally:
-            attempt.close()
-        return verdicts
+        """As :meth:`run`, in real processes, of which some are killed."""
+        return self.run(histories, self.cluster if plays_in_cluster(histories[0].settings) else None)
 
-    def run(self, histories: Sequence[History]) -> list[Verdict]:
-        """The verdict on each. What stops the task of several is found by running them one by one."""
+    def run(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> list[Verdict]:
+        """The verdict on each. What stops the task of several is found by running them one by one.
+
+        In a ``cluster``, processes are killed. What would stop the tasks of others plays in threads all the same.
+        """
         alone = {number for number, one in enumerate(histories) if _is_alone(one)}
         if alone and len(histories) > 1:
-            return self._apart(histories, alone)
-        attempt = self._attempt(histories)
+            return self._apart(histories, alone, cluster, None)
         several = len(histories) > 1
+        attempt = self._attempt(histories, cluster)
+        verdicts: list[Verdict] = []
         try:
             verdicts = attempt.run()
         except (Stopped, Hang) as exc:
@@ -129,27 +122,36 @@ class Runner:
                 blamed = attempt.blamed(exc)
             else:
                 verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        else:
-            # What was not alone may be another's fault.
-            return [
-                self.run([one])[0] if several and found.is_finding else found
-                for one, found in zip(histories, verdicts, strict=True)
-            ]
         finally:
             attempt.close()
-        return self._without(blamed, histories) if several else verdicts
+        if not verdicts:
+            return self._without(blamed, histories, cluster)
+        # What was not alone may be another's fault.
+        return [
+            self.run([one], cluster)[0] if several and found.is_finding else found
+            for one, found in zip(histories, verdicts, strict=True)
+        ]
 
-    def _apart(self, histories: Sequence[History], alone: Collection[int]) -> list[Verdict]:
-        """The verdicts, where histories of these numbers have tasks of their own: they would stop the others."""
+    def _apart(
+        self,
+        histories: Sequence[History],
+        alone: Collection[int],
+        cluster: FuzzCluster | None,
+        its_own: FuzzCluster | None,
+    ) -> list[Verdict]:
+        """The verdicts, where histories of these numbers have tasks of their own (in the cluster ``its_own``): they
+        would stop the others."""
         others = [one for number, one in enumerate(histories) if number not in alone]
-        verdicts = iter(self.run(others) if others else ())
-        return [self.run([one])[0] if number in alone else next(verdicts) for number, one in enumerate(histories)]
+        verdicts = iter(self.run(others, cluster) if others else ())
+        return [
+            self.run([one], its_own)[0] if number in alone else next(verdicts) for number, one in enumerate(histories)
+        ]
 
-    def _without(self, number: int | None, histories: Sequence[History]) -> list[Verdict]:
+    def _without(self, number: int | None, histories: Sequence[History], cluster: FuzzCluster | None) -> list[Verdict]:
         """The verdicts, with the history that the error names run alone; all alone where it names none."""
         if number is None:
-            return [verdict for one in histories for verdict in self.run([one])]
-        return self._apart(histories, {number})
+            return [verdict for one in histories for verdict in self.run([one], cluster)]
+        return self._apart(histories, {number}, cluster, cluster)
 
 
 class _Attempt:
@@ -182,10 +184,10 @@ class _Attempt:
         self._successor = successor
         self._happenings = Events(servers, engine, self._settings, successor, self._moved)
         self._cluster = cluster
-        self._running: TaskRun | ClusterRun | None = None
+        self._running: SourceRuns | ClusterRun | None = None
 
     @property
-    def _task(self) -> TaskRun | ClusterRun:
+    def _task(self) -> SourceRuns | ClusterRun:
         assert self._running is not None, "events come when the task is there"
         return self._running
 
@@ -205,14 +207,17 @@ class _Attempt:
                 prepare_target(one, servers, settings, self._file)
         if settings["event"] == "reset":
             servers.reset_binlog()
-        cfg = subtask_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
-        self._running = self._new_task(cfg)
+        cfgs = subtasks_of(self._name, settings, servers, [one.rules for one in self.played], self._folder)
+        self._running = self._new_task(cfgs)
         phases: list[Phase] = ["live"]
         if self._cluster is not None:
             # Nobody sees the moments of a dump in another process.
             phases = list(PHASES[1:])
-        elif settings["mode"] == "all":
-            self._copy(cfg)
+        elif settings["mode"] != "incremental":
+            writers = [Writer(one.schemas, partial(self._steps, one)) for one in self.played]
+            FullCopy(cfgs, self._engine, writers, self._see).run()
+        if settings["mode"] == "full":
+            return [self._compare(one) for one in self.played]
         for one in self.played:
             self._follow_rows(one)
         self._task.start()
@@ -222,21 +227,39 @@ class _Attempt:
                     self._kill()
                 self._steps(one, phase)
         self._task.wait(self._upstream)
+        for one in self.played:
+            self._look(one)
         self._task.stop()
-        return [self._compare(one) for one in self.played]
+        verdicts = [self._compare(one) for one in self.played]
+        if self._cluster is not None:
+            self._cluster.compared += len(verdicts)
+        return verdicts
+
+    def _see(self, cfg: SubTaskConfig) -> None:
+        """Remembers what a source's dump should have, where nothing is replicated after it."""
+        if self._settings["mode"] != "full":
+            return
+        for one in self.played:
+            schemas = one.rules.schemas_of(cfg.source_id)
+            tables = [table for table in self._sources(one) if table[0] in schemas]
+            contents = one.contents(self._upstream, tables)
+            one.copied[cfg.source_id] = Copied(contents, oracle.structures(self._upstream, tables))
 
     def _kill(self) -> None:
         """In a cluster something dies in any case."""
         if isinstance(self._running, ClusterRun):
             self._running.happen("kill", self._happenings)
 
-    def _new_task(self, cfg: SubTaskConfig) -> TaskRun | ClusterRun:
+    def _new_task(self, cfgs: Sequence[SubTaskConfig]) -> SourceRuns | ClusterRun:
         if self._cluster is not None:
+            (cfg,) = cfgs
             return ClusterRun(cfg, self._cluster, self._upstream, self.played[0].history.seed)
-        relay = None
+        relays: list[TaskRelay | None] = [None for _ in cfgs]
         if self._settings.get("relay") == "on":
-            relay = TaskRelay(self._upstream, self._folder / f"{self._name}-relay", cfg)
-        return TaskRun(cfg, self._engine, relay)
+            relays = [
+                TaskRelay(self._upstream, self._folder / f"{self._name}-{cfg.source_id}-relay", cfg) for cfg in cfgs
+            ]
+        return SourceRuns(cfgs, self._engine, relays)
 
     def as_replica(self, replica: Replica) -> str:
         """See :meth:`Runner.inherent`."""
@@ -293,6 +316,8 @@ class _Attempt:
 
     def verdict_of(self, exc: Exception, one: Played) -> Verdict:
         features = self._features(one)
+        if one.early:
+            return Verdict("different", features, 0, one.early, one.statements, one.failed)
         if isinstance(exc, Stopped):
             text, code = str(exc), exc.code
             right = reason(code, text, features)
@@ -333,46 +358,6 @@ class _Attempt:
         for statement in (*_SESSION, *settings):
             attempt(conn, statement)
         return conn
-
-    # -- the full copy --------------------------------------------------------------------------------------------
-
-    def _copy(self, cfg: SubTaskConfig) -> None:
-        with self._while_dumping():
-            self._unit(lambda: DumpUnit(cfg, self._engine).run())
-        for one in self.played:
-            self._steps(one, "dumped")
-        self._unit(lambda: LoadUnit(cfg, self._engine).run())
-
-    def _unit(self, run: Callable[[], UnitOutcome]) -> None:
-        for _ in range(RESUMES):
-            outcome = run()
-            if outcome.finished:
-                return
-            error = outcome.errors[0]
-            if not error.retryable:
-                break
-        raise Stopped.by(error)
-
-    @contextmanager
-    def _while_dumping(self) -> Iterator[None]:
-        """Statements of the phases ``snapshot`` and ``chunk`` run when the snapshot is open."""
-        original, lock, seen = dump_task.DumpTask._dump_chunk, threading.Lock(), 0
-
-        def dump_chunk(task: Any, conn: Any, chunk: Any, progress: int) -> None:
-            nonlocal seen
-            with lock:
-                phases: tuple[Phase, ...] = ("snapshot", "chunk")
-                if seen < len(phases):
-                    for one in self.played:
-                        self._steps(one, phases[seen])
-                seen += 1
-            original(task, conn, chunk, progress)
-
-        dump_task.DumpTask._dump_chunk = dump_chunk  # type: ignore[assignment, method-assign]
-        try:
-            yield
-        finally:
-            dump_task.DumpTask._dump_chunk = original  # type: ignore[method-assign]
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -425,15 +410,24 @@ class _Attempt:
             self._events += 1
             if self._events <= 3 or len(self.played) == 1:
                 self._task.wait(self._upstream, settled=not one.rules.shard_mode)
+                if not one.rules.shard_mode:
+                    self._look(one)
             return
-        if one is not self.played[0]:
+        task = self._task
+        if one is not self.played[0] and (name not in OFTEN or isinstance(task, ClusterRun)):
             return
         one.tags.update([f"event={name}"] if name != "start" else [])
-        task = self._task
         if isinstance(task, ClusterRun):
             task.happen(name, self._happenings)
         else:
             self._happenings.happen(name, task)
+
+    def _look(self, one: Played) -> None:
+        """Compares while the task runs. At the end a difference may be gone, or the task may have stopped for a good
+        reason. A difference of which the task tells itself is none."""
+        if not one.early and oracle.differences(*self._contents(one)):
+            self._task.ensure_going(self._upstream)
+            one.early = "\n".join(oracle.differences(*self._contents(one)))
 
     def _moved(self, upstream: SQLServer) -> None:
         """The sessions that there were are gone, with their transactions."""
@@ -447,10 +441,9 @@ class _Attempt:
     # -- the comparison -------------------------------------------------------------------------------------------
 
     def _compare(self, one: Played) -> Verdict:
-        want, got = self._contents(one)
-        found = oracle.differences(want, got)
-        if not found and self._settings["mode"] == "all":
-            found = self._structures(one, self._sources(one))
+        found = [one.early] if one.early else oracle.differences(*self._contents(one))
+        if not found and self._settings["mode"] != "incremental":
+            found = self._structures(one)
         features = self._features(one)
         kind: Kind = "different" if found else "equal"
         return Verdict(kind, features, 0, "\n".join(found), one.statements, one.failed)
@@ -463,18 +456,24 @@ class _Attempt:
     def _contents(self, one: Played) -> tuple[dict[oracle.Table, Content | None], dict[oracle.Table, Content | None]]:
         """What the target should hold, and what it holds, by its own tables."""
         unsigned = self._servers.pair.families == "mysql to mariadb"
-        want = one.expected(self._upstream, self._sources(one), unsigned_zero=unsigned)
+        there = {table: found for seen in one.copied.values() for table, found in seen.contents.items()}
+        if not one.copied:
+            there = one.contents(self._upstream, self._sources(one))
+        want = one.expected(there, unsigned_zero=unsigned)
         columns = {table: found.columns if found is not None else None for table, found in want.items()}
         return want, oracle.contents(self._target, columns, lambda _: oracle.Reading(in_utf8=one.in_utf8))
 
-    def _structures(self, one: Played, tables: Sequence[oracle.Table]) -> list[str]:
+    def _structures(self, one: Played) -> list[str]:
         rules = one.rules
         if self._servers.pair.upstream != self._servers.pair.target or rules.needs_target_tables:
             return []
-        here = [table for table in tables if table not in one.frozen and rules.is_first(table)]
-        want = oracle.structures(self._upstream, here)
-        got = oracle.structures(self._target, [rules.target_of(table) for table in here])
-        return oracle.structure_differences({rules.target_of(table): found for table, found in want.items()}, got)
+        there = {table: found for seen in one.copied.values() for table, found in seen.structures.items()}
+        if not one.copied:
+            there = oracle.structures(
+                self._upstream, [table for table in self._sources(one) if table not in one.frozen]
+            )
+        want = {rules.target_of(table): found for table, found in there.items() if rules.is_first(table)}
+        return oracle.structure_differences(want, oracle.structures(self._target, list(want)))
 
 
 def _is_alone(history: History) -> bool:

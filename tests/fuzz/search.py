@@ -7,14 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from tests.fuzz.aim import aimed_group
-from tests.fuzz.features import Pair
+from tests.fuzz.features import Pair, features_of
 from tests.fuzz.generator import GROUP, TASK, generate
 from tests.fuzz.history import History
 from tests.fuzz.known import certain_hole_of, hole_of
 from tests.fuzz.pairs import Coverage
-from tests.fuzz.refusals import refusal
+from tests.fuzz.refusals import STOPPING, refusal
 from tests.fuzz.runner import Runner
 from tests.fuzz.shrink import shrink
 from tests.fuzz.verdict import Verdict
@@ -23,6 +24,9 @@ from tests.fuzz.verdict import Verdict
 _CANDIDATES = 4
 #: So many groups made for open pairs follow each of those.
 _AIMED = 2
+#: Each of so many of these is made for one feature that stops tasks, in turn, with so many histories: each of them has
+#: a task of its own, and shows little else.
+_STOPPING_TURN, _STOPPED = 3, 4
 #: So many findings of one hole are shrunk where it is plain without.
 _SAME = 2
 #: How long one finding may be shrunk.
@@ -53,7 +57,9 @@ class Tally:
     histories: int = 0
     statements: int = 0
     failed: int = 0
+    #: Histories that were compared in clusters, and how long their groups took.
     in_clusters: int = 0
+    cluster_seconds: float = 0.0
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
@@ -75,6 +81,8 @@ class Search:
         self._shrink_seconds = shrink_seconds
         self._clusters = clusters
         self._played = 0
+        self._aims = 0
+        self._stopping = cycle(sorted(STOPPING.intersection(features_of(pair))))
         self.coverage = Coverage(pair)
         self.tally = Tally(pair, seed, versions=runner.versions)
         self._pair = pair
@@ -98,8 +106,12 @@ class Search:
     def _verdicts(self, group: list[History]) -> list[Verdict]:
         self._played += 1
         if self._clusters and self._played % self._clusters == 0:
-            self.tally.in_clusters += len(group)
-            return self._runner.run_in_cluster(group)
+            began, before = time.monotonic(), self._runner.cluster.compared
+            verdicts = self._runner.run_in_cluster(group)
+            if self._runner.cluster.compared > before:
+                self.tally.cluster_seconds += time.monotonic() - began
+                self.tally.in_clusters = self._runner.cluster.compared
+            return verdicts
         return self._runner.run(group)
 
     def _groups(self) -> Iterator[list[History]]:
@@ -122,6 +134,9 @@ class Search:
 
     def _aimed(self) -> list[list[str]]:
         rng = random.Random(f"{self._pair} aim {self._next}")
+        self._aims += 1
+        if self._aims % _STOPPING_TURN == 0:
+            return aimed_group(self.coverage, self._pair, rng, TASK, _STOPPED, next(self._stopping))
         return aimed_group(self.coverage, self._pair, rng, TASK, GROUP)
 
     def _group(self, wanted: Sequence[Collection[str]]) -> list[History]:

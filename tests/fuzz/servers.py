@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import up
 from deploy.local.tidb import TiDBServer
-from tests.fuzz.features import Pair
+from tests.fuzz.features import ABILITIES, Pair
 
 _ZONES = "server zone"
 _MODES = {
@@ -45,15 +45,19 @@ class Servers:
             f"{server.name} {server.execute('SELECT VERSION()')[0][0]}" for server in (upstream, target)
         )
 
-    def set_globals(self, settings: Mapping[str, str]) -> None:
-        """What sessions of the upstream begin with, the task's own included."""
+    def set_globals(self, settings: Mapping[str, str], upstream: SQLServer | None = None) -> None:
+        """What sessions of the upstream (or of the server in its place) begin with, the task's own included."""
+        upstream = upstream or self.upstream
         mode = _MODES.get(settings.get("server sql_mode", "default"))
         statements = [
             f"SET GLOBAL time_zone = '{settings.get(_ZONES, '+00:00')}'",
             f"SET GLOBAL sql_mode = '{self.default_mode}'",
             *([f"SET GLOBAL sql_mode = {mode}"] if mode else []),
         ]
-        self.upstream.execute(*statements)
+        if "row metadata" in ABILITIES[self.pair.upstream]:
+            metadata = settings.get("row metadata", "default")
+            statements.append(f"SET GLOBAL binlog_row_metadata = {metadata.upper()}")
+        upstream.execute(*statements)
 
     def restart(self, server: SQLServer, settings: Mapping[str, str], *, hard: bool) -> None:
         """Stops one of both (``hard``: as kill -9) and starts it again."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _PLAIN: Mapping[str, str] = {
     "mode": "incremental", "gtid": "off", "safe": "off", "compact": "default", "multiple": "default", "workers": "16",
     "route": "none", "rule": "none", "event": "none", "target": "same", "server zone": "+00:00",
-    "server sql_mode": "default", "relay": "off",
+    "server sql_mode": "default", "row metadata": "default", "relay": "off",
 }  # fmt: skip
 
 

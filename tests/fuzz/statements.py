@@ -11,7 +11,7 @@ from tests.fuzz.further_statements import FURTHER, texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
-from tests.fuzz.values import MODIFIED, SQL_TYPES
+from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES
 
 _T, _U = "{s}.`t`", "{s}.`u`"
 
@@ -147,6 +147,14 @@ class Statements:
             return row
         return {"id": self._new_id(), **row}
 
+    def _known_row(self) -> Mapping[str, str]:
+        """A row whose id is there already; often with all that its keys were first given, so that they are equal."""
+        row = self._row(self._known())
+        given = self._given.get(row["id"], {})
+        if self._rng.random() < 0.5:
+            return row
+        return {**row, **{name: value for name, value in given.items() if name in self._made.keyed and name in row}}
+
     def _id(self, number: int) -> str:
         return str(number + self._shift)
 
@@ -154,7 +162,7 @@ class Statements:
         return self._id(self._rng.choice((1, 2, 3, 4, 5)))
 
     def _insert(self, how: str, *rows: Mapping[str, str], values: Mapping[str, str] | None = None) -> Step:
-        found = rows or (self._row(self._known() if self._rng.random() < 0.5 else ""),)
+        found = rows or (self._known_row() if self._rng.random() < 0.5 else self._row(),)
         return self._step("insert", table="t", how=how, rows=found, values=values or {})
 
     def _update(self, values: Mapping[str, str], where: str, how: str = "UPDATE") -> Step:
@@ -251,8 +259,8 @@ class Statements:
         self._given |= {one["id"]: {**one, column: two[column]}, two["id"]: {**two, column: one[column]}}
         return [
             self._update({column: by}, f"WHERE `id` = {one['id']}"),
-            self._update({column: one[column]}, f"WHERE `id` = {two['id']}"),
-            self._update({column: two[column]}, f"WHERE `id` = {one['id']}"),
+            self._update({column: self._respelled(one[column])}, f"WHERE `id` = {two['id']}"),
+            self._update({column: self._respelled(two[column])}, f"WHERE `id` = {one['id']}"),
         ]
 
     def _reuse_value(self) -> list[Step]:
@@ -264,8 +272,19 @@ class Statements:
         gone: dict[str, str] = {"d": "NOW()"} if "d" in row else {column: self._literal(column)}
         return [
             self._update(gone, f"WHERE `id` = {row['id']}"),
-            self._insert("INSERT", {**self._row(), **_key(row, column)}),
+            self._insert("INSERT", {**self._row(), **self._key(row, column)}),
         ]
+
+    def _respelled(self, literal: str) -> str:
+        """The value, often in other bytes that are the same in most collations."""
+        if self._made.kind not in SPELLED or self._rng.random() < 0.5:
+            return literal
+        return self._rng.choice(SPELLINGS.get(literal, (literal,)))
+
+    def _key(self, row: Mapping[str, str], column: str) -> dict[str, str]:
+        """What makes rows equal in their further keys."""
+        found = {name: row[name] for name in (column, "n", "d", "s", "e") if name in row}
+        return {**found, column: self._respelled(found[column])} if column in found else found
 
     def _restore_value(self) -> list[Step]:
         """A row is deleted, its value goes to another, and comes back."""
@@ -275,7 +294,7 @@ class Statements:
         column, new = self._made.moved, self._new_id()
         return [
             self._sql(f"DELETE FROM {_T} WHERE `id` = {row['id']}"),
-            self._insert("INSERT", {**self._row(new), **_key(row, column)}),
+            self._insert("INSERT", {**self._row(new), **self._key(row, column)}),
             self._sql(f"DELETE FROM {_T} WHERE `id` = {new}"),
             self._insert("INSERT", row),
         ]
@@ -502,11 +521,6 @@ class Statements:
 #: Kinds whose statements are of rows though they are texts.
 _TOGETHER = frozenset({"delete", "delete joined", "delete all", "insert select", "update joined", "restore value",
                        "delete and insert", "load data"})  # fmt: skip
-
-
-def _key(row: Mapping[str, str], column: str) -> dict[str, str]:
-    """What makes rows equal in their further keys."""
-    return {name: row[name] for name in (column, "n", "d", "s", "e") if name in row}
 
 
 def _without(row: Mapping[str, str], column: str) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import ABILITIES, CATALOGUE, Pair, apart, excluded, features_of, possible_pairs
 from tests.fuzz.generator import GROUP, TASK, generate, settings_of
 from tests.fuzz.history import Column, History, Step, Table
-from tests.fuzz.holes import REPLACED, open_hole
+from tests.fuzz.holes import DEFECTS, REPLACED, open_hole
 from tests.fuzz.known import HOLES
 from tests.fuzz.oracle import Content, differences, without_signs
 from tests.fuzz.pairs import Coverage, pairs_of
@@ -294,7 +294,7 @@ def test_a_history_that_fails_only_as_it_is_stays_as_it_is() -> None:
 
 def test_each_known_hole_can_be_put_back_and_is_gone_afterwards() -> None:
     assert {hole.name for hole in HOLES} == set(REPLACED)
-    for name, replaced in REPLACED.items():
+    for name, replaced in (*REPLACED.items(), *DEFECTS.items()):
         before = [getattr(one.place, one.name) for one in replaced]
         with open_hole(name):
             assert [getattr(one.place, one.name) for one in replaced] == [one.by for one in replaced]

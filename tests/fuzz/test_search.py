@@ -98,6 +98,23 @@ def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> Non
 
 
 @pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+@pytest.mark.parametrize(
+    "last", ["TRUNCATE TABLE {s}.`t`", "INSERT INTO {s}.`t` VALUES (2)"], ids=["gone at the end", "behind a refusal"]
+)
+def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> None:
+    history = _history(
+        ("SET SESSION binlog_format = STATEMENT",),
+        "INSERT INTO {s}.`t` VALUES (1)",
+        "ANALYZE DELETE FROM {s}.`t`",
+        last,
+    )
+    steps = [*history.steps[:-1], Step("event", "wait"), history.steps[-1]]
+    with open_hole("ANALYZE UPDATE"):
+        (verdict,) = runner.run([replace(history, steps=tuple(steps))])
+    assert verdict.kind == "different"
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
 def test_what_a_rule_keeps_is_not_inherent_though_a_native_replica_has_no_rules(runner: Runner) -> None:
     history = _history((), "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
     history = replace(history, settings={**history.settings, "rule": "drop database"})

@@ -84,6 +84,14 @@ LITERALS: Mapping[str, Sequence[str]] = {
     ),
 }  # fmt: skip
 
+#: Texts that most collations take for the same as this one, though their bytes differ.
+SPELLINGS: Mapping[str, Sequence[str]] = {
+    "'a'": ("'A'", "'a '"), "'A'": ("'a'",), "'b'": ("'B'",), "'ch'": ("'CH'", "'Ch'"), "'c'": ("'C'",),
+    "'aa'": ("'AA'",), "''": ("' '",), "'a '": ("'a'", "'A'"), "'é'": ("'É'", "'e'"), "'e'": ("'E'", "'é'"),
+}  # fmt: skip
+#: Types of such texts.
+SPELLED = frozenset({"char", "varchar", "text", "longtext"})
+
 #: Expressions of generated columns over the base column ``b``, by the type of the generated one.
 GENERATED: Mapping[str, tuple[str, str]] = {
     # type of the generated column → (type of the base column, expression)

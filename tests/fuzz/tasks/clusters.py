@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,26 +17,37 @@ from pkg.config.model import SubTaskConfig
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.events import Events
 from tests.fuzz.tasks.task_files import task_file
-from tests.fuzz.tasks.task_run import HANG
+from tests.fuzz.tasks.task_run import HANG, LATE
 from tests.harness.proctree import kill_hard, spark_workers
 from tests.integration.syncer.support import location
 
 _WORKERS = 2
-#: They need what no cluster of a search has: a relay, another source, a task that waits for RESET.
-NOT_IN_CLUSTERS = frozenset({"reset", "failover", "relay restart", "relay killed", "relay purge"})
+#: They need what no cluster of a search has: a relay, another server, a task that waits for RESET.
+_NOT_IN_CLUSTERS = frozenset({"reset", "failover", "relay restart", "relay killed", "relay purge"})
 #: Seconds for what a killed process makes the others wait: a lease ends, a JVM starts.
 _SLOW = 4 * HANG
-#: Seconds for which an error must stay: a worker tries again by itself what may pass.
-_STAYS = 15.0
+#: Seconds for which an error must come again and again: a worker tries by itself what may pass, and more often than
+#: it says so.
+_STAYS = 12.0
 _KEEPALIVE = 10
 _CODE = re.compile(r"code=(\d+)")
 
 
+def plays_in_cluster(settings: Mapping[str, str]) -> bool:
+    """Whether a cluster can play histories with these settings: of one source, with replication."""
+    return (
+        settings["event"] not in _NOT_IN_CLUSTERS
+        and settings["mode"] in ("all", "incremental")
+        and not settings.get("merge", "none").endswith("sources")
+    )
+
+
 class FuzzCluster:
-    """The cluster of a search. It starts with its first task."""
+    """The cluster of a search. It starts with its first task. ``compared``: how many histories it played to the end."""
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
+        self.compared = 0
 
     @property
     def cluster(self) -> Cluster:
@@ -70,14 +82,26 @@ class ClusterRun:
             "checker: {check-interval: 1s, backoff-max: 2s}\n"
             f"from: {{host: 127.0.0.1, port: {self._upstream.port}, user: root, password: ''}}\n"
         )
-        self._cluster.ok("operate-source", "create", str(path))
+        self._order("operate-source", "create", str(path))
+
+    def _order(self, *command: str) -> None:
+        """A command of dmctl. After a kill it may be a while before a master leads and workers answer."""
+        end = time.monotonic() + _SLOW
+        while True:
+            try:
+                self._cluster.ok(*command)
+                return
+            except HarnessError as exc:
+                if time.monotonic() > end:
+                    raise Hang(f"dmctl {' '.join(command)}: {exc}") from exc
+                time.sleep(0.5)
 
     # -- as TaskRun -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Starts the task; a full copy is over when it returns."""
         if self._begun:
-            self._cluster.ok("resume-task", self.cfg.name)
+            self._order("resume-task", self.cfg.name)
             return
         path = self._cluster.write_task(task_file(self.cfg), f"{self.cfg.name}.yaml")
         try:
@@ -89,7 +113,7 @@ class ClusterRun:
         self._await(lambda state: state.get("unit") == "Sync", "it replicates")
 
     def stop(self) -> None:
-        self._cluster.ok("pause-task", self.cfg.name)
+        self._order("pause-task", self.cfg.name)
 
     def wait(self, upstream: SQLServer, *, settled: bool = True) -> None:
         """Until the target has all of the upstream; with a DDL of merged shards open the status does not tell."""
@@ -108,10 +132,20 @@ class ClusterRun:
 
         self._await(there, f"it is at {want}")
 
+    def ensure_going(self, _upstream: SQLServer) -> None:
+        """See :meth:`tests.fuzz.tasks.source_runs.SourceRuns.ensure_going`."""
+        end = time.monotonic() + LATE
+        while time.monotonic() < end:
+            state = self._state()
+            errors = (state.get("result") or {}).get("errors") or []
+            if errors:
+                raise Stopped(int(errors[0]["ErrCode"]), _shown(errors[0]))
+            time.sleep(0.3)
+
     def close(self) -> None:
         if self._begun:
-            self._cluster.ok("stop-task", self.cfg.name)
-        self._cluster.ok("operate-source", "stop", self.cfg.source_id)
+            self._order("stop-task", self.cfg.name)
+        self._order("operate-source", "stop", self.cfg.source_id)
 
     # -- faults ---------------------------------------------------------------------------------------------------
 
@@ -158,25 +192,25 @@ class ClusterRun:
         if not free:
             return
         self.stop()
-        cluster.ok("transfer-source", self.cfg.source_id, free[0])
+        self._order("transfer-source", self.cfg.source_id, free[0])
         self.start()
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
     def _await(self, reached: Any, what: str) -> None:
         """Until the subtask's status says so. Raises ``Stopped`` for an error that stays."""
-        since: float | None = None
+        known, since = "", 0.0
 
         def done() -> bool:
-            nonlocal since
+            nonlocal known, since
             state = self._state()
             errors = (state.get("result") or {}).get("errors") or []
             if state.get("stage") == "Paused" and errors:
-                since = since or time.monotonic()
-                if time.monotonic() - since > _STAYS:
-                    raise Stopped(int(errors[0]["ErrCode"]), _shown(errors[0]))
-            else:
-                since = None
+                text = _shown(errors[0])
+                if text != known:
+                    known, since = text, time.monotonic()
+                elif time.monotonic() - since > _STAYS:
+                    raise Stopped(int(errors[0]["ErrCode"]), text)
             return bool(state) and bool(reached(state))
 
         try:

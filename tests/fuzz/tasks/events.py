@@ -8,11 +8,16 @@ from dataclasses import replace
 from deploy.local.mysql import SQLServer
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.servers import Servers
+from tests.fuzz.tasks.source_runs import SourceRuns
 from tests.fuzz.tasks.successor import Successor
 from tests.fuzz.tasks.task_run import TaskRun
 
 #: Events after which nothing is as before for other histories too, so that each runs alone.
 ALONE = frozenset({"reset", "failover"})
+#: Events that cost little, so that each history of a group has its own.
+OFTEN = frozenset({"pause", "crash before", "crash after", "cut target", "cut upstream", "transfer", "kill"})
+#: A worker that is killed has begun fewer tasks than this.
+_TASKS = 4
 
 
 class Events:
@@ -31,16 +36,24 @@ class Events:
         self._settings = settings
         self._successor = successor
         self._moved = moved
+        self._kills = 0
 
-    def happen(self, name: str, task: TaskRun) -> None:
-        servers = self._servers
+    def happen(self, name: str, task: SourceRuns) -> None:
+        """What is of one source happens to the last one."""
+        servers, one = self._servers, task.parts[-1]
         match name:
             case "pause":
-                task.stop()
-                task.start()
+                one.stop()
+                one.start()
             case "crash before" | "crash after":
+                task.forgive()
                 self._engine.crash(name.split()[1])
+            case "kill":
+                task.forgive()
+                self._kills += 1
+                one.engine.die(self._kills % _TASKS)
             case "cut target" | "cut upstream":
+                task.forgive()
                 self.cut(name)
             case "restart target" | "restart upstream":
                 self.restart(name)
@@ -54,9 +67,9 @@ class Events:
             case "failover":
                 self._fail_over(task)
             case "transfer":
-                self._transfer(task)
+                self._transfer(one)
             case _:
-                self._of_relay(name, task)
+                self._of_relay(name, task, one)
 
     def cut(self, name: str) -> None:
         """The connections to one server end."""
@@ -74,12 +87,16 @@ class Events:
             servers.restart(servers.upstream, self._settings, hard=False)
             self._moved(servers.upstream)
 
-    def _fail_over(self, task: TaskRun) -> None:
-        """The source's address leads to another server; the worker opens it with the checkpoint that it has."""
+    def _fail_over(self, task: SourceRuns) -> None:
+        """The sources' address leads to another server; the worker opens it with the checkpoint that it has."""
         successor = self._successor()
         successor.promote()
+        self._servers.set_globals(self._settings, successor.server)
         task.stop(graceful=False)
-        task.cfg = replace(task.cfg, from_=successor.server.db_config)
+        for one in task.parts:
+            one.cfg = replace(one.cfg, from_=successor.server.db_config)
+            if one.relay is not None:
+                one.relay.move(successor.server)
         self._moved(successor.server)
         task.start()
 
@@ -89,16 +106,16 @@ class Events:
         task.engine = LocalEngine()
         task.start()
 
-    def _of_relay(self, name: str, task: TaskRun) -> None:
-        relay = task.relay
+    def _of_relay(self, name: str, task: SourceRuns, one: TaskRun) -> None:
+        relay = one.relay
         assert relay is not None, name
         match name:
             case "relay restart":
                 relay.restart()
             case "relay killed":
-                task.stop(graceful=False)
+                one.stop(graceful=False)
                 relay.killed()
-                task.start()
+                one.start()
             case "relay purge":
                 task.wait(self._servers.upstream, settled=False)
                 relay.purge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.local.mysql import SQLServer
@@ -12,9 +13,12 @@ from dm_worker.source.binlog_needs import needed_files
 from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig, SubTaskConfig
 from tests.fuzz.played import Hang
+from tests.fuzz.tasks.rules import SOURCES
 from tests.integration.syncer.support import location
 
 _SECONDS = 30.0
+#: How far the relays' ids as replicas are from those of servers; each source has one of its own.
+_REPLICAS = 50_000
 #: What a process that is killed may leave of an event that it was writing.
 _TORN = 7
 
@@ -38,7 +42,7 @@ class TaskRelay:
             self._folder,
             start_at=lambda: self._begin,
             needed=lambda folder, end: needed_files(folder, end, [self._cfg]),
-            server_id=self._upstream.server_id + 50_000,
+            server_id=self._upstream.server_id + _REPLICAS + 1000 * SOURCES.index(self._source.source_id),
         )
         relay.change_stage("Running")
         return relay
@@ -62,6 +66,13 @@ class TaskRelay:
             newest = current.path / current.files()[-1]
             with newest.open("r+b") as file:
                 file.truncate(max(0, newest.stat().st_size - _TORN))
+        self._relay = self._started()
+
+    def move(self, upstream: SQLServer) -> None:
+        """The source's address leads to another server: the worker goes on with the relay log that it has."""
+        self._relay.close()
+        self._upstream = upstream
+        self._source = replace(self._source, from_=upstream.db_config)
         self._relay = self._started()
 
     def purge(self) -> None:

@@ -6,7 +6,7 @@ What the target should have is said in SQL for the upstream, so that no code of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pkg.config.model import ShardMode
@@ -22,7 +22,8 @@ _INSTANCE, _SCHEMA, _TABLE_BITS = 1 << 59, 52, 51
 _PREFIX = "é-"
 #: The column that gets an extracted text.
 EXTRACTED = "src"
-_SOURCE = "source-1"
+#: Of the first shards, and of the others where each is of a source of its own.
+SOURCES = ("source-1", "source-2")
 _EXPRESSIONS = ("`n` = 1", "`n` IS NULL", "`id` > 3", "`n` > 0 OR `id` = 2", "`n` IN (0, 2)", "NOT (`id` < 4)")
 #: Ids of a second shard begin behind this, unless a rule keeps those of the shards apart.
 SHIFT = 1000
@@ -42,9 +43,23 @@ class Rules:
 
     @property
     def merge(self) -> str:
-        """``schemas``, ``tables`` or empty."""
+        """``schemas``, ``tables``, ``sources`` (with a schema each) or empty."""
         value = self.settings.get("merge", "none")
         return "" if value == "none" else value.split()[-1]
+
+    @property
+    def _by_schema(self) -> bool:
+        return self.merge in ("schemas", "sources")
+
+    @property
+    def sources(self) -> Sequence[str]:
+        return SOURCES if self.merge == "sources" else SOURCES[:1]
+
+    def schemas_of(self, source: str) -> list[str]:
+        """What the subtask of this source reads."""
+        if self.merge != "sources":
+            return [*self.shard_schemas, f"{self.schema}_b"]
+        return [self.schema, f"{self.schema}_b"] if source == SOURCES[0] else [self.shard_schema(1)]
 
     @property
     def shards(self) -> int:
@@ -63,7 +78,7 @@ class Rules:
         return sql.replace("{s}", self.shard_schema(shard))
 
     def shard_schema(self, shard: int) -> str:
-        return f"{self.schema}_2" if shard and self.merge == "schemas" else self.schema
+        return f"{self.schema}_2" if shard and self._by_schema else self.schema
 
     @property
     def shard_schemas(self) -> list[str]:
@@ -77,7 +92,7 @@ class Rules:
         """Where an upstream table goes."""
         schema, name = table
         match self.merge:
-            case "schemas" if schema in self.shard_schemas:
+            case "schemas" | "sources" if schema in self.shard_schemas:
                 return f"{self.schema}r", name
             case "tables" if schema == self.schema:
                 return schema, f"{name.removesuffix('_2')}_m"
@@ -132,7 +147,7 @@ class Rules:
         match self.settings.get("mapping", "none"):
             case "partition id":
                 return [
-                    ColumnMappingRule(schema, "id", "partition id", name, arguments=self._arguments(name))
+                    ColumnMappingRule(schema, "id", "partition id", name, arguments=self._arguments(schema, name))
                     for schema, name in self._tables()
                 ]
             case "prefix":
@@ -142,12 +157,14 @@ class Rules:
                 ]
         return []
 
-    def _arguments(self, table: str) -> tuple[str, ...]:
+    def _arguments(self, schema: str, table: str) -> tuple[str, ...]:
         match self.merge:
             case "schemas":
                 return "1", self.schema, "", "_"
             case "tables":
                 return "1", "", table[0], "_"
+            case "sources" if schema != self.schema:
+                return "2", "", ""
         return "1", "", ""
 
     def filters(self) -> list[BinlogFilterRule]:
@@ -204,10 +221,15 @@ class Rules:
                 computed["id"] = f"(`id` | {self._base(table)})"
             case "prefix":
                 computed["c"] = f"CONCAT('{_PREFIX}', `c`)"
-        texts = {"table": name.replace("_", ""), "schema": schema.replace("_", ""), "source": _SOURCE}
+        texts = {"table": name.replace("_", ""), "schema": schema.replace("_", ""), "source": self._source_of(table)}
         return Reading(computed, {EXTRACTED: texts[self.extract]} if self.extract != "none" else {})
 
+    def _source_of(self, table: Name) -> str:
+        return SOURCES[self.merge == "sources" and not self.is_first(table)]
+
     def _base(self, table: Name) -> int:
+        if self.merge == "sources":
+            return _INSTANCE if self.is_first(table) else 2 * _INSTANCE
         shard = 0 if self.is_first(table) else 2
         bits = _TABLE_BITS if self.merge == "tables" else _SCHEMA
         return _INSTANCE | (shard << bits if self.merge else 0)

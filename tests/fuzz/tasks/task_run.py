@@ -1,4 +1,4 @@
-"""The syncer of an attempt, from its start to its end: waited for, resumed after errors that may pass, stopped."""
+"""The syncer of one source, from its start to its end: looked at, resumed after errors that may pass, stopped."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ import time
 
 from deploy.local.mysql import SQLServer
 from dm_worker.subtask.unit import UnitOutcome
+from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SubTaskConfig
 from tests.fuzz.engine import LocalEngine
 from tests.fuzz.played import Hang, Stopped
 from tests.fuzz.tasks.relays import TaskRelay
-from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import Running, location
 
 #: Seconds that a task may take for a few rows before it counts as hanging.
 HANG = 60.0
+#: Seconds in which it looks at what it has written, and stops if that is not right.
+LATE = 1.5
 #: As a subtask's auto-resume: how often an error that may pass is tried again.
 RESUMES = 8
 
 
 class TaskRun:
-    """The task ``cfg``; its locks are those of one source, which gets what it asks for."""
+    """The subtask ``cfg``; ``locks`` decide when it executes a DDL of merged shards."""
 
-    def __init__(self, cfg: SubTaskConfig, engine: LocalEngine, relay: TaskRelay | None) -> None:
+    def __init__(self, cfg: SubTaskConfig, engine: LocalEngine, relay: TaskRelay | None, locks: LockService) -> None:
         self.cfg = cfg
         self.relay = relay
         #: Whether it has read the relay log.
         self.has_read_relay = False
         self.engine = engine
-        self._locks = OneSource()
+        self._locks = locks
         self._running: Running | None = None
         self._resumes = 0
 
     def start(self) -> None:
+        if self.engine.dead:
+            # Another worker, which knows only what is durable.
+            self.engine = LocalEngine()
         self._running = Running(
             self.cfg,
             self.engine,
@@ -58,25 +63,22 @@ class TaskRun:
             if self.relay is not None:
                 self.relay.close()
 
-    def wait(self, upstream: SQLServer, *, settled: bool = True) -> None:
-        """Until the target has all of the upstream; errors that may pass are tried again.
+    def is_there(self, want: Location, upstream: SQLServer, *, settled: bool) -> bool:
+        """Whether the target has all of the upstream up to ``want``; an error that may pass is tried again.
 
-        With ``settled`` no DDL of merged shards may be open; otherwise what waits for one need not be at the target.
+        ``settled``: see :meth:`tests.fuzz.tasks.source_runs.SourceRuns.wait`. Raises ``Stopped``.
         """
-        want = location(upstream)
-        end = time.monotonic() + HANG
-        while time.monotonic() < end:
-            running = self._running
-            if running is None:
-                self.start()
-                continue
-            if running.outcome is not None:
-                self._resume(running.outcome)
-                continue
-            if self._is_at(want, running, settled=settled) and self._exists(upstream, running):
-                return
-            time.sleep(0.01)
-        raise Hang(f"the task is not at {want}: {self._running and self._running.unit.status()}")
+        running = self._running
+        if running is None:
+            self.start()
+            return False
+        if running.outcome is not None:
+            self._resume(running.outcome)
+            return False
+        return self._is_at(want, running, settled=settled) and self._exists(upstream, running)
+
+    def shown(self) -> str:
+        return "not running" if self._running is None else str(self._running.unit.status())
 
     def _is_at(self, want: Location, running: Running, *, settled: bool) -> bool:
         status = running.unit.status()

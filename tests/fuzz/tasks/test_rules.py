@@ -19,7 +19,9 @@ from tests.fuzz.tasks.rules import EXTRACTED, SHIFT, Rules, is_ruled, rules_of
 
 PAIR = Pair.parse("mariadb")
 _NONE = {"merge": "none", "mapping": "none", "extract": "none", "row filter": "none", "route": "none", "rule": "none"}
-_MERGES = ("none", "schemas", "tables", "pessimistic schemas", "pessimistic tables")
+_MERGES = (
+    "none", "schemas", "tables", "sources", "pessimistic schemas", "pessimistic tables", "pessimistic sources",
+)  # fmt: skip
 
 
 def _rules(**chosen: str) -> Rules:
@@ -47,7 +49,8 @@ def test_tables_go_where_the_products_router_takes_them(merge: str, extract: str
             placed = rules.placed(f"{{s}}.`{name}`", shard).replace("`", "")
             schema, table = placed.split(".")
             assert router.route(schema, table) == rules.target_of((schema, table))
-            extracted = router.extracted(schema, table, "source-1")
+            source = next(one for one in rules.sources if schema in rules.schemas_of(one))
+            extracted = router.extracted(schema, table, source)
             assert dict(extracted) == dict(rules.reading((schema, table)).added)
             assert (EXTRACTED in dict(extracted)) == (extract != "none")
 
@@ -70,7 +73,7 @@ def test_numbers_get_the_bits_that_partition_id_gives_them(merge: str) -> None:
 
 def test_each_ddl_comes_to_both_shards_in_one_order() -> None:
     seen = 0
-    for history in _histories(12, "merge", "pessimistic schemas", "pessimistic tables"):
+    for history in _histories(12, "merge", *_MERGES[4:]):
         texts: list[list[str]] = [
             [step.text for step in history.steps if step.tied and step.shard == shard] for shard in (0, 1)
         ]
@@ -80,7 +83,7 @@ def test_each_ddl_comes_to_both_shards_in_one_order() -> None:
 
 
 def test_merged_histories_without_coordination_have_no_ddl() -> None:
-    for history in _histories(12, "merge", "schemas", "tables"):
+    for history in _histories(12, "merge", *_MERGES[1:4]):
         kinds = {tag.removeprefix("statement=") for step in history.steps for tag in step.tags}
         assert not kinds & DDL_OF_SHARDS
 
