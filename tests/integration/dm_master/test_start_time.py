@@ -61,8 +61,8 @@ def test_a_task_starts_at_the_first_transaction_of_a_time(kind: str, request: py
         assert found.binlog_pos == expected.binlog_pos or server.flavor == "mariadb"
     shown = server.execute("SET time_zone = @@GLOBAL.time_zone", f"SELECT FROM_UNIXTIME({known[3][0]})")[0][0]
     assert start_at(cfg, parse_moment(str(shown), ""), removes_meta=False).binlog_gtid == known[3][1].binlog_gtid
-    first = str(server.execute("SHOW BINARY LOGS")[0][0])
-    assert start_at(cfg, Moment("", 1), removes_meta=False).binlog_name == first
+    # Files without transactions may be passed over.
+    assert start_at(cfg, Moment("", 1), removes_meta=False).binlog_name <= known[0][1].binlog_name
     with pytest.raises(DMError) as caught:
         start_at(cfg, Moment("later", now(server) + 60), removes_meta=False)
     assert caught.value.kind is Code.ConfigStartTimeTooLate
