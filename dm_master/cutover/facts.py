@@ -87,6 +87,24 @@ class ValidatorFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DiffTableFacts:
+    """One target table of the task's last comparison; ``positions``: by source, where both sides were read."""
+
+    target: str
+    state: str
+    reason: str
+    positions: Mapping[str, Location]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffFacts:
+    """The task's last comparison: ``verdict`` is ``equal``, ``different``, ``running`` or ``not compared``."""
+
+    verdict: str
+    tables: tuple[DiffTableFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SubTaskFacts:
     """One subtask as its worker reports it; ``problem`` is why nothing is known of it, '' otherwise."""
 
@@ -109,6 +127,7 @@ class CutoverFacts:
     subtasks: tuple[SubTaskFacts, ...]
     #: DDL locks of the task, or why they are not known.
     locks: tuple[str, ...] | Unreadable
+    diff: DiffFacts | Unreadable
 
     def upstream(self, source: str) -> CutoverUpstream | None:
         return next((one for one in self.upstreams if one.server.label == source), None)

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from dm_master.cutover.facts import CutoverFacts, SubTaskFacts
-from dm_master.cutover.verdict import CheckVerdict, bounded
+from dm_master.cutover.facts import CutoverFacts, DiffTableFacts, SubTaskFacts
+from dm_master.cutover.verdict import CheckVerdict, Unreadable, bounded
 from dm_master.cutover.writer_checks import reaches
+
+
+def check_diff(facts: CutoverFacts) -> CheckVerdict:
+    """The last comparison found each table equal, at the position where its upstreams are now."""
+    diff, again = facts.diff, f"dmctl diff start {facts.task}, once nobody writes to the upstreams"
+    if isinstance(diff, Unreadable):
+        return CheckVerdict("diff", "unknown", (diff.why,), diff.remedy or again)
+    wrong = [f"{one.target}: {one.reason or one.state}" for one in diff.tables if one.state == "different"]
+    if wrong:
+        return CheckVerdict("diff", "no", bounded(wrong), f"dmctl diff status {facts.task} names the rows")
+    if diff.verdict != "equal":
+        open_ = [f"{one.target}: {one.reason or one.state}" for one in diff.tables if one.state != "equal"]
+        return CheckVerdict("diff", "unknown", bounded([f"the comparison is: {diff.verdict}", *open_]), again)
+    old = [line for one in diff.tables for line in _older(facts, one)]
+    if old:
+        return CheckVerdict("diff", "unknown", bounded(old), again)
+    return CheckVerdict("diff", "yes", (f"{len(diff.tables)} tables are equal, at the ends of the upstreams",))
+
+
+def _older(facts: CutoverFacts, table: DiffTableFacts) -> list[str]:
+    """The sources of the table that have written more since it was compared."""
+    found = []
+    for source, location in table.positions.items():
+        upstream = facts.upstream(source)
+        end = None if upstream is None else upstream.writers.after
+        if upstream is None or end is None or not reaches(location, end, upstream.server.info.flavor):
+            found.append(f"{table.target}: equal at {location.position} of {source}, which has written more since")
+    return found or ([] if table.positions else [f"{table.target}: equal at a position that is not known"])
 
 
 def check_validator(facts: CutoverFacts) -> CheckVerdict:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pymysql
 
 from dm_master.cutover import proof_checks, server_checks, table_checks, writer_checks
-from dm_master.cutover.facts import CutoverFacts, CutoverTarget, CutoverUpstream, SubTaskFacts
+from dm_master.cutover.facts import CutoverFacts, CutoverTarget, CutoverUpstream, DiffFacts, SubTaskFacts
 from dm_master.cutover.reading import binlog_end, target_facts, upstream_facts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
@@ -28,6 +28,7 @@ CHECKS: tuple[Callable[[CutoverFacts], CheckVerdict], ...] = (
     writer_checks.check_transactions,
     writer_checks.check_quiet,
     writer_checks.check_applied,
+    proof_checks.check_diff,
     proof_checks.check_validator,
     table_checks.check_tables,
     table_checks.check_counters,
@@ -45,7 +46,10 @@ _MOST_SOURCES_AT_ONCE = 16
 #: Asks the workers, once the upstreams' ends are known: all they had is applied, or not.
 AskSubTasks = Callable[[], Sequence[SubTaskFacts]]
 #: :func:`read_facts`.
-ReadFacts = Callable[[str, Mapping[str, SubTaskConfig], float, AskSubTasks, tuple[str, ...] | Unreadable], CutoverFacts]
+ReadFacts = Callable[
+    [str, Mapping[str, SubTaskConfig], float, AskSubTasks, tuple[str, ...] | Unreadable, DiffFacts | Unreadable],
+    CutoverFacts,
+]
 
 
 def run_checks(facts: CutoverFacts) -> list[CheckVerdict]:
@@ -58,6 +62,7 @@ def read_facts(
     seconds: float,
     ask_subtasks: AskSubTasks,
     locks: tuple[str, ...] | Unreadable,
+    diff: DiffFacts | Unreadable,
 ) -> CutoverFacts:
     """Reads all servers; the upstreams' binlogs are looked at twice, ``seconds`` apart.
 
@@ -81,7 +86,7 @@ def read_facts(
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         elapsed = round(time.monotonic() - began, 1)
         found = list(pool.map(_read_upstream, upstreams, ends, [elapsed] * len(ends)))
-    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks)
+    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks, diff)
 
 
 def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> CutoverTarget:

@@ -1,10 +1,40 @@
-"""The facts of subtasks from their workers' status. Pure."""
+"""The facts of subtasks and of their comparison from the workers' answers. Pure."""
 
 from __future__ import annotations
 
-from dm_master.cutover.facts import SubTaskFacts, ValidatorFacts
+import re
+from collections.abc import Sequence
+
+from dm_master.cutover.facts import DiffFacts, DiffTableFacts, SubTaskFacts, ValidatorFacts
+from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location, parse_position
 from pkg.pb import dmworker_pb2 as pb
+
+#: One source in the position of a compared table.
+_PLACE = re.compile(r"(\S+) \[position: (\([^)]*\)), gtid-set: ([^\]]*)\]")
+
+
+def diff_facts(answers: Sequence[pb.DiffSourceStatus], verdict: str) -> DiffFacts | Unreadable:
+    """The last comparison of a task's sources; ``verdict`` is of all of them together."""
+    refused = [f"{one.source}: {one.msg}" for one in answers if not one.result]
+    if refused or not any(one.tables for one in answers):
+        return Unreadable("; ".join(refused) or "no comparison was made")
+    tables = [
+        DiffTableFacts(
+            table.target,
+            table.state,
+            table.reason or _differing(table),
+            {source: Location(parse_position(place), gtid) for source, place, gtid in _PLACE.findall(table.position)},
+        )
+        for one in answers
+        for table in one.tables
+    ]
+    return DiffFacts(verdict, tuple(tables))
+
+
+def _differing(table: pb.DiffTableStatus) -> str:
+    counts = {name: getattr(table, name) for name in ("missing", "extra", "changed", "doubled")}
+    return ", ".join(f"{count} rows {name}" for name, count in counts.items() if count)
 
 
 def subtask_facts(answer: pb.QueryStatusResponse, task: str) -> SubTaskFacts:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dm_master.cutover.facts import SubTaskFacts
+from dm_master.cutover.facts import DiffFacts, SubTaskFacts
 from dm_master.cutover.runner import run_checks
-from dm_master.cutover.subtask_status import subtask_facts
+from dm_master.cutover.subtask_status import diff_facts, subtask_facts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.service.diff_service import verdict
 from dm_master.service.task_service import TaskSteps
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
-from dm_master.workers.source_workers import ask_statuses
+from dm_master.workers.source_workers import ask_diffs, ask_statuses
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Seconds in which a quiet upstream's binlog must not grow, unless the request has another number.
 QUIET_SECONDS = 5.0
 #: The most that a request may ask for: it holds a thread of the server.
 _MOST_SECONDS = 300.0
+#: Seconds for a worker to read the state of a comparison from the target.
+_DIFF_TIMEOUT = 60.0
 
 
 class CutoverService:
@@ -38,8 +42,14 @@ class CutoverService:
         def ask() -> list[SubTaskFacts]:
             return [subtask_facts(one, request.task) for one in ask_statuses(self._cluster, [*subtasks], request.task)]
 
-        facts = self._steps.read_cutover_facts(request.task, subtasks, seconds, ask, self._locks(request.task))
+        locks, diff = self._locks(request.task), self._diff(request.task, sorted(subtasks))
+        facts = self._steps.read_cutover_facts(request.task, subtasks, seconds, ask, locks, diff)
         return answer(run_checks(facts), request.accept)
+
+    def _diff(self, task: str, sources: Sequence[str]) -> DiffFacts | Unreadable:
+        request = worker_pb.OperateDiffWorkerRequest(op=worker_pb.ShowDiff, task=task, sources=sources)
+        answers = ask_diffs(self._cluster, sources, request, timeout=_DIFF_TIMEOUT)
+        return diff_facts(answers, verdict(answers))
 
     def _locks(self, task: str) -> tuple[str, ...] | Unreadable:
         def look(locks: LockRegistry) -> tuple[str, ...]:

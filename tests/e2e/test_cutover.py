@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
-from deploy.local.process import HarnessError
+from deploy.local.process import HarnessError, wait_until
 
 TASK = """
 name: task
@@ -100,7 +100,7 @@ def test_each_thing_that_is_missing_is_named_until_it_is_fixed(
     for missing in ("view `app`.`names`", "trigger `app`.`log_it`", "procedure `app`.`nothing`"):
         assert missing in shown["objects"]
     assert "'shop'@'localhost'" in shown["users"]
-    assert checks["validator"]["verdict"] == "unknown"
+    assert checks["validator"]["verdict"] == checks["diff"]["verdict"] == "unknown"
 
     upstream.execute("SET GLOBAL read_only = 1")
     try:
@@ -109,10 +109,15 @@ def test_each_thing_that_is_missing_is_named_until_it_is_fixed(
             checks["auto-increment"]["remedy"].removeprefix("on the target: "),
         )
         free_cluster.wait_synced("task")
+        free_cluster.ok("diff", "start", "task")
+        wait_until(
+            lambda: free_cluster.dmctl("diff", "status", "task")["verdict"] != "running", "the comparison has ended"
+        )
         fixed = _check(free_cluster, "objects", "users", "validator", "settings", "way-back")
     finally:
         upstream.execute("SET GLOBAL read_only = 0")
     wrong = {name: one["evidence"] for name, one in fixed.items() if name and one["verdict"] == "no"}
+    assert fixed["diff"]["verdict"] == "yes", fixed["diff"]
     assert set(wrong) <= {"objects", "users", "settings", "way-back"}, wrong
     assert fixed[""]["passed"], fixed
 

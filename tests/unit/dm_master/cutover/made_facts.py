@@ -9,6 +9,8 @@ from dm_master.cutover.facts import (
     CutoverFacts,
     CutoverTarget,
     CutoverUpstream,
+    DiffFacts,
+    DiffTableFacts,
     ServerFacts,
     SubTaskFacts,
     TableFacts,
@@ -69,5 +71,9 @@ def subtask(source: str = "one", **changes: Any) -> SubTaskFacts:
     return replace(SubTaskFacts(source, "", "Sync", "Running", (), END, (), (), validator), **changes)
 
 
+def compared(state: str = "equal", reason: str = "", at: Location = END) -> DiffFacts:
+    return DiffFacts(state, (DiffTableFacts("`merged`.`t`", state, reason, {"one": at}),))
+
+
 def ready(**changes: Any) -> CutoverFacts:
-    return replace(CutoverFacts("task", (upstream(),), target(), (subtask(),), ()), **changes)
+    return replace(CutoverFacts("task", (upstream(),), target(), (subtask(),), (), compared()), **changes)

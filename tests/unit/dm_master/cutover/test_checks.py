@@ -6,19 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from dm_master.cutover.facts import CutoverFacts, ValidatorFacts, WriterFacts
+from dm_master.cutover.facts import CutoverFacts, DiffFacts, ValidatorFacts, WriterFacts
 from dm_master.cutover.runner import CHECKS, run_checks
+from dm_master.cutover.subtask_status import diff_facts
 from dm_master.cutover.table_checks import needed_counters
 from dm_master.cutover.verdict import Unreadable
 from dm_master.service.cutover_service import answer
 from pkg.binlog.position import Location, Position
 from pkg.mysql.schema import ForeignKey, Index, IndexPart
+from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_master.cutover.made_facts import (
     END,
     INFO,
     SOURCE,
     TARGET,
     VARIABLES,
+    compared,
     ready,
     server,
     structure,
@@ -69,6 +72,7 @@ _FAULTS = [
     ("applied", ready(subtasks=(subtask(applied=_BEFORE),)), "400"),
     ("applied", ready(subtasks=(subtask(applied=None),)), "not known"),
     ("applied", ready(subtasks=(subtask(applied=replace(_BEFORE, gtid_set="")),)), "400"),
+    ("diff", ready(diff=compared("different", "2 rows missing")), "`merged`.`t`: 2 rows missing"),
     ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Running", END, 0, 2)),)), "2 rows differ"),
     ("tables", ready(target=target(server=server("target", ("merged", "other")))), "`merged`.`t`"),
     ("auto-increment", ready(target=target(highest={TARGET: 30})), "must be 31"),
@@ -117,6 +121,10 @@ def test_each_check_has_a_fault_that_it_names() -> None:
         ("users", _upstream_server(users=Unreadable("denied"))),
         ("users", ready(target=target(server=server("target", TARGET, users=Unreadable("denied"))))),
         ("shard-ddl", ready(locks=Unreadable("no leader"))),
+        ("diff", ready(diff=Unreadable("no comparison was made"))),
+        ("diff", ready(diff=compared("running"))),
+        ("diff", ready(diff=compared("not compared", "the table was dropped"))),
+        ("diff", ready(diff=compared(at=_BEFORE))),
         ("validator", ready(subtasks=(subtask(validator=None),))),
         ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Running", END, 4, 0)),))),
         ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Stopped", END, 0, 0)),))),
@@ -177,3 +185,14 @@ def test_positions_count_where_there_are_no_gtids() -> None:
     )
     (found,) = [one for one in run_checks(facts) if one.name == "applied"]
     assert found.verdict == "yes"
+
+
+def test_the_positions_of_a_comparison_are_read_for_each_source() -> None:
+    place = f"one {END}; two {_BEFORE}"
+    table = pb.DiffTableStatus(target="`merged`.`t`", state="equal", position=place)
+    found = diff_facts([pb.DiffSourceStatus(result=True, source="one", tables=[table])], "equal")
+    assert isinstance(found, DiffFacts)
+    assert found.tables[0].positions == {"one": END, "two": _BEFORE}
+    refused = diff_facts([pb.DiffSourceStatus(source="one", msg="no worker")], "not compared")
+    assert refused == Unreadable("one: no worker")
+    assert isinstance(diff_facts([pb.DiffSourceStatus(result=True, source="one")], "not compared"), Unreadable)
