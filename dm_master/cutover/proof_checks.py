@@ -9,7 +9,7 @@ from dm_master.cutover.writer_checks import reaches
 
 def check_diff(facts: CutoverFacts) -> CheckVerdict:
     """The last comparison found each table equal, at the position where its upstreams are now."""
-    diff, again = facts.diff, f"dmctl diff start {facts.task}, once nobody writes to the upstreams"
+    diff, again = facts.diff, f"dmctl diff start {facts.task}, once the upstreams are read-only"
     if isinstance(diff, Unreadable):
         return CheckVerdict("diff", "unknown", (diff.why,), diff.remedy or again)
     wrong = [f"{one.target}: {one.reason or one.state}" for one in diff.tables if one.state == "different"]
