@@ -45,6 +45,10 @@ class _Known:
     progress: DiffProgress
 
 
+#: Seconds for which the transaction of a command is tried again.
+COMMAND_SECONDS = 10.0
+
+
 class DiffCompanion:
     """See :class:`dm_worker.subtask.companion.Companion`."""
 
@@ -110,7 +114,7 @@ class DiffCompanion:
                 workaround="Use --lock with --repair, or a source with enable-gtid.",
             )
         record = DiffRecord(run, time.time(), RUNNING, settings)
-        table = DiffStateTable(self._cfg, _at_once)
+        table = DiffStateTable(self._cfg, after(COMMAND_SECONDS))
         try:
             table.begin(record)
         finally:
@@ -128,7 +132,7 @@ class DiffCompanion:
                 workaround=f"`dmctl diff start {self._cfg.name}` starts one.",
             )
         stopped = known.record.at(STOPPED)
-        table = DiffStateTable(self._cfg, _at_once)
+        table = DiffStateTable(self._cfg, after(COMMAND_SECONDS))
         try:
             table.note(stopped)
         finally:
@@ -241,7 +245,7 @@ class DiffCompanion:
                 return _Known(self._run.record, self._run.progress)
             if self._known is not None:
                 return self._known
-        table = DiffStateTable(self._cfg, _at_once)
+        table = DiffStateTable(self._cfg, after(COMMAND_SECONDS))
         try:
             found = table.read()
         finally:
@@ -254,9 +258,10 @@ class DiffCompanion:
         return DifferenceFiles(folder, redact=record.settings.redact)
 
 
-def _at_once() -> bool:
-    """A command is answered at once: the operator repeats it."""
-    return True
+def after(seconds: float) -> Callable[[], bool]:
+    """Whether so many seconds are over: an operator waits for a deadlock to pass, not for a target that is gone."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
 
 
 def _shown(known: _Known, files: DifferenceFiles) -> pb.DiffSourceStatus:
