@@ -26,7 +26,7 @@ from dm_worker.validator.differences import (
     Uncompared,
 )
 from pkg.config.target_session import writing_session
-from pkg.mysql.connection import classify, connect, error_number, error_text, is_retryable
+from pkg.mysql.connection import classify, connect, error_number, error_text, is_alive, is_retryable
 from pkg.mysql.introspect import query
 
 #: Seconds until a statement that compares rows counts as failed. The main loop of the syncer opens snapshots.
@@ -54,7 +54,7 @@ class TargetReads:
     def prepare(self) -> None:
         """Opens the connection, so that a snapshot needs only one statement. Raises DMError."""
         with self._lock:
-            if self._conn is not None and _alive(self._conn):
+            if self._conn is not None and is_alive(self._conn):
                 return
             self._drop()
             self._conn = connect(
@@ -237,14 +237,6 @@ def _is_right(conn: Connection[Any], check: bytes) -> bool:
             raise
         # The table is gone, or has other columns.
         return False
-
-
-def _alive(conn: Connection[Any]) -> bool:
-    try:
-        conn.ping(reconnect=False)
-    except (pymysql.Error, OSError):
-        return False
-    return True
 
 
 def _rows(conn: Connection[Any], text: bytes) -> list[tuple[Any, ...]]:

@@ -230,6 +230,15 @@ def is_lost(exc: BaseException) -> bool:
     return isinstance(exc, OSError) or error_number(exc) in _LOST
 
 
+def is_alive(conn: Connection[Any]) -> bool:
+    """Whether the server answers on this connection; it is not opened again."""
+    try:
+        conn.ping(reconnect=False)
+    except (pymysql.Error, OSError):
+        return False
+    return True
+
+
 def is_retryable(exc: BaseException) -> bool:
     """Whether a retry may succeed, perhaps on a new connection."""
     number = error_number(exc)

@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.execution.row_statements import StatementForm
 from pkg.config.target_session import writing_session
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import classify, connect, is_alive
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 
@@ -151,7 +151,7 @@ class WriterPool:
             if found is None:
                 return open_writer(address[0], dict(address[1]))
             writer, since = found
-            if time.monotonic() - since < REST or _alive(writer.conn):
+            if time.monotonic() - since < REST or is_alive(writer.conn):
                 return writer
 
     def forget(self, address: TargetAddress) -> None:
@@ -187,14 +187,6 @@ class WriterPool:
         found = bool(seen) or not sees
         self._triggers[address, table] = found, time.monotonic() + TRUST
         return found
-
-
-def _alive(conn: Connection[Any]) -> bool:
-    try:
-        conn.ping(reconnect=False)
-    except (pymysql.Error, OSError):
-        return False
-    return True
 
 
 def open_writer(config: DBConfig, session: Mapping[str, str]) -> TargetWriter:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
-
-PAIRS = ("mariadb-mariadb", "mysql-mysql", "mysql-mariadb")
+from tests.integration.comparison.support import PAIRS
 
 
 @pytest.fixture(scope="session")

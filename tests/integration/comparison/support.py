@@ -20,6 +20,9 @@ from dm_worker.table_reads.session import open_session
 
 SCHEMA, TABLE = "d", "t"
 
+#: Upstream and target, by kind of server.
+PAIRS = ("mariadb-mariadb", "mysql-mysql", "mysql-mariadb")
+
 
 @dataclass
 class Comparison:
