@@ -433,7 +433,7 @@ class Statements:
         return [*rebuilt, *self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION {last} INTO ({parts})")]
 
     def _rebuilt(self) -> list[Step]:
-        """Without it, a MariaDB may no longer be able to open the table once it has new partitions (known.py)."""
+        """Without it, a MariaDB may no longer be able to open the table once it has made partitions (known.py)."""
         needed, self._keyed_anew = self._keyed_anew and self._pair.upstream.startswith("mariadb"), False
         return self._ddl(f"ALTER TABLE {_T} FORCE") if needed and self._made.partitioned else []
 
@@ -442,7 +442,8 @@ class Statements:
         return [*made, *self._ddl(f"ALTER TABLE {_T} DROP PARTITION {self._partitions.pop(0)}")]
 
     def _truncate_partition(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION {self._partitions[0]}")
+        rebuilt = self._rebuilt()
+        return [*rebuilt, *self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION {self._partitions[0]}")]
 
     def _create_like(self) -> list[Step]:
         return self._ddl(
