@@ -252,10 +252,10 @@ TABLE: tuple[Refusal, ...] = (
             20070,
             "a tool's new table lacks the foreign key, which the target keeps",
             f"statement={tool}",
-            f"foreign key={way}",
+            key,
         )
         for tool in ("pt-osc", "gh-ost")
-        for way in ("cascade", "set null")
+        for key in ("foreign key=cascade", "foreign key=set null", "statement=foreign key")
     ),
     *(
         _one(

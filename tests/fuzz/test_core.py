@@ -171,6 +171,16 @@ def test_histories_aim_at_so_many_open_pairs_that_a_few_hundred_mean_to_have_nea
     assert coverage.share > 0.8
 
 
+def test_values_that_are_exchanged_are_often_spelled_otherwise() -> None:
+    focus = ["type=varchar", "collation=utf8mb4_general_ci", "further key=unique", "statement=swap values"]
+    respelled = 0
+    for seed in range(60):
+        history = generate(seed, Pair.parse("mariadb"), [*focus, "mode=incremental", "merge=none", "row filter=none"])
+        texts = [dict(step.values).get("c", "") for step in history.steps if step.do == "update"]
+        respelled += any(text in ("'A '", "'B'", "'CH'", "'Ch'", "'C'", "'AA'", "' '", "'É'", "'E'") for text in texts)
+    assert respelled > 20
+
+
 def test_no_possible_pair_is_excluded() -> None:
     for name in ABILITIES:
         if name != "tidb":
@@ -189,6 +199,9 @@ def test_an_error_is_right_only_for_what_the_table_names() -> None:
     assert reason(36014, "", ["binlog_format=MIXED", "mode=all"])
     assert reason(36014, "", ["binlog_format=ROW"]) is None
     assert reason(36013, "", ["binlog_format=MIXED"]) is None
+    key = "statement=foreign key"
+    assert reason(20070, "", [key, "statement=gh-ost"])
+    assert reason(20070, "", [key]) is None
     for line in TABLE:
         assert reason(line.code, line.words, line.features) is not None
 
