@@ -100,7 +100,10 @@ TABLE: tuple[Refusal, ...] = (
         "statement=rename to other schema",
         words="no structure of the upstream table",
     ),
-    _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
+    *(
+        _one(10006, "the target's column takes no NULL", f"target={way}", words="cannot be null")
+        for way in ("not null", "on update")
+    ),
     *(
         _one(
             10006,

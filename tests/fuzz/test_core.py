@@ -202,6 +202,8 @@ def test_an_error_is_right_only_for_what_the_table_names() -> None:
     key = "statement=foreign key"
     assert reason(20070, "", [key, "statement=gh-ost"])
     assert reason(20070, "", [key]) is None
+    assert reason(10006, "Column 'c' cannot be null", ["target=on update"])
+    assert reason(10006, "Column 'c' cannot be null", ["target=wide"]) is None
     for line in TABLE:
         assert reason(line.code, line.words, line.features) is not None
 
