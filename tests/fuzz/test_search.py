@@ -13,7 +13,7 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import PARAMETERS, Pair
 from tests.fuzz.generator import TASK
 from tests.fuzz.history import Column, History, Step, Table
-from tests.fuzz.holes import open_hole
+from tests.fuzz.holes import open_holes
 from tests.fuzz.known import OPEN
 from tests.fuzz.runner import Runner
 from tests.fuzz.search import Finding, Search
@@ -91,7 +91,7 @@ def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> Non
         "CREATE TEMPORARY TABLE {s}.`t` (`id` INT, `n` INT)",
         "TRUNCATE TABLE {s}.`t`",
     )
-    with open_hole("temporary tables"):
+    with open_holes(["temporary tables"]):
         (verdict,) = runner.run([history])
         assert verdict.kind == "different"
         assert runner.inherent(history) == ""
@@ -109,7 +109,7 @@ def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> 
         last,
     )
     steps = [*history.steps[:-1], Step("event", "wait"), history.steps[-1]]
-    with open_hole("ANALYZE UPDATE"):
+    with open_holes(["ANALYZE UPDATE"]):
         (verdict,) = runner.run([replace(history, steps=tuple(steps))])
     assert verdict.kind == "different"
 
@@ -118,7 +118,7 @@ def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> 
 def test_what_a_rule_keeps_is_not_inherent_though_a_native_replica_has_no_rules(runner: Runner) -> None:
     history = _history((), "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
     history = replace(history, settings={**history.settings, "rule": "drop database"})
-    with open_hole("filter *"):
+    with open_holes(["filter *"]):
         (verdict,) = runner.run([history])
         assert verdict.kind == "different"
         assert runner.inherent(history) == ""
