@@ -18,7 +18,7 @@ import pytest
 from deploy.local.cluster import ROOT, Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import wait_until
-from tests.harness.certified import NotAsked, certify
+from tests.harness.certified import NotAsked
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
 VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"
@@ -221,9 +221,6 @@ def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> N
     for table in ("nokey", "t"):
         query = f"SELECT * FROM back.{table} ORDER BY 1, 2"
         assert target.execute(query) == one.execute(query)
-    before.upgrade()
-    cluster.wait_stage("back", "Running", unit="Sync")
-    certify(cluster, "back", not_validated=NotAsked.VERSION_BEFORE)
     cluster.ok("stop-task", "back")
 
 

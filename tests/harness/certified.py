@@ -29,7 +29,7 @@ class NotAsked(StrEnum):
     COPY_ONLY = "the task has ended with its full copy; a comparison needs replication"
     SEEDED_FAULTS = "the test makes faults in the target, which a validation reports"
     PAST_VALUES = "an expression filter leaves out changes, so that the target's rows depend on values of the past"
-    VERSION_BEFORE = "the version before, which has no validation, starts the task"
+    VERSION_BEFORE = "the version before, which has neither, starts the task or runs it at the end"
 
 
 def validated(task: str) -> str:
