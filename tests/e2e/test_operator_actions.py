@@ -10,6 +10,7 @@ from typing import Any
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, wait_until
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: out
@@ -33,7 +34,7 @@ class Stage:
         for server in (self.upstream, self.target):
             server.execute("CREATE DATABASE `out`", "CREATE TABLE `out`.t (id INT PRIMARY KEY, v INT)")
         self.cluster.add_source(self.upstream, "s1")
-        self.cluster.ok("start-task", self.cluster.write_task(TASK.format(port=self.target.port)))
+        self.cluster.ok("start-task", self.cluster.write_task(validated(TASK.format(port=self.target.port))))
         self.cluster.wait_stage("out", "Running", unit="Sync")
 
     def write(self, *ddl: str) -> None:
@@ -100,6 +101,7 @@ def test_operators_get_past_statements_and_structures(
         _orders_survive_kills(stage)
         _a_wrong_structure_is_put_right(stage)
         _a_refused_batch_goes_on_in_safe_mode(stage)
+        certify(cluster, "out")
         _orders_end_with_the_metadata(stage)
 
 

@@ -14,6 +14,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, wait_until
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: slow
@@ -36,7 +37,7 @@ def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
         upstream.execute("CREATE DATABASE slow", "CREATE TABLE slow.t (id INT PRIMARY KEY, v INT)")
         upstream.execute("INSERT INTO slow.t VALUES (1, 0), (2, 0)")
         cluster.add_source(upstream, "s1")
-        task = cluster.write_task(TASK.format(port=target.port))
+        task = cluster.write_task(validated(TASK.format(port=target.port)))
         cluster.ok("start-task", task)
         cluster.wait_stage("slow", "Running", unit="Sync")
         cluster.wait_synced("slow")
@@ -76,6 +77,7 @@ def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
             assert cluster.workers[0].stop(seconds=30) == 0
         cluster.workers[0].start()
         same_rows()
+        certify(cluster, "slow")
 
 
 def _answered(command: Callable[[], dict[str, Any]], waits_for: str) -> None:
