@@ -20,27 +20,27 @@ from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames
 from pkg.mysql.connection import classify
 
-#: In the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
-CHECKS: tuple[Callable[[CutoverFacts], CheckVerdict], ...] = (
-    writer_checks.check_running,
-    writer_checks.check_sharding,
-    writer_checks.check_read_only,
-    writer_checks.check_transactions,
-    writer_checks.check_quiet,
-    writer_checks.check_applied,
-    proof_checks.check_diff,
-    proof_checks.check_validator,
-    table_checks.check_tables,
-    table_checks.check_counters,
-    table_checks.check_indexes,
-    table_checks.check_foreign_keys,
-    table_checks.check_constraints,
-    table_checks.check_partitions,
-    server_checks.check_objects,
-    server_checks.check_users,
-    server_checks.check_settings,
-    server_checks.check_way_back,
-)
+#: By name, in the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
+CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
+    "replication": writer_checks.check_running,
+    "shard-ddl": writer_checks.check_sharding,
+    "read-only": writer_checks.check_read_only,
+    "transactions": writer_checks.check_transactions,
+    "quiet": writer_checks.check_quiet,
+    "applied": writer_checks.check_applied,
+    "diff": proof_checks.check_diff,
+    "validator": proof_checks.check_validator,
+    "tables": table_checks.check_tables,
+    "auto-increment": table_checks.check_counters,
+    "indexes": table_checks.check_indexes,
+    "foreign-keys": table_checks.check_foreign_keys,
+    "checks": table_checks.check_constraints,
+    "partitions": table_checks.check_partitions,
+    "objects": server_checks.check_objects,
+    "users": server_checks.check_users,
+    "settings": server_checks.check_settings,
+    "way-back": server_checks.check_way_back,
+}
 _MOST_SOURCES_AT_ONCE = 16
 
 #: Asks the workers, once the upstreams' ends are known: all they had is applied, or not.
@@ -53,7 +53,13 @@ ReadFacts = Callable[
 
 
 def run_checks(facts: CutoverFacts) -> list[CheckVerdict]:
-    return [check(facts) for check in CHECKS]
+    return [check(facts) for check in CHECKS.values()]
+
+
+def unknown_checks(accepted: Sequence[str]) -> str:
+    """What is wrong with these names of checks; '' for nothing."""
+    strange = sorted(set(accepted) - CHECKS.keys())
+    return f"there is no check {', '.join(strange)}; the checks are {', '.join(CHECKS)}" if strange else ""
 
 
 def read_facts(

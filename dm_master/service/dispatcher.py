@@ -78,6 +78,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
         "CheckCutover": cutover.check,
+        "OperateCutover": cutover.operate,
         "StartValidation": validation.start,
         "StopValidation": validation.stop,
         "UpdateValidation": validation.update,

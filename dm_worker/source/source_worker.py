@@ -20,6 +20,7 @@ from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.source import binlog_needs
+from dm_worker.source.cutover_watches import CutoverWatches
 from dm_worker.source.desired_validation import DesiredValidation
 from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.source.load_claim import LoadClaim
@@ -133,6 +134,7 @@ class SourceWorker:
             for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
         )
         self._validation = DesiredValidation(client, source.source_id, self._dirty.set, on_broken)
+        self._cutovers = CutoverWatches(client, source.source_id, self._dirty.set, on_broken)
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
@@ -148,6 +150,7 @@ class SourceWorker:
         self._configs.start()
         self._stages.start()
         self._validation.start()
+        self._cutovers.start()
         self._desired_relay_stage.start()
         self.operators.start()
         self.purge_watch.start()
@@ -173,6 +176,7 @@ class SourceWorker:
         self._configs.stop()
         self._stages.stop()
         self._validation.stop()
+        self._cutovers.stop()
         self._desired_relay_stage.stop()
         self.operators.stop()
         self.purge_watch.stop()
@@ -219,6 +223,8 @@ class SourceWorker:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)
         statuses = [_slot_status(name, slots[name]) for name in chosen]
+        for status in statuses:
+            self._cutovers.fill(status)
         # Read after the checkpoints: if they have reached this end, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
@@ -241,7 +247,7 @@ class SourceWorker:
             self._tick(time.monotonic())
 
     def _is_synced(self) -> bool:
-        mirrors = (self._configs, self._stages, self._validation, self.operators)
+        mirrors = (self._configs, self._stages, self._validation, self._cutovers, self.operators)
         return all(mirror.wait_synced(0) for mirror in mirrors) and self._desired_relay_stage.synced()
 
     def _tick(self, now: float) -> None:
@@ -256,6 +262,7 @@ class SourceWorker:
                 self.relay.change_stage(stage)
             self._reconcile()
             self._follow_validation()
+            self._cutovers.follow(self._subtask_configs)
         except DMError as exc:
             # Everything stays as it is, and the next loop tries again: a wrong guess could stop a running task.
             log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))

@@ -1,0 +1,165 @@
+"""Hazard: a cutover certifies what is not so, ends the task elsewhere, or is lost with a killed process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
+from deploy.local.process import HarnessError, wait_until
+
+TASK = """
+name: task
+task-mode: all
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances: [{{source-id: one, block-allow-list: app}}]
+block-allow-list: {{app: {{do-dbs: [app]}}}}
+"""
+#: What the test servers do not have: equal settings, a validator that runs.
+ACCEPTED = ("validator", "settings", "users")
+
+
+def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer) -> None:
+    upstream.execute(
+        "CREATE DATABASE app",
+        "CREATE TABLE app.orders (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), price DOUBLE)",
+        "INSERT INTO app.orders (name, price) VALUES ('a', 1.5), ('b', NULL), (NULL, -0.25)",
+        "ALTER TABLE app.orders AUTO_INCREMENT = 500",
+    )
+    cluster.add_source(upstream, "one")
+    cluster.ok("start-task", cluster.write_task(TASK.format(port=target.port)))
+    cluster.wait_stage("task", "Running", unit="Sync")
+    cluster.wait_synced("task")
+
+
+@contextlib.contextmanager
+def _read_only(upstream: SQLServer) -> Iterator[None]:
+    name = "read_only" if isinstance(upstream, MariaDBServer) else "super_read_only"
+    upstream.execute(f"SET GLOBAL {name} = 1")
+    try:
+        yield
+    finally:
+        upstream.execute(f"SET GLOBAL {name} = 0", "SET GLOBAL read_only = 0")
+
+
+def _run(cluster: Cluster, folder: Path) -> dict[str, Any]:
+    """The certificate of a cutover that is carried out."""
+    accept = [word for name in ACCEPTED for word in ("--accept", name)]
+    cluster.dmctl_text(
+        "cutover", "run", "task", "--quiet-seconds", "0.5", "--certificate", str(folder), *accept, timeout=300
+    )
+    (path,) = folder.glob("*.json")
+    assert "Comparison: equal" in path.with_suffix(".txt").read_text()
+    certificate: dict[str, Any] = json.loads(path.read_text())
+    return {**certificate, "path": str(path)}
+
+
+def _fails(cluster: Cluster, *args: str) -> str:
+    with pytest.raises(HarnessError) as failed:
+        cluster.dmctl_text(*args)
+    return str(failed.value)
+
+
+@pytest.fixture
+def running(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> Iterator[Cluster]:
+    _start(free_cluster, mariadb_upstream, target)
+    yield free_cluster
+    with contextlib.suppress(HarnessError):
+        free_cluster.dmctl("cutover", "end", "task")
+
+
+@pytest.mark.timeout(600)
+def test_a_cutover_ends_the_task_and_its_certificate_stays_true(
+    running: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    assert "read-only" in _fails(running, "cutover", "run", "task", "--certificate", str(tmp_path))
+    assert not [*tmp_path.iterdir()]
+    with _read_only(mariadb_upstream):
+        certificate = _run(running, tmp_path)
+        assert [(one["table"], one["rows"]) for one in certificate["tables"]] == [("orders", 3)]
+        assert running.subtask("task", "one")["stage"] == "Paused"
+        ((name, position, *_),) = mariadb_upstream.execute("SHOW MASTER STATUS")
+        assert certificate["sources"][0]["position"] == f"({name}, {position})"
+        for refused in ("resume-task", "stop-task"):
+            answer = running.dmctl(refused, "task")
+            assert "43202" in answer["msg"]
+        # Run again, it has the same certificate.
+        (tmp_path / "again").mkdir()
+        assert _run(running, tmp_path / "again") == {
+            **certificate,
+            "path": str(tmp_path / "again" / Path(certificate["path"]).name),
+        }
+        assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
+        target.execute("INSERT INTO app.orders (name) VALUES ('of the application')")
+        assert target.execute("SELECT MAX(id) FROM app.orders") == [(500,)]
+        shown = _fails(running, "cutover", "verify", certificate["path"])
+        assert "`app`.`orders`: different since a moment after" in shown
+        target.execute("DELETE FROM app.orders WHERE id = 500")
+        assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
+    running.ok("cutover", "end", "task")
+    running.ok("resume-task", "task")
+
+
+@pytest.mark.timeout(600)
+def test_a_cutover_survives_killed_processes(
+    running: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    """The master is killed while the comparison runs, and again while the task ends; the worker after that."""
+    for number in range(20):
+        mariadb_upstream.execute(f"CREATE TABLE app.t{number} (id INT PRIMARY KEY)")
+    running.wait_synced("task")
+    with _read_only(mariadb_upstream):
+        for stage in ("comparing", "ending"):
+            ended = threading.Event()
+
+            def run(ended: threading.Event = ended) -> None:
+                with contextlib.suppress(HarnessError):
+                    _run(running, tmp_path)
+                ended.set()
+
+            runner = threading.Thread(target=run)
+            runner.start()
+
+            def reached(stage: str = stage, ended: threading.Event = ended) -> bool:
+                with contextlib.suppress(HarnessError):
+                    return ended.is_set() or running.dmctl("cutover", "status", "task", "-o", "json")["stage"] in (
+                        stage,
+                        "ended",
+                    )
+                return ended.is_set()
+
+            wait_until(reached, f"the cutover is {stage}", 120, step=0.02)
+            running.master.kill()
+            running.master.start()
+            runner.join()
+        for left in tmp_path.iterdir():
+            left.unlink()
+        certificate = _run(running, tmp_path)
+        assert len(certificate["tables"]) == 21
+        for worker in running.workers:
+            worker.kill()
+            worker.start()
+        wait_until(lambda: bool(running.subtasks("task")), "the worker has the subtask", 60)
+        assert running.subtask("task", "one")["stage"] == "Paused"
+        assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
+
+
+@pytest.mark.timeout(600)
+def test_a_mysql_upstream_is_cut_over(
+    free_cluster: Cluster, mysql_upstream: MySQLServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    _start(free_cluster, mysql_upstream, target)
+    try:
+        with _read_only(mysql_upstream):
+            certificate = _run(free_cluster, tmp_path)
+            assert certificate["tables"][0]["rows"] == 3
+    finally:
+        with contextlib.suppress(HarnessError):
+            free_cluster.dmctl("cutover", "end", "task")
