@@ -36,7 +36,7 @@ class CutoverRecord:
     """``run`` names the cutover and its comparison. ``servers``: versions, by
     source, and ``target``. ``ends``: the agreed position of each source. ``target_end``: the
     target's binlog position when the task had ended, for a way back. ``equal_at``: when ``verify`` found each table
-    equal last. Times are UTC."""
+    equal last. ``reversed_by``: the tasks of the way back, which end the watch. Times are UTC."""
 
     run: str
     began: str
@@ -49,6 +49,7 @@ class CutoverRecord:
     target_end: Location | None = None
     certificate: str = ""
     equal_at: Mapping[str, str] = field(default_factory=dict)
+    reversed_by: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         data = {
@@ -63,6 +64,7 @@ class CutoverRecord:
             "target_end": _located(self.target_end),
             "certificate": self.certificate,
             "equal_at": dict(self.equal_at),
+            "reversed_by": self.reversed_by,
         }
         # etcd takes 1.5 MB in one request: thousands of tables need this.
         return base64.b85encode(zlib.compress(json.dumps(data).encode())).decode()
@@ -82,6 +84,7 @@ class CutoverRecord:
             None if data["target_end"] is None else _location(data["target_end"]),
             data["certificate"],
             data["equal_at"],
+            tuple(data["reversed_by"]),
         )
 
 

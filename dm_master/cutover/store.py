@@ -43,8 +43,12 @@ class EtcdCutoverStore:
             for source, end in sorted(ends.items())
         )
 
-    def forget(self) -> None:
+    def end_watch(self) -> None:
+        """The workers watch their upstreams no longer."""
         self._commit_all(Delete(keys.CUTOVER_WATCH.key(source, self._task)) for source in self._sources)
+
+    def forget(self) -> None:
+        self.end_watch()
         self._commit([Delete(self._key)])
 
     def _commit_all(self, ops: Iterable[EtcdOperation]) -> None:

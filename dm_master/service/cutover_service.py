@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dm_master.cutover.facts import CutoverFacts, DiffFacts, SubTaskFacts
+from dm_master.cutover.reversal import reverse_tasks
 from dm_master.cutover.run import CutoverRun
 from dm_master.cutover.run_record import CutoverRecord, CutoverStage, open_checks, read_certificate
 from dm_master.cutover.runner import run_checks, unknown_checks
@@ -16,6 +17,7 @@ from dm_master.cutover.subtask_status import diff_facts, subtask_facts
 from dm_master.cutover.task_servers import TaskServers
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.cutover.verification import Verification, verify
+from dm_master.cutover.way_back import read_routes, source_of
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.diff_service import verdict
 from dm_master.service.task_service import TaskSteps
@@ -36,9 +38,17 @@ _DIFF_TIMEOUT = 60.0
 
 
 class CutoverService:
-    def __init__(self, cluster: ClusterAccess, steps: TaskSteps) -> None:
+    """``start_task``: the answer to StartTask, for a way back."""
+
+    def __init__(
+        self,
+        cluster: ClusterAccess,
+        steps: TaskSteps,
+        start_task: Callable[[pb.StartTaskRequest], pb.StartTaskResponse],
+    ) -> None:
         self._cluster = cluster
         self._steps = steps
+        self._start_task = start_task
         self._runs = CutoverRuns(lambda: cluster.scheduler.started)
 
     def check(self, request: pb.CheckCutoverRequest) -> pb.CheckCutoverResponse:
@@ -67,6 +77,9 @@ class CutoverService:
                 return shown
             case pb.VerifyCutover:
                 return self._verify(request, subtasks, store)
+            case pb.ReverseCutover:
+                with self._cluster.scheduler.task_latch(task, "cutover reverse"):
+                    return self._reverse(task, subtasks, store)
         raise errors.new(
             Code.CutoverRefused,
             f"operation {request.op} of a cutover is not known",
@@ -114,7 +127,12 @@ class CutoverService:
             stage=record.stage,
             done=record.stage is CutoverStage.ENDED,
             certificate=record.certificate,
-            sources=[watched(source, one, task) for source, one in zip(subtasks, answers, strict=True)],
+            msg=f"replicated back by {', '.join(record.reversed_by)}" if record.reversed_by else "",
+            sources=[
+                watched(source, one, task)
+                for source, one in zip(subtasks, answers, strict=True)
+                if not record.reversed_by
+            ],
         )
 
     def _verify(
@@ -129,6 +147,32 @@ class CutoverService:
         if known is not None and known.run == given.run and found.equal:
             store.save(replace(known, equal_at={**known.equal_at, **dict.fromkeys(found.equal, servers.now())}))
         return verified(found)
+
+    def _reverse(
+        self, task: str, subtasks: Mapping[str, SubTaskConfig], store: EtcdCutoverStore
+    ) -> pb.OperateCutoverResponse:
+        """Starts the tasks of the way back that are not there yet. Raises 43201 where there is no way back."""
+        record = _needed(store.load(), task)
+        if record.stage is not CutoverStage.ENDED or record.target_end is None:
+            raise errors.new(
+                Code.CutoverRefused,
+                f"the cutover of task {task} is {record.stage}"
+                + ("" if record.stage is not CutoverStage.ENDED else ", and the target writes no binlog"),
+                workaround=f"A way back begins where the target was at the end of `dmctl cutover run {task}`.",
+            )
+        sources = self._cluster.scheduler.sources()
+        name = source_of(next(iter(subtasks.values())).to, sources)
+        tasks = reverse_tasks(task, read_routes(subtasks), subtasks, name, record.target_end)
+        for one in tasks:
+            if one.name not in self._cluster.scheduler.tasks():
+                started = self._start_task(pb.StartTaskRequest(task=one.text))
+                if not started.result:
+                    return pb.OperateCutoverResponse(msg=f"task {one.name}: {started.msg or started.checkResult}")
+        store.end_watch()
+        names = tuple(one.name for one in tasks)
+        store.save(replace(record, reversed_by=names))
+        shown = f"started: {', '.join(names)}; the upstreams are not watched any more"
+        return pb.OperateCutoverResponse(result=True, done=True, stage=record.stage, msg=shown)
 
     def _facts(self, task: str, subtasks: Mapping[str, SubTaskConfig], seconds: float) -> CutoverFacts:
         def ask() -> list[SubTaskFacts]:

@@ -58,7 +58,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
     operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
-    cutover = CutoverService(cluster, steps)
+    cutover = CutoverService(cluster, steps, task.start_task)
     table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,

@@ -1,4 +1,4 @@
-"""cutover check|run|status|verify|end."""
+"""cutover check|run|status|verify|reverse|end."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def troubles(answer: master.OperateCutoverResponse) -> list[str]:
 
 def status_report(answer: master.OperateCutoverResponse) -> Iterator[str]:
     """The lines for people."""
-    yield f"cutover: {answer.stage}"
+    yield f"cutover: {answer.stage}" + (f", {answer.msg}" if answer.msg else "")
     for one in answer.sources:
         watch = one.watch
         yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not tell'}"
@@ -156,6 +156,18 @@ def status_report(answer: master.OperateCutoverResponse) -> Iterator[str]:
 def end(context: CommandContext, task: str) -> None:
     """Ends the watch over the upstreams, or an unfinished cutover. The task may then be resumed or stopped."""
     request = master.OperateCutoverRequest(op=master.EndCutover, task=files.task_name(task))
+    context.run_or_fail("OperateCutover", request)
+
+
+@cutover.command("reverse", cls=DMCommand)
+@click.argument("task", metavar="TASK | TASK_FILE")
+@click.pass_obj
+def reverse(context: CommandContext, task: str) -> None:
+    """Starts the opposite task: what the target gets from the cutover on is replicated into the upstream.
+
+    The target must be a source too. The watch over the upstreams ends. See docs/cutover.md.
+    """
+    request = master.OperateCutoverRequest(op=master.ReverseCutover, task=files.task_name(task))
     context.run_or_fail("OperateCutover", request)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
+from tests.e2e.scrape import address_of, scraped
 
 TASK = """
 name: task
@@ -26,7 +29,7 @@ block-allow-list: {{app: {{do-dbs: [app]}}}}
 ACCEPTED = ("validator", "settings", "users")
 
 
-def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer) -> None:
+def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, task: str = TASK) -> None:
     upstream.execute(
         "CREATE DATABASE app",
         "CREATE TABLE app.orders (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), price DOUBLE)",
@@ -34,7 +37,7 @@ def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer) -> None
         "ALTER TABLE app.orders AUTO_INCREMENT = 500",
     )
     cluster.add_source(upstream, "one")
-    cluster.ok("start-task", cluster.write_task(TASK.format(port=target.port)))
+    cluster.ok("start-task", cluster.write_task(task.format(port=target.port)))
     cluster.wait_stage("task", "Running", unit="Sync")
     cluster.wait_synced("task")
 
@@ -151,6 +154,57 @@ def test_a_cutover_survives_killed_processes(
         assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
 
 
+def _late_writes(cluster: Cluster) -> list[dict[str, Any]]:
+    """The lines of the file, once the worker watches."""
+    (source,) = cluster.dmctl("query-status", "task")["sources"]
+    (subtask,) = source["subTaskStatus"] or [{}]
+    watch = subtask.get("cutover") or {"problem": "not yet"}
+    if watch.get("problem") or not watch.get("file"):
+        return []
+    return [json.loads(line) for line in Path(watch["file"]).read_text().splitlines()]
+
+
+@pytest.mark.timeout(600)
+def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
+    running: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE IF NOT EXISTS other", "CREATE TABLE IF NOT EXISTS other.t (id INT)")
+    with _read_only(mariadb_upstream):
+        _run(running, tmp_path)
+        assert "0 writes since" in running.dmctl_text("cutover", "status", "task")
+    mariadb_upstream.execute(
+        "INSERT INTO other.t VALUES (1)",
+        "UPDATE app.orders SET price = 2 WHERE id = 1",
+        "DELETE FROM app.orders WHERE id = 2",
+        "TRUNCATE TABLE app.orders",
+    )
+    began = time.monotonic()
+    wait_until(lambda: len(_late_writes(running)) >= 3, "the writes are listed", 60, step=0.1)
+    print(f"late writes were listed after {time.monotonic() - began:.1f} s")
+    writes = _late_writes(running)
+    assert [(one["kind"], one["table"]) for one in writes] == [
+        ("update", "`app`.`orders`"),
+        ("delete", "`app`.`orders`"),
+        ("statement", "`app`.`orders`"),
+    ]
+    assert writes[0]["before"]["price"] == "1.5"
+    assert writes[0]["after"]["price"] == "2"
+    assert "3 writes since the cutover" in _fails(running, "cutover", "status", "task")
+    assert target.execute("SELECT price FROM app.orders WHERE id = 1") == [(1.5,)]
+    for worker in running.workers:
+        worker.kill()
+        worker.start()
+    running.master.kill()
+    running.master.start()
+    wait_until(lambda: _late_writes(running) == writes, "the writes are listed again", 120)
+    pages = [scraped(address_of(worker)) for worker in running.workers]
+    assert any(re.search(r"^dm_worker_writes_after_cutover\{.*\} 3", page, re.MULTILINE) for page in pages)
+    running.ok("cutover", "end", "task")
+    wait_until(
+        lambda: "cutover" not in (running.subtasks("task").get("one") or {"cutover": 0}), "the watch has ended", 60
+    )
+
+
 @pytest.mark.timeout(600)
 def test_a_mysql_upstream_is_cut_over(
     free_cluster: Cluster, mysql_upstream: MySQLServer, target: MariaDBServer, tmp_path: Path
@@ -160,6 +214,62 @@ def test_a_mysql_upstream_is_cut_over(
         with _read_only(mysql_upstream):
             certificate = _run(free_cluster, tmp_path)
             assert certificate["tables"][0]["rows"] == 3
+    finally:
+        with contextlib.suppress(HarnessError):
+            free_cluster.dmctl("cutover", "end", "task")
+
+
+def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, folder: Path) -> None:
+    """Cuts over, goes back, and writes at the target: the upstream gets exactly that."""
+    upstream.execute("CREATE TABLE app.notes (v INT)", "INSERT INTO app.notes VALUES (1), (1), (2)")
+    cluster.wait_synced("task")
+    with _read_only(upstream):
+        _run(cluster, folder)
+    address = re.escape(f"no source has the target's address 127.0.0.1:{target.port}")
+    assert re.search(address, _fails(cluster, "cutover", "reverse", "task"))
+    # Before the reverse task runs; and the forward task's own tables change too.
+    target.execute("INSERT INTO moved.orders (name) VALUES ('early')", "DELETE FROM moved.notes WHERE v = 2")
+    cluster.add_source(target, "back")
+    cluster.ok("cutover", "reverse", "task")
+    cluster.wait_stage("task_reverse", "Running", unit="Sync")
+    target.execute(
+        "INSERT INTO moved.notes VALUES (3), (3)",
+        "UPDATE moved.orders SET price = price * 2 WHERE price IS NOT NULL",
+        "ALTER TABLE moved.orders ADD COLUMN late INT DEFAULT 7",
+        "INSERT INTO moved.orders (name, late) VALUES ('late', 8)",
+        "DELETE FROM moved.orders WHERE name = 'a'",
+    )
+    cluster.wait_synced("task_reverse")
+    for table, order in (("orders", "id"), ("notes", "v")):
+        here, there = (
+            server.execute(f"SELECT * FROM {schema}.{table} ORDER BY {order}")
+            for server, schema in ((upstream, "app"), (target, "moved"))
+        )
+        assert here == there, table
+    assert upstream.execute("SELECT v FROM app.notes ORDER BY v") == [(1,), (1,), (3,), (3,)]
+    assert "replicated back by task_reverse" in cluster.dmctl_text("cutover", "status", "task")
+    # Again, it changes nothing.
+    cluster.ok("cutover", "reverse", "task")
+
+
+_MOVED = (
+    TASK
+    + """
+routes: {{move: {{schema-pattern: app, target-schema: moved}}}}
+"""
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["mariadb_upstream", "mysql_upstream"])
+def test_a_cutover_is_reversed_without_a_lost_or_echoed_row(
+    free_cluster: Cluster, target: MariaDBServer, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    upstream: SQLServer = request.getfixturevalue(kind)
+    task = _MOVED.replace("block-allow-list: app}}]", "block-allow-list: app, route-rules: [move]}}]")
+    _start(free_cluster, upstream, target, task)
+    try:
+        _reversed(free_cluster, upstream, target, tmp_path)
     finally:
         with contextlib.suppress(HarnessError):
             free_cluster.dmctl("cutover", "end", "task")
