@@ -17,7 +17,7 @@ from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.config.rule_names import InstanceNames
+from pkg.config.rule_names import numbered_names
 from pkg.mysql.connection import classify
 
 #: By name, in the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
@@ -77,7 +77,7 @@ def read_facts(
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(_MOST_SOURCES_AT_ONCE, "cutover") as pool:
 
         def opened(subtask: SubTaskConfig) -> InspectedUpstream:
-            return InspectedUpstream(subtask, InstanceNames())
+            return InspectedUpstream(subtask, numbered_names(subtask))
 
         upstreams = list(pool.map(opened, subtasks.values()))
         for upstream in upstreams:

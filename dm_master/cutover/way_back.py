@@ -11,7 +11,7 @@ from dm_master.cutover.reversal import Routed
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig
-from pkg.config.rule_names import InstanceNames
+from pkg.config.rule_names import numbered_names
 from pkg.errors import Code
 from pkg.mysql.connection import classify
 from pkg.settings.connections import DBConfig
@@ -30,7 +30,7 @@ def read_routes(subtasks: Mapping[str, SubTaskConfig]) -> dict[str, Routed]:
 
 
 def _read(subtask: SubTaskConfig) -> Routed:
-    with closing(InspectedUpstream(subtask, InstanceNames())) as upstream:
+    with closing(InspectedUpstream(subtask, numbered_names(subtask))) as upstream:
         try:
             # MariaDB's values before 12 are 0 and 1.
             closed = upstream.variable("super_read_only").upper() in _ON
