@@ -29,8 +29,9 @@ from pkg.binlog.position import Location
 from pkg.errors import Code
 from pkg.mysql.names import TableId, qualified
 
-#: The checks that the run itself makes pass.
+#: The checks that the run itself makes pass, and those that its comparison decides where they are not known.
 _OWN = frozenset({"diff", "auto-increment"})
+_BY_COMPARISON = frozenset({"key-collisions"})
 
 
 class CutoverServers(Protocol):
@@ -119,8 +120,10 @@ class CutoverRun:
         comparison is not certified."""
         facts = self._servers.facts()
         verdicts = tuple(run_checks(facts))
-        if any(name not in _OWN for name in open_checks(verdicts, self._accepted)):
-            return CutoverOutcome(verdicts=verdicts)
+        later = _decided_later(verdicts)
+        blocking = [name for name in open_checks(verdicts, self._accepted) if name not in later]
+        if blocking:
+            return CutoverOutcome(verdicts=verdicts, reason=f"not ready: {', '.join(blocking)}")
         ends = _known_ends(facts)
         if "auto-increment" not in self._accepted:
             self._servers.set_counters(low_counters(facts))
@@ -173,6 +176,12 @@ class CutoverRun:
         )
         self._store.save(ended)
         return None
+
+
+def _decided_later(verdicts: Iterable[CheckVerdict]) -> set[str]:
+    return {
+        one.name for one in verdicts if one.name in _OWN or (one.name in _BY_COMPARISON and one.verdict == "unknown")
+    }
 
 
 def _known_ends(facts: CutoverFacts) -> dict[str, Location]:

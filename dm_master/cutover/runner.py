@@ -10,7 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pymysql
 
 from dm_master.cutover import proof_checks, server_checks, table_checks, writer_checks
-from dm_master.cutover.facts import CutoverFacts, CutoverTarget, CutoverUpstream, DiffFacts, SubTaskFacts
+from dm_master.cutover.facts import (
+    CollisionFacts,
+    CutoverFacts,
+    CutoverTarget,
+    CutoverUpstream,
+    DiffFacts,
+    SubTaskFacts,
+)
+from dm_master.cutover.key_probe import read_collisions
 from dm_master.cutover.reading import binlog_end, target_facts, upstream_facts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
@@ -30,6 +38,7 @@ CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
     "applied": writer_checks.check_applied,
     "diff": proof_checks.check_diff,
     "validator": proof_checks.check_validator,
+    "key-collisions": proof_checks.check_collisions,
     "tables": table_checks.check_tables,
     "auto-increment": table_checks.check_counters,
     "indexes": table_checks.check_indexes,
@@ -89,10 +98,11 @@ def read_facts(
         ends = list(pool.map(binlog_end, upstreams))
         tables = sorted({name for upstream in upstreams for name in upstream.routed.values()})
         of_target = _read_target(target, tables)
+        collisions = _read_collisions(upstreams, of_target)
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         elapsed = round(time.monotonic() - began, 1)
         found = list(pool.map(_read_upstream, upstreams, ends, [elapsed] * len(ends)))
-    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks, diff)
+    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks, diff, collisions)
 
 
 def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> CutoverTarget:
@@ -105,5 +115,12 @@ def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> 
 def _read_upstream(upstream: InspectedUpstream, before: Location | None, seconds: float) -> CutoverUpstream:
     try:
         return upstream_facts(upstream, before, seconds)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream") from exc
+
+
+def _read_collisions(upstreams: Sequence[InspectedUpstream], target: CutoverTarget) -> CollisionFacts:
+    try:
+        return read_collisions(upstreams, target.server.tables.structures)
     except pymysql.Error as exc:
         raise classify(exc, scope="upstream") from exc

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
 mysql-instances: [{{source-id: one, block-allow-list: app}}]
 block-allow-list: {{app: {{do-dbs: [app]}}}}
 """
-#: What the test servers do not have: equal settings, a validator that runs.
-ACCEPTED = ("validator", "settings", "users")
+#: What the test servers do not have: equal settings, a validator that runs, a binlog of the target.
+ACCEPTED = ("validator", "settings", "users", "way-back")
 
 
 def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, task: str = TASK) -> None:
@@ -263,8 +263,13 @@ routes: {{move: {{schema-pattern: app, target-schema: moved}}}}
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["mariadb_upstream", "mysql_upstream"])
 def test_a_cutover_is_reversed_without_a_lost_or_echoed_row(
-    free_cluster: Cluster, target: MariaDBServer, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+    free_cluster: Cluster,
+    new_mariadb: Callable[..., MariaDBServer],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
+    target = new_mariadb()
     upstream: SQLServer = request.getfixturevalue(kind)
     task = _MOVED.replace("block-allow-list: app}}]", "block-allow-list: app, route-rules: [move]}}]")
     _start(free_cluster, upstream, target, task)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_master.cutover.facts import CutoverFacts, DiffFacts
+from dm_master.cutover.facts import CollisionFacts, CutoverFacts, DiffFacts
 from dm_master.cutover.run import CutoverOutcome, CutoverRun
 from dm_master.cutover.run_record import CutoverRecord, CutoverStage, read_certificate
 from dm_master.cutover.table_checksums import TableSum
@@ -185,7 +185,7 @@ def test_a_check_that_is_open_starts_nothing() -> None:
     world = _World({})
     outcome = CutoverRun("task", "run", (), _not_applied(world), world).work()
     assert not outcome.certificate
-    assert [one.name for one in outcome.verdicts if one.verdict == "no"] == ["applied"]
+    assert outcome.reason == "not ready: applied"
     assert (world.saved, world.counter) == ([], 5)
 
 
@@ -195,6 +195,18 @@ def _not_applied(world: _World) -> _World:
     behind = replace(facts, subtasks=(replace(subtask, applied=None),))
     world.facts = lambda: behind  # type: ignore[method-assign]
     return world
+
+
+def test_what_the_comparison_decides_does_not_hold_the_cutover_up() -> None:
+    world = _World({})
+    facts = world.facts
+
+    def undecided() -> CutoverFacts:
+        return replace(facts(), collisions=CollisionFacts(True, 0, (), ("a key is mapped",)))
+
+    world.facts = undecided  # type: ignore[method-assign]
+    assert CutoverRun("task", "run", (), world, world).work().certificate
+    assert world.compared_run == "run"
 
 
 def test_a_difference_ends_the_cutover_and_leaves_the_task_running() -> None:
