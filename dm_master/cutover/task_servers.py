@@ -12,6 +12,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_master.cutover.facts import CutoverFacts
+from dm_master.cutover.first_change import find_first_changes
 from dm_master.cutover.table_checksums import TableSum, read_sums
 from dm_master.workers.source_workers import ClusterView, ask_diffs
 from dm_master.workers.stage_wait import reaches, wait_for_all
@@ -19,7 +20,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import SubTaskConfig
-from pkg.errors import Code
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.introspect import query, server_info
 from pkg.mysql.names import TableId, qualified
@@ -129,6 +130,16 @@ class TaskServers:
 
     def target_end(self) -> Location | None:
         return _asked(self.target, "downstream", _end_of)
+
+    def first_changes(self, start: Location, tables: list[TableId]) -> Mapping[TableId, str]:
+        """The text of a table names the reason where the binlog can't be read."""
+        try:
+            found = find_first_changes(self.target, start, tables)
+        except DMError as exc:
+            return dict.fromkeys(
+                tables, f"a moment that is not known (the target's binlog can't be read: {exc.message})"
+            )
+        return {table: str(change) for table, change in found.items()}
 
     def _ensure_leading(self) -> None:
         if self._stopping():

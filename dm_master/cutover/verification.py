@@ -19,6 +19,9 @@ class VerifiedServers(Protocol):
 
     def upstream_ends(self) -> Mapping[str, Location | None]: ...
 
+    def first_changes(self, start: Location, tables: list[TableId]) -> Mapping[TableId, str]:
+        """When, and where in the target's binlog, each of the tables was written first; for those that are found."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerifiedSum:
@@ -59,19 +62,26 @@ def verify(certificate: Certificate, servers: VerifiedServers, known: CutoverRec
     present = {one.target: one for one in servers.checksums([one.target for one in certificate.sums])}
     looks = known.equal_at if known is not None and known.run == certificate.run else {}
     ends = servers.upstream_ends()
+    changed = [one.target for one in certificate.sums if why_changed(one, present.get(one.target))]
+    start = certificate.target_end
+    first = servers.first_changes(start, changed) if changed and start is not None else {}
     return Verification(
         tuple(
-            _verified(one, present.get(one.target), looks.get(qualified(*one.target), certificate.ended))
+            _verified(
+                one,
+                present.get(one.target),
+                first.get(one.target) or f"a moment after {looks.get(qualified(*one.target), certificate.ended)} UTC",
+            )
             for one in certificate.sums
         ),
         tuple(differences(certificate.ends, ends)),
     )
 
 
-def _verified(certified: TableSum, present: TableSum | None, equal_at: str) -> VerifiedSum:
+def _verified(certified: TableSum, present: TableSum | None, since: str) -> VerifiedSum:
     name, rows = qualified(*certified.target), 0 if present is None else present.rows
     why = why_changed(certified, present)
     if not why:
         return VerifiedSum(name, "equal", "", rows, certified.rows)
     state = "missing" if present is None else "not compared" if certified.undigested else "different"
-    return VerifiedSum(name, state, f"a moment after {equal_at} UTC: {why}", rows, certified.rows)
+    return VerifiedSum(name, state, f"{since}: {why}", rows, certified.rows)

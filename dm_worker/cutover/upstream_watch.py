@@ -56,8 +56,9 @@ class UpstreamWatch:
         """Asks the thread to end; returns at once."""
         self._stop.set()
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, timeout: float) -> None:
+        """Waits until a stopped watch has ended, or so many seconds."""
+        self._thread.join(timeout)
 
     def status(self) -> pb.CutoverWatchStatus:
         shown = pb.CutoverWatchStatus()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 
 from dm_worker.cutover.upstream_watch import UpstreamWatch
@@ -29,6 +30,8 @@ class CutoverWatches:
         )
         self._lock = threading.Lock()
         self._watches: dict[str, UpstreamWatch] = {}
+        #: Stopped, and perhaps still reading for a moment.
+        self._ending: list[UpstreamWatch] = []
 
     def start(self) -> None:
         self._mirror.start()
@@ -37,6 +40,14 @@ class CutoverWatches:
         """Ends all watches; does not wait."""
         self._mirror.stop()
         self._follow({}, {})
+
+    def join(self, timeout: float) -> None:
+        """Waits until stopped watches have ended: another worker may write the same file next."""
+        end = time.monotonic() + timeout
+        with self._lock:
+            ending, self._ending = self._ending, []
+        for watch in ending:
+            watch.join(max(0.0, end - time.monotonic()))
 
     def wait_synced(self, timeout: float) -> bool:
         return self._mirror.wait_synced(timeout)
@@ -57,7 +68,7 @@ class CutoverWatches:
             for task, watch in [*self._watches.items()]:
                 if wanted.get(task) != watch.agreed or task not in configs:
                     watch.stop()
-                    del self._watches[task]
+                    self._ending.append(self._watches.pop(task))
             for task in sorted(wanted.keys() & configs.keys() - self._watches.keys()):
                 self._watches[task] = UpstreamWatch(configs[task], wanted[task])
                 self._watches[task].start()

@@ -67,6 +67,8 @@ KILL_TIMEOUT = 60.0
 SHUTDOWN_KILL_TIMEOUT = 8.0
 #: Seconds between two checks whether all first answers of etcd have arrived.
 _SYNC_POLL = 0.1
+#: Seconds for the watches of cutovers to end: they write to no server.
+_WATCH_TIMEOUT = 3.0
 #: Seconds that the relay waits for the list of subtasks from etcd.
 _ETCD_TIMEOUT = 30.0
 
@@ -176,11 +178,13 @@ class SourceWorker:
         self._configs.stop()
         self._stages.stop()
         self._validation.stop()
-        self._cutovers.stop()
         self._desired_relay_stage.stop()
         self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
+        # Its last loop may have started a watch.
+        self._cutovers.stop()
+        self._cutovers.join(_WATCH_TIMEOUT)
         # The thread's last loop may have created another subtask.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(kill_timeout + (GRACE if graceful else 0.0))

@@ -144,7 +144,8 @@ def status_report(answer: master.OperateCutoverResponse) -> Iterator[str]:
         yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not tell'}"
         if one.msg or watch.problem:
             yield f"  not watched: {one.msg or watch.problem}"
-        yield f"  {watch.writes} writes since, up to {watch.watched or 'there'}"
+        last = f", the last at {watch.lastWrite} UTC" if watch.lastWrite else ""
+        yield f"  {watch.writes} writes since{last}; read up to {watch.watched or 'there'}"
         yield from (f"    {line}" for line in watch.first)
         if watch.file:
             yield f"  all of them: {watch.file}"

@@ -13,6 +13,7 @@ from dm_master.cutover.verdict import CheckVerdict
 from dm_master.cutover.verification import verify
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column, TableInfo
 from tests.unit.dm_master.cutover.made_facts import END
 
@@ -62,15 +63,19 @@ def test_other_text_is_refused(text: str) -> None:
 
 
 class _Servers:
-    def __init__(self, *sums: TableSum, end: Location = END) -> None:
+    def __init__(self, *sums: TableSum, end: Location = END, first: str = "") -> None:
         self._sums = sums
         self._end = end
+        self._first = first
 
     def checksums(self, tables: object) -> list[TableSum]:
         return list(self._sums)
 
     def upstream_ends(self) -> dict[str, Location | None]:
         return {"one": self._end}
+
+    def first_changes(self, start: Location, tables: list[TableId]) -> dict[TableId, str]:
+        return dict.fromkeys(tables, self._first) if self._first else {}
 
 
 _CERTIFICATE = read_certificate(certificate("task", _RECORD, "2026-01-02 03:04:30", None))
@@ -98,6 +103,14 @@ def test_a_change_is_named_since_the_last_equal_look(now: tuple[TableSum, ...], 
     assert "after 2026-01-02 03:05:00 UTC" in found.tables[0].since
     # Without the record, the certificate's own time is known.
     assert "after 2026-01-02 03:04:30 UTC" in verify(_CERTIFICATE, _Servers(*now), None).tables[0].since
+
+
+def test_the_targets_binlog_says_since_when() -> None:
+    text = certificate("task", _RECORD, "2026-01-02 03:04:30", _RECORD.target_end)
+    changed = _Servers(replace(_SUM, rows=4), first="2026-01-03 00:00:00 UTC")
+    assert verify(read_certificate(text), changed, _RECORD).tables[0].since.startswith("2026-01-03 00:00:00 UTC: ")
+    # Without a position of the target at the cutover, its binlog is not read.
+    assert "after 2026" in verify(_CERTIFICATE, changed, _RECORD).tables[0].since
 
 
 def test_an_upstream_that_has_written_is_not_equal() -> None:
