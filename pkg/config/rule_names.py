@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pkg.config.keys import TASK
-from pkg.config.model import SourceConfig, TaskConfig
+from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.settings.yaml_reader import Section, read_document
 
 #: Keys of an instance that name rules → the task file's block with these, and the key of a rule's pattern.
@@ -63,6 +63,20 @@ class InstanceNames:
         yield from (*self.routes, *self.filters, *self.column_mappings, *self.expression_filters)
         for names in self.entries.values():
             yield from names
+
+
+def numbered_names(subtask: SubTaskConfig) -> InstanceNames:
+    """Names by number, for the rules of a stored subtask, whose file is not read."""
+
+    def numbered(block: str, rules: Sequence[object]) -> tuple[RuleName, ...]:
+        return tuple(RuleName(block, f"number {number}") for number in range(1, len(rules) + 1))
+
+    return InstanceNames(
+        numbered("routes", subtask.routes),
+        numbered("filters", subtask.filters),
+        numbered("column-mappings", subtask.column_mappings),
+        numbered("expression-filter", subtask.expression_filters),
+    )
 
 
 def read_rule_names(task: TaskConfig, path: str = "task.yaml") -> dict[str, InstanceNames]:

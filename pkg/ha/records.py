@@ -160,3 +160,12 @@ class LeaderInfo(Record):
     id: str
     addr: str
     FIELDS: ClassVar[dict[str, str]] = {"id": "id", "addr": "addr"}
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverWatchRecord(Record):
+    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set."""
+
+    position: str
+    gtid_set: str
+    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set"}
