@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import pymysql
 
+from dm_worker.meta.loader_keys import keys_table
 from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable, StoredStructures
 from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
@@ -174,7 +175,8 @@ class MetaStore:
                 _if_there(conn, sql, values)
 
         def drop(conn: MetaConnection) -> None:
-            for table in (*own, self._shards.table, loaded):
+            late_keys = keys_table(self._cfg.meta_schema, self._cfg.name)
+            for table in (*own, self._shards.table, loaded, late_keys):
                 # The task's other sources may not be handed back yet.
                 if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
                     query(conn, f"DROP TABLE {table}")
