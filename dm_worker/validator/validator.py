@@ -1,7 +1,8 @@
 """The continuous validation of one subtask: a companion of the syncer that compares what the syncer has applied.
 
 It reads no binlog: it takes each batch that the syncer has planned and applied, and compares the rows that the batch
-touched with the target. The syncer never waits for it, except while it opens a snapshot between two batches.
+touched with the target. The syncer never waits for it, except for a moment while it opens a snapshot between two
+batches.
 """
 
 from __future__ import annotations

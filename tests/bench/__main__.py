@@ -15,7 +15,21 @@ from pathlib import Path
 
 from deploy.local.process import HarnessError
 from pkg.process.heap import keep_freed
-from tests.bench import bounded, catchup, cold, decode, diff, fullcopy, lag, load_keys, many_tables, relay, slow, tidb
+from tests.bench import (
+    bounded,
+    catchup,
+    cold,
+    decode,
+    diff,
+    fullcopy,
+    lag,
+    load_keys,
+    many_tables,
+    relay,
+    slow,
+    tidb,
+    validation,
+)
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 
@@ -38,6 +52,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
         made[f"tidb-{name}"] = partial(tidb.catch_up, name=name)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
+    made["validation"] = validation.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

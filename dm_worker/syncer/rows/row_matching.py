@@ -80,6 +80,30 @@ def digest_form(here: Column, there: Column, values: TargetValues = EXACT_VALUES
     return None
 
 
+def literal_text(here: Column, there: Column) -> str:
+    """The literal of a value of the target's column, as the row decoder writes it for an equal value of ``here``; ''
+    where no such expression is known. Different values never have one text. A value may have another text than its
+    literal, for example with rare characters."""
+    name, kind = quote(there.name), there.type_name
+    if kind in _TEXT:
+        utf8 = here.type_name in _TEXT and literal_charset(here) in UTF8 and there.charset in UTF8
+        return f"QUOTE(CAST({name} AS BINARY))" if utf8 else ""
+    if kind in _BYTES or kind == "binary":
+        plain = here.type_name in _BYTES or here.type_name == "binary"
+        return f"IFNULL(CONCAT('x''',LOWER(HEX({name})),''''),'NULL')" if plain else ""
+    if kind in _INTEGERS and here.type_name in _INTEGERS:
+        return f"IFNULL({name}{'+0' * ('zerofill' in there.column_type.lower())},'NULL')"
+    if kind != here.type_name:
+        return ""
+    if kind in _TIMES:
+        return f"IFNULL(CONCAT('''',{name},''''),'NULL')"
+    if kind == "decimal":
+        return f"IFNULL(CAST({name} AS DECIMAL({_digits(there) or 10})),'NULL')"
+    if kind in ("bit", "year") or (kind in ("enum", "set") and not isinstance(here, MembersByName)):
+        return f"IFNULL({name}+0,'NULL')"
+    return ""
+
+
 def around(expression: MatchExpression, literal: bytes) -> bytes:
     """The expression with the literal in its gaps."""
     return literal.join(map(str.encode, expression))

@@ -352,11 +352,11 @@ _VALIDATOR = (
     ),
     FileKey(
         "batch-query-size",
-        "Rows that one statement compares.",
+        "Rows that one statement compares one by one. As a whole it compares ten times as many.",
         _VALIDATION,
         zero_is_default=True,
         sample="100",
-        comment="Rows that one statement compares.",
+        comment="Rows that one statement compares one by one. As a whole it compares ten times as many.",
     ),
     FileKey(
         "max-pending-row-size",
