@@ -174,7 +174,7 @@ def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
         assert "0 writes since" in running.dmctl_text("cutover", "status", "task")
     mariadb_upstream.execute(
         "INSERT INTO other.t VALUES (1)",
-        "UPDATE app.orders SET price = 2 WHERE id = 1",
+        "UPDATE app.orders SET price = 2.5 WHERE id = 1",
         "DELETE FROM app.orders WHERE id = 2",
         "TRUNCATE TABLE app.orders",
     )
@@ -188,7 +188,7 @@ def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
         ("statement", "`app`.`orders`"),
     ]
     assert writes[0]["before"]["price"] == "1.5e0"
-    assert writes[0]["after"]["price"] == "2e0"
+    assert writes[0]["after"]["price"] == "2.5e0"
     assert "3 writes since the cutover" in _fails(running, "cutover", "status", "task")
     assert target.execute("SELECT price FROM app.orders WHERE id = 1") == [(1.5,)]
     for worker in running.workers:

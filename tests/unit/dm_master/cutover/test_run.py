@@ -181,6 +181,54 @@ def test_writes_after_a_crash_are_never_certified_with_older_rows(call: int, bef
     assert outcome.certificate
 
 
+def test_a_cutover_that_was_left_begins_again_with_the_present_rows() -> None:
+    world = _World({})
+    old = CutoverRecord(
+        "old", "then", CutoverStage.COMPARING, (TableSum(TARGET, 9, 0, "9", "`id` int"),), ends={"one": END}
+    )
+    world.stored, world.end, world.rows = old, _LATER, 12
+    certified = read_certificate(CutoverRun("task", "run", (), world, world).work().certificate)
+    assert (certified.run, certified.ends, certified.sums[0].rows) == ("run", {"one": _LATER}, 12)
+
+
+def test_rows_that_change_during_the_comparison_are_not_certified() -> None:
+    world = _World({})
+    compare = world.compare
+
+    def compare_while_written(run: str) -> None:
+        world.end, world.rows = _LATER, 12
+        compare(run)
+
+    def not_paused() -> None:
+        raise AssertionError("the task continues")
+
+    world.compare = compare_while_written  # type: ignore[method-assign]
+    world.pause = not_paused  # type: ignore[method-assign]
+    outcome = CutoverRun("task", "run", (), world, world).work()
+    assert not outcome.certificate
+    assert "written to meanwhile" in outcome.reason
+    assert (world.stored, world.paused) == (None, False)
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("call", range(1, 25))
+def test_a_write_before_the_end_leaves_the_task_running_after_any_crash(call: int, before: bool) -> None:
+    world = _World({call: before})
+    pause = world.pause
+
+    def pause_after_a_write() -> None:
+        world.end, world.rows = _LATER, 12
+        pause()
+
+    world.pause = pause_after_a_write  # type: ignore[method-assign]
+    outcome = _run_until_it_ends(world)
+    if outcome.certificate:
+        # A crash made the run begin again, with the write.
+        assert read_certificate(outcome.certificate).sums[0].rows == 12
+    else:
+        assert (world.stored, world.paused) == (None, False)
+
+
 def test_a_check_that_is_open_starts_nothing() -> None:
     world = _World({})
     outcome = CutoverRun("task", "run", (), _not_applied(world), world).work()
