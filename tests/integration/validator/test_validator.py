@@ -234,11 +234,15 @@ def test_errors_and_progress_outlive_the_process_and_a_gap_is_named(
         mariadb_upstream.execute("UPDATE d.t SET f = 0.25 WHERE id IN (2, 3)")
         (before,) = running.wait_kinds("Column data not matched")
         assert running.validator.operate(int(before.id), pb.IgnoredErr)
+        end = running.status().validatorBinlog
+        running.validator.cut_over_at(end, "")
     with validated(cfg, spark) as running:
         running.wait_compared(mariadb_upstream)
         (after,) = running.errors()
         assert (after.id, after.srcData, after.status) == (before.id, before.srcData, pb.IgnoredErr)
         assert running.status().processedRowsStatus == "insert/update/delete: 10/2/0"
+        assert running.status().cutoverBinlogPos == end
+        assert f"all changes up to the cutover at {end} are compared" in running.status().notes
         assert not [note for note in running.status().notes if "have been compared" in note]
     with validated(cfg, spark, "") as running:
         mariadb_upstream.execute("UPDATE d.t SET f = 0.5")
