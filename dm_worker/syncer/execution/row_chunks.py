@@ -81,8 +81,8 @@ def chunks_of(
             spans += [(middle, end), (start, middle)]
             continue
         there = row_group(plan.number, UPSERT_ROWS, rows[first:last])
-        chunk = RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, there.body)
-        yield chunk if full else _by_keys(plan, chunk)
+        text = there.body if full else b",".join(_keys_there(keys[start:end], rows[first:last]))
+        yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
 
 
 def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:
@@ -93,9 +93,14 @@ def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:
     return bisect_left(rows, key[:-1] if key[:1] == b"(" else b"(" + key)
 
 
-def _by_keys(plan: TablePlan, chunk: RowChunk) -> RowChunk:
-    there = [row.key for row in chunk.rows(plan) if row.values is not None]
-    return RowChunk(chunk.keys, chunk.there, b",".join(b"(%b)" % key for key in there))
+def _keys_there(keys: Sequence[bytes], rows: Sequence[bytes]) -> Iterator[bytes]:
+    """The keys of the rows, in parentheses."""
+    number = 0
+    for key in keys:
+        head = key[:-1] if key[:1] == b"(" else b"(" + key
+        if number < len(rows) and rows[number].startswith((head + b",", head + b")")):
+            number += 1
+            yield head + b")"
 
 
 def _with_commas(texts: Sequence[str]) -> Iterator[str]:

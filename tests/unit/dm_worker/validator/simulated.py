@@ -42,8 +42,11 @@ DB = DBConfig("127.0.0.1", 1, "root")
 CFG = SubTaskConfig("t", "source-1", "incremental", DB, DB, validator=QUICK)
 
 
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
 def at(number: int) -> Location:
-    return Location(Position("b.000001", number * 100))
+    return Location(Position("b.000001", number * 100), f"{SERVER}:1-{number}" if number else "")
 
 
 class Target:

@@ -154,6 +154,14 @@ def test_other_text_or_none_leads_to_the_single_rows(refused: int, monkeypatch: 
     assert right == [(("d", "t1"), b"1")]
 
 
+def test_an_answer_that_the_server_may_have_cut_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    long = b"(1,'%b')" % (b"x" * (1 << 19))
+    found.compare([chunk(rows=[long], keys=[b"1"])], PLANS, (), full=True)
+    assert not [text for text in conn.statements if "GROUP_CONCAT(" in text]
+
+
 @pytest.mark.parametrize(("number", "error"), [(1412, TableChanged), (2013, DMError)])
 def test_a_chunk_that_needs_another_snapshot_or_connection_is_no_answer(
     number: int, error: type[Exception], monkeypatch: pytest.MonkeyPatch

@@ -80,3 +80,10 @@ def test_a_column_without_a_text_prevents_chunks_only_where_it_is_compared(full:
     assert may_chunk(PLAN, full=full)
     assert may_chunk(replace(PLAN, texts=(PLAN.texts[0], "")), full=full) == (not full)
     assert not may_chunk(replace(PLAN, texts=("", PLAN.texts[1])), full=full)
+
+
+@given(st.sets(numbers), st.sets(numbers), st.integers(1, 7))
+def test_without_values_each_key_that_is_there_is_in_the_text(there: set[int], gone: set[int], rows: int) -> None:
+    keys = [b"%d" % n for n in there | gone]
+    found = list(chunks_of(PLAN, keys, [b"(%d,'%d')" % (n, n) for n in there], rows, 1 << 20, full=False))
+    assert [key for chunk in found for key in chunk.text.split(b",") if key] == sorted(b"(%d)" % n for n in there)
