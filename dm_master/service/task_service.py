@@ -219,7 +219,7 @@ def _table_rules(explained: Explanation) -> pb.TableRules:
     target_schema, target_table = explained.target or ("", "")
     rules = [
         pb.AppliedRule(
-            block=one.rule.block, name=one.rule.name, place=one.rule.place, pattern=one.pattern, effect=one.effect
+            block=one.rule.block, name=one.rule.name, place=one.rule.location, pattern=one.pattern, effect=one.effect
         )
         for one in explained.applied
     ]

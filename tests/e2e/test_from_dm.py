@@ -137,8 +137,7 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
         "the takeover has begun",
         60,
     )
-    (member,) = [one["sourceStatus"]["worker"] for one in cluster.dmctl("query-status", "-s", "source-1")["sources"]]
-    (worker,) = [one for one in cluster.workers if one.member == member]
+    worker = cluster.worker_of("source-1")
     worker.kill()
     worker.start()
     cluster.wait_synced("t")
