@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -41,18 +42,24 @@ def _whose(task: str, sources: Iterable[str]) -> str:
     return f"task {task} on {chosen}" if chosen else f"task {task} on all of its sources"
 
 
+def _name_in(text: str, key: str) -> str:
+    """The value of a key of a YAML file; the file may have mistakes."""
+    found = re.search(rf"^{key}:[ \t]*(?P<quote>[\"']?)(.+?)(?P=quote)[ \t\r]*$", text, re.MULTILINE)
+    return found[2] if found else ""
+
+
 _PAUSE = (
     "What has begun is completed first; then the subtask stops and keeps its checkpoint.",
     "The upstream keeps writing: the lag grows until the task is resumed, and needed binlog files must not be purged.",
 )
 _RESUME = (
-    "The subtask goes on from its checkpoint: nothing is applied twice, nothing is left out.",
+    "The subtask continues from its checkpoint: nothing is applied twice, nothing is left out.",
     "If the cause of an error is still there, it stops again with the same error.",
 )
 _SAFE_MODE = "The batch that the target refused is applied again in safe mode: rows that are there are replaced."
 _STOP = (
     "The subtask ends and leaves the cluster. The target's rows and the checkpoint stay.",
-    "To go on later, start the task again with its file, without --remove-meta.",
+    "To continue later, start the task again with its file, without --remove-meta.",
 )
 
 
@@ -107,7 +114,7 @@ def _unlock(request: master.UnlockDDLLockRequest) -> Preview:
     effects = [
         f"{who} executes the lock's DDL at the target now, although not all shards have sent it.",
         "The sources that wait "
-        + ("execute it, too." if executes else "leave it out, and go on with the rows after it."),
+        + ("execute it, too." if executes else "leave it out, and continue with the rows after it."),
         "A shard that has not sent the DDL yet may send rows that no longer fit the target's table.",
     ]
     if request.forceRemove:
@@ -129,7 +136,8 @@ def _operate_source(request: master.OperateSourceRequest) -> Preview | None:
     worker_words = ["-w", request.workerName] if request.workerName else []
     if request.op == master.StartSource:
         command = _command("operate-source", "create", "source.yaml", *worker_words)
-        return Preview("Add a source", command, _CREATE_SOURCE)
+        names = ", ".join(filter(None, (_name_in(text, "source-id") for text in request.config)))
+        return Preview(f"Add source {names}" if names else "Add a source", command, _CREATE_SOURCE)
     if request.op == master.UpdateSource:
         return Preview("Update a source", _command("operate-source", "update", "source.yaml"), _CREATE_SOURCE[:1])
     if request.op == master.StopSource:
@@ -152,20 +160,23 @@ def _start_task(request: master.StartTaskRequest) -> Preview:
             ("--until-gtid", request.untilGTID), ("--until-time", request.untilTime))  # fmt: skip
     words = [word for flag, value in ends if value for word in (flag, value)]
     command = _command("start-task", "task.yaml", *flags, *words, sources=request.sources)
-    return Preview("Start the task", command, tuple(effects), danger=request.removeMeta)
+    name = _name_in(request.task, "name")
+    return Preview(
+        f"Start task {name}" if name else "Start the task", command, tuple(effects), danger=request.removeMeta
+    )
 
 
 def _switch_relay(request: master.OperateWorkerRelayRequest) -> Preview | None:
     names = ", ".join(request.sources)
     if request.op == worker.PauseRelay:
         effects = (
-            "No more of the upstream's binlog is fetched. Subtasks go on to the end of what was fetched, then wait.",
+            "No more of the upstream's binlog is fetched. Subtasks continue to the end of what was fetched, then wait.",
             "The upstream must keep the files that are not fetched yet.",
         )
         return Preview(f"Pause the relay log of {names}", _command("pause-relay", sources=request.sources), effects)
     if request.op == worker.ResumeRelay:
-        effects = ("The relay log goes on where it stopped.",)
-        return Preview(f"Resume the relay log of {names}", _command("resume-relay", sources=request.sources), effects)
+        command = _command("resume-relay", sources=request.sources)
+        return Preview(f"Resume the relay log of {names}", command, ("The relay log continues where it stopped.",))
     return None
 
 
@@ -210,7 +221,7 @@ def _diff(request: master.OperateDiffRequest) -> Preview | None:
     whose = _whose(request.task, request.sources)
     if request.op == worker.StartDiff:
         effects = [
-            "All rows of both sides are compared at one position, while applications go on writing.",
+            "All rows of both sides are compared at one position, while applications continue to write.",
             "Replication waits for a moment whenever a snapshot opens. An earlier comparison's results are replaced.",
         ]
         if request.options.repair:
@@ -225,7 +236,7 @@ def _diff(request: master.OperateDiffRequest) -> Preview | None:
 
 
 def _transfer(request: master.TransferSourceRequest) -> Preview:
-    effects = ("Running tasks of the source are paused for the move and go on afterwards.",)
+    effects = ("Running tasks of the source are paused for the move and continue afterwards.",)
     command = _command("transfer-source", request.source, request.worker)
     return Preview(f"Move source {request.source} to worker {request.worker}", command, effects)
 
@@ -246,6 +257,55 @@ def _leader(request: master.OperateLeaderRequest) -> Preview | None:
     return None
 
 
+_SCHEMA_EFFECTS = {
+    worker.SetSchema: "The task takes this structure of the table as the known one.",
+    worker.RemoveSchema: "The task forgets the structure of the table, and reads it again when it needs it.",
+}
+
+
+def _operate_schema(request: master.OperateSchemaRequest) -> Preview | None:
+    if request.op not in _SCHEMA_EFFECTS:
+        return None
+    words = ("update",) if request.op == worker.SetSchema else ("delete",)
+    file = ("schema.sql",) if request.op == worker.SetSchema and request.schema else ()
+    places = (request.task, request.database, request.table)
+    command = _command("binlog-schema", *words, *places, *file, sources=request.sources)
+    title = f"Change the known structure of {request.database}.{request.table}, {_whose(request.task, request.sources)}"
+    return Preview(title, command, (_SCHEMA_EFFECTS[request.op],))
+
+
+def _hand_back(request: master.HandBackRequest) -> Preview | None:
+    if not request.execute:
+        return None
+    effects = ("The checkpoint is written in the form from which DM continues.",)
+    return Preview(f"Hand task {request.task} back to DM", _command("hand-back", request.task, "--yes"), effects)
+
+
+def _update_validation(request: master.UpdateValidationRequest) -> Preview:
+    at = ("--cutover-binlog-pos", request.binlogPos, "--cutover-binlog-gtid", request.binlogGTID)
+    words = [word for flag, value in zip(at[::2], at[1::2], strict=True) if value for word in (flag, value)]
+    command = _command("validation", "update", request.taskName, *words, sources=request.sources)
+    effects = ("This is noted as the place at which the applications move to the target.",)
+    return Preview(f"Set the cutover's position of {_whose(request.taskName, request.sources)}", command, effects)
+
+
+_MARKS = {
+    worker.IgnoreErrOp: ("ignore-error", "Ignore"),
+    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:"),
+    worker.ClearErrOp: ("clear-error", "Forget"),
+}
+
+
+def _mark_difference(request: worker.OperateValidationErrorRequest) -> Preview | None:
+    if request.op not in _MARKS:
+        return None
+    command_word, verb = _MARKS[request.op]
+    which = "--all" if request.isAllError else str(request.errId)
+    rows = "all rows that differ" if request.isAllError else f"row {request.errId} that differs"
+    command = _command("validation", command_word, request.taskName, which)
+    return Preview(f"{verb} {rows}, task {request.taskName}", command, ("No row is changed, only its mark.",))
+
+
 _METHODS: dict[str, Callable[[Any], Preview | None]] = {
     "OperateTask": _operate_task,
     "HandleError": _handle_error,
@@ -261,4 +321,8 @@ _METHODS: dict[str, Callable[[Any], Preview | None]] = {
     "TransferSource": _transfer,
     "OfflineMember": _offline,
     "OperateLeader": _leader,
+    "OperateSchema": _operate_schema,
+    "HandBack": _hand_back,
+    "UpdateValidation": _update_validation,
+    "OperateValidationError": _mark_difference,
 }

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 
 from dmctl import cli
 from pkg.pb import dmmaster_pb2 as master
@@ -37,6 +38,17 @@ REQUESTS: list[tuple[str, Any]] = [
     ("OperateDiff", master.OperateDiffRequest(op=worker.StopDiff, task="orders", sources=["one"])),
     ("TransferSource", master.TransferSourceRequest(source="one", worker="w2")),
     ("OfflineMember", master.OfflineMemberRequest(type="worker", name="w1")),
+    ("UpdateValidation", master.UpdateValidationRequest(taskName="orders", binlogGTID="0-1-2")),
+    ("OperateValidationError", worker.OperateValidationErrorRequest(op=worker.ClearErrOp, taskName="orders", errId=7)),
+    (
+        "OperateValidationError",
+        worker.OperateValidationErrorRequest(op=worker.IgnoreErrOp, isAllError=True, taskName="orders"),
+    ),
+    ("HandBack", master.HandBackRequest(task="orders", execute=True)),
+    (
+        "OperateSchema",
+        master.OperateSchemaRequest(op=worker.RemoveSchema, task="t", sources=["one"], database="a", table="b"),
+    ),
     ("OperateLeader", master.OperateLeaderRequest(op=master.EvictLeaderOp)),
 ]  # fmt: skip
 
@@ -48,14 +60,17 @@ def canned() -> Any:
     fake.stop()
 
 
+def _response(method: str) -> Any:
+    output = master.DESCRIPTOR.services_by_name["Master"].methods_by_name[method].output_type
+    return GetMessageClass(output)(result=True)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(("method", "request_"), REQUESTS, ids=lambda it: it if isinstance(it, str) else "")
 def test_the_command_of_a_preview_sends_the_request(canned: CannedMaster, method: str, request_: Any) -> None:
     described = preview(method, request_)
     assert described is not None
     assert described.effects
-    answer = {"OperateTask": master.OperateTaskResponse, "OperateDiff": master.OperateDiffResponse}
-    kind = answer.get(method) or getattr(master, f"{method.replace('WorkerRelayTask', 'WorkerRelay')}Response")
-    canned.answers[method] = kind(result=True)
+    canned.answers[method] = _response(method)
     command = shlex.split(described.command)
     assert command[0] == "dmctl"
     assert cli.main(["--master-addr", canned.address, *command[1:]]) == 0
