@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import grpc
 from google.protobuf.message import Message
 
+from dm_master.console.app import add_console
 from dm_master.cutover.runner import read_facts
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.election.embedded_etcd import EmbeddedEtcd
@@ -19,6 +20,7 @@ from dm_master.rules.dry_run import show_rules
 from dm_master.scheduling.scheduler import Scheduler
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
+from dm_master.service.event_log import EventLog
 from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
 from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
@@ -57,6 +59,7 @@ class MasterServer:
         self._cluster: ClusterAccess | None = None
         self._dispatcher: Dispatcher | None = None
         self._embedded: EmbeddedEtcd | None = None
+        self._events: EventLog | None = None
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -89,6 +92,8 @@ class MasterServer:
             status=version_text, metrics=self._metrics.metrics, ready=self._ready, hosts=self._config.hosts
         )
         add_routes(routes, self.call, self._etcd_endpoints)
+        if self._config.console:
+            add_console(routes, self.call, self._config.console_users_path, lambda: self._events)
         host, port = self._config.listen
 
         def registrar(server: grpc.Server) -> None:
@@ -196,7 +201,8 @@ class MasterServer:
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
         steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta, start_at, read_facts)
         table = handlers(self._cluster, steps, check_source)
-        self._dispatcher = Dispatcher(self._cluster, table, self._leading)
+        self._events = events = EventLog(etcd)
+        self._dispatcher = Dispatcher(self._cluster, table, self._leading, events.note)
         election.start()
         self._cleanup.callback(election.stop)
 

@@ -6,12 +6,14 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import click
 from google.protobuf.message import Message
 
 from dmctl.failure import CommandError, UsageError
 from dmctl.options import GlobalOptions
 from pkg.errors import DMError
 from pkg.rpc import pbjson
+from pkg.status.preview import preview
 
 if TYPE_CHECKING:
     from dmctl.client import MasterClient
@@ -62,7 +64,14 @@ class CommandContext:
         return ""
 
     def call(self, method: str, request: Message) -> Any:
-        """One RPC of the master. Raises as :meth:`dmctl.client.MasterClient.call`."""
+        """One RPC of the master. Raises as :meth:`dmctl.client.MasterClient.call`.
+
+        With ``--preview``, a request that would change something is described and not sent; the command ends.
+        """
+        described = preview(method, request) if self.options.preview else None
+        if described is not None:
+            self.print("\n".join([*described.lines(), "Nothing was changed."]))
+            raise click.exceptions.Exit(0)
         return self.client.call(method, request)
 
     def run(self, method: str, request: Message) -> None:

@@ -32,6 +32,7 @@ FLAGS = {
     "ssl-cert": True,
     "ssl-key": True,
     "source": True,
+    "preview": False,
 }
 _SHORT = {"V": "version", "s": "source"}
 _FILE_KEYS = ("master-addr", "rpc-timeout", "ssl-ca", "ssl-cert", "ssl-key")
@@ -46,6 +47,7 @@ class GlobalOptions:
     security: SecurityConfig = NO_TLS
     sources: tuple[str, ...] = ()
     version: bool = False
+    preview: bool = False
 
 
 def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[GlobalOptions, list[str]]:
@@ -63,7 +65,7 @@ def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> 
         settings |= _read_file(given["config"][-1])
     settings |= {name: values[-1] for name, values in given.items()}
     options = _build(settings)
-    return replace(options, sources=_sources(given.get("source", ())), version="version" in given), rest
+    return _with_flags(options, given), rest
 
 
 def with_line(base: GlobalOptions, argv: Sequence[str]) -> tuple[GlobalOptions, list[str]]:
@@ -77,7 +79,16 @@ def with_line(base: GlobalOptions, argv: Sequence[str]) -> tuple[GlobalOptions, 
         "ssl-key": base.security.ssl_key,
     }
     settings |= {name: values[-1] for name, values in given.items()}
-    return replace(_build(settings), sources=_sources(given.get("source", ())), version="version" in given), rest
+    return _with_flags(_build(settings), given), rest
+
+
+def _with_flags(options: GlobalOptions, given: Mapping[str, Sequence[str]]) -> GlobalOptions:
+    return replace(
+        options,
+        sources=_sources(given.get("source", ())),
+        version="version" in given,
+        preview="preview" in given,
+    )
 
 
 def _extract(argv: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -23,6 +23,7 @@ Without a command, reads commands from the terminal or from standard input until
 Global flags, before or after the command:
   --master-addr A[,B...]   address of the masters (or DM_MASTER_ADDR)
   -s, --source S[,T...]    sources that the command is limited to
+  --preview                show what the command would change, and change nothing
   --rpc-timeout 10m        how long to wait for an answer
   --config FILE            TOML file with these settings
   --ssl-ca, --ssl-cert, --ssl-key FILE

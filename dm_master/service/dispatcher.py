@@ -125,15 +125,23 @@ def refusal(method: str, request: Any, text: str) -> Message:
 class Dispatcher:
     """Answers any request of ``pb.Master``, from gRPC, HTTP or another master.
 
-    ``leading`` says whether this master leads and its scheduler is ready.
+    ``leading`` says whether this master leads and its scheduler is ready; ``note`` gets each request of an operator
+    with its answer.
     """
 
     cluster: ClusterAccess
     table: Mapping[str, RpcHandler]
     leading: Callable[[], bool]
+    note: Callable[[str, Message, Message], None]
 
     def call(self, method: str, request: Message, *, forwarded: bool = False) -> Message:
         """Returns the answer; a ``DMError`` becomes an answer whose ``result`` is false."""
+        answer = self._answer(method, request, forwarded)
+        if not forwarded:
+            self.note(method, request, answer)
+        return answer
+
+    def _answer(self, method: str, request: Message, forwarded: bool) -> Message:
         try:
             if method in LOCAL or self._leads_soon():
                 return self.table[method](request)

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from starlette.responses import Response
 
 from dm_master.service.dispatcher import MasterCall, request_class
+from dm_master.service.event_log import acting_as
 from pkg.etcd.discovery import ENDPOINTS_PATH
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.rpc import pbjson
@@ -61,7 +62,8 @@ def _gateway(call: MasterCall, method: str, http: HttpRequest) -> Response:
         return json_response({"error": str(exc)}, 400)
     if method == "GetCfg":
         request.type = pb.TaskType
-    answer = call(method, request)
+    with acting_as("HTTP API"):
+        answer = call(method, request)
     return Response(pbjson.to_json(answer) + "\n", media_type=JSON_TYPE)
 
 

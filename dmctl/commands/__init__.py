@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "config": ("config", "config", "Shows, exports or imports configurations."),
     "get-config": ("config", "get_config", None),
     "get-task-config": ("config", "get_task_config", None),
+    "console-user": ("console", "console_user", "Prints the line of a user of the console."),
     "encrypt": ("config", "encrypt", "Encrypts a password for use in a configuration file."),
     "shard-ddl-lock": ("shardddl", "shard_ddl_lock", "Shows or resolves shard-DDL locks."),
     "show-ddl-locks": ("shardddl", "show_ddl_locks", None),

@@ -21,12 +21,12 @@ from dmctl.failure import UsageError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
+from pkg.status.task_stage import task_status
 
 #: Seconds between two tables of --watch.
 WATCH_SECONDS = 2.0
 #: Characters of a table's line when there is no terminal.
 _LOG_COLUMNS = 200
-_UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 
 
 @click.command("query-status", cls=DMCommand)
@@ -110,21 +110,3 @@ def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:
         for name, members in sorted(parts.items())
     ]
     return {"result": answer.result, "msg": answer.msg, "tasks": tasks}
-
-
-def task_status(name: str, members: list[tuple[worker.SourceStatus, worker.SubTaskStatus]]) -> str:
-    """The status of the whole task: that of its worst subtask."""
-    more = f"Please run `query-status {name}` to get more details."
-    if any(one.stage == worker.Paused and one.result.errors for _, one in members):
-        return f"Error - Some error occurred in subtask. {more}"
-    for source, one in members:
-        if one.stage == worker.Running and one.unit == worker.Sync and source.HasField("relayStatus"):
-            relay = source.relayStatus
-            if relay.stage != worker.Running:
-                stage = "Error" if relay.result.errors else worker.Stage.Name(relay.stage)
-                return f"Error - Relay status is {stage}. {more}"
-    stages = {one.stage for _, one in members}
-    if worker.Paused in stages:
-        return "Paused"
-    [common] = stages if len(stages) == 1 else [worker.Running]
-    return worker.Stage.Name(common) if common in _UNIFORM else "Running"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
+from pkg.status.amounts import duration, in_bytes
+from pkg.status.task_stage import error_line
 
 _HEAD = ("TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S", "ERROR")
 _GAP = "  "
 _RED, _YELLOW, _GREEN, _BOLD, _PLAIN = "\033[31m", "\033[33m", "\033[32m", "\033[1m", "\033[0m"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 #: The minimum width of the error column, whatever the terminal.
 _LEAST_ERROR = 20
 
@@ -60,11 +61,6 @@ def _row(source: str, subtask: worker.SubTaskStatus, problem: str) -> _Row:
     return _Row((subtask.name, source, stage, unit, *_progress(subtask), error), colour)
 
 
-def error_line(error: worker.ProcessError) -> str:
-    """An error on one line: its code and its message."""
-    return f"{error.ErrCode}: {' '.join((error.Message or error.RawCause).split())}"
-
-
 def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str, str]:
     """The unit's progress, the bytes behind the upstream, and rows per second, as far as known."""
     kind = subtask.WhichOneof("status")
@@ -96,24 +92,6 @@ def _behind(sync: worker.SyncStatus) -> str:
     if not sync.bytesBehind:
         return ""
     return f"{in_bytes(sync.bytesBehind)}, {sync.eta} left" if sync.eta else in_bytes(sync.bytesBehind)
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes with a unit, as ``1.5 GiB``."""
-    for unit in _UNITS[:-1]:
-        if count < 1024:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} {_UNITS[-1]}"
-
-
-def duration(seconds: int) -> str:
-    """Seconds as ``4 s``, ``3 min 20 s``, or ``5 h 12 min``."""
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
 def _lines(rows: Sequence[_Row], columns: int, colours: bool) -> Iterator[str]:

@@ -147,6 +147,8 @@ def _operate_source(context: CommandContext, op: worker.TaskOp, batch_size: int)
     if len(context.sources) != 1:
         raise click.UsageError("can give only one source-name when task-name is not specified")
     source = context.one_source()
+    if context.options.preview:
+        raise click.UsageError("--preview needs the name of the task")
     status = context.call("QueryStatus", master.QueryStatusListRequest(sources=[source]))
     if not status.result:
         return {"result": False, "msg": status.msg, "tasks": []}

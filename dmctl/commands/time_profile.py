@@ -6,48 +6,16 @@ stages within a stage are below it, side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from pkg.pb import dmworker_pb2 as pb
+from pkg.status.profile import ProfileNode, main_loop, reader
 
 #: Characters of a bar of 100 %.
 WIDTH = 60
 _BLOCK, _SLIVER = "█", "▏"
 #: Shares below this are noise (0.05 % would be shown as 0.0 %).
 _LEAST = 0.0005
-
-_MAIN = {
-    "waiting": "wait for events",
-    "job": "batches",
-    "checkpoint": "checkpoint",
-    "ddl": "DDL statements",
-    "driver": "other work of the main loop",
-    "stopped": "paused",
-}
-_READER = {
-    "source": "wait for the source",
-    "reading": "read events",
-    "planning": "plan batches",
-    "handing over": "wait for room in the queue",
-    "reopening": "open the stream again",
-    "stopped": "paused",
-}
-_WORK = {
-    "decode": "decode rows",
-    "shuffle": "shuffle to writers",
-    "compact": "compact rows",
-    "write": "write to the target",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileNode:
-    """A stage, its seconds, and the stages within."""
-
-    name: str
-    seconds: float
-    parts: tuple[ProfileNode, ...] = field(default=())
 
 
 def profile_text(source: str, status: pb.SubTaskStatus) -> str:
@@ -64,30 +32,9 @@ def profile_text(source: str, status: pb.SubTaskStatus) -> str:
     )
     now = f"; now: {status.sync.lagReason}" if status.sync.lagReason else ""
     lines = [f"{head}: the last {seconds:.0f} s, {counts}{now}"]
-    for root in (main_loop(sums), _thread("reader", "reader", _READER, sums)):
+    for root in (main_loop(sums), reader(sums)):
         lines += _lines(root)
     return "\n".join(lines)
-
-
-def main_loop(sums: Mapping[str, float]) -> ProfileNode:
-    """The main loop's stages. The busy time of the batches is divided in the same ratio as the tasks' work."""
-    root = _thread("main loop", "main", _MAIN, sums)
-    busy, job = sums.get("busy", 0.0), sums.get("job", 0.0)
-    work = {stage: sums.get(f"work/{stage}", 0.0) for stage in _WORK}
-    total = sum(work.values())
-    parts = []
-    for node in root.parts:
-        if node.name == _MAIN["job"] and total and job:
-            share = node.seconds * min(1.0, busy / job)
-            within = [ProfileNode(_WORK[stage], share * part / total) for stage, part in work.items()]
-            node = ProfileNode(node.name, node.seconds, (*within, ProfileNode("Spark", node.seconds - share)))
-        parts.append(node)
-    return ProfileNode(root.name, root.seconds, tuple(parts))
-
-
-def _thread(name: str, prefix: str, stages: Mapping[str, str], sums: Mapping[str, float]) -> ProfileNode:
-    parts = tuple(ProfileNode(text, sums.get(f"{prefix}/{stage}", 0.0)) for stage, text in stages.items())
-    return ProfileNode(name, sum(part.seconds for part in parts), parts)
 
 
 def _lines(root: ProfileNode) -> Iterator[str]:

@@ -25,6 +25,7 @@ from pkg.settings.options import (
     to_toml,
     usage,
 )
+from pkg.settings.password_hash import read_users
 from pkg.settings.units import format_duration, is_unspecified, join_address, split_address
 
 _MIB = 1024 * 1024
@@ -58,6 +59,8 @@ OPTIONS = (
     Option("auto-compaction-retention", help="how much etcd history to keep, such as 1h"),
     Option("quota-backend-bytes", "int", "largest size of etcd's data, in bytes"),
     Option("openapi", "bool", "serve the OpenAPI"),
+    Option("console", "bool", "serve the console, the cluster in a browser"),
+    Option("console-users-path", help="file of the console's users and the hashes of their passwords"),
     Option("rpc-timeout", "duration", flag=False),
     Option("rpc-rate-limit", "float", flag=False),
     Option("rpc-rate-burst", "int", flag=False),
@@ -104,6 +107,8 @@ class MasterConfig:
     auto_compaction_retention: str = "1h"
     quota_backend_bytes: int = 2048 * _MIB
     openapi: bool = False
+    console: bool = True
+    console_users_path: str = ""
     rpc_timeout: float = 30.0
     rpc_rate_limit: float = 10.0
     rpc_rate_burst: int = 40
@@ -200,6 +205,7 @@ def _adjust(config: MasterConfig) -> MasterConfig:
     advertise = _advertise_addr(config)
     name = config.name or f"dm-master-{socket.gethostname()}"
     peers = config.advertise_peer_urls or config.peer_urls
+    read_users(config.console_users_path)
     read_etcd_user(config.etcd_username, config.etcd_password_path, Code.MasterGenEmbedEtcdConfigFail)
     if not config.etcd_endpoints:
         _check_embedded_user(config)

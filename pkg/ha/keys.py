@@ -73,6 +73,10 @@ SHARD_DDL_OPERATION = KeyFamily(f"{SHARD_DDL_PREFIX}operation", ("task", "source
 SHARD_DDL_UNLOCK = KeyFamily(f"{SHARD_DDL_PREFIX}unlock", ("task", "schema", "table"))
 SHARD_DDL_TABLES = KeyFamily(f"{SHARD_DDL_PREFIX}source-tables", ("task", "source"))
 
+#: The event log: a ring of entries by slot, and how many were written in all. Ours.
+EVENT = KeyFamily("/dm-master/event-log/entry", ("slot",))
+EVENT_COUNT = "/dm-master/event-log/count"
+
 #: The election's prefix; the key ends with the lease id in hex.
 LEADER_PREFIX = "/dm-master/leader/"
 

@@ -169,3 +169,24 @@ class CutoverWatchRecord(Record):
     position: str
     gtid_set: str
     FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set"}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEvent(Record):
+    """A change that someone made. ``at`` is RFC 3339; ``command`` is dmctl's form of it; ``detail`` is what went
+    wrong."""
+
+    at: str
+    who: str
+    what: str
+    command: str
+    result: str
+    detail: str
+    FIELDS: ClassVar[dict[str, str]] = {
+        "at": "at",
+        "who": "who",
+        "what": "what",
+        "command": "command",
+        "result": "result",
+        "detail": "detail",
+    }

@@ -69,6 +69,13 @@ MASTER_EFFECTS: tuple[KeyEffect, ...] = (
     KeyEffect("quota-backend-bytes", "2147483648", "Largest size of etcd's data; at least 500 MiB.", _ETCD),
     KeyEffect("openapi", "false", _NO_OPENAPI, kind="warned"),
     KeyEffect("experimental.openapi", "false", _NO_OPENAPI, kind="warned"),
+    KeyEffect("console", "true", "Serve the console, the cluster in a browser, at `/`.", "dm_master/server.py"),
+    KeyEffect(
+        "console-users-path",
+        "",
+        "File of the console's users, a line for each as `dmctl console-user` prints it; empty: no logins.",
+        "dm_master/server.py",
+    ),
     KeyEffect("rpc-timeout", "30s", "How long a request to a worker may take.", "dm_master/server.py"),
     KeyEffect("rpc-rate-limit", "10.0", "Requests per second to one worker.", "dm_master/server.py"),
     KeyEffect("rpc-rate-burst", "40", "Requests to one worker that may come together.", "dm_master/server.py"),

@@ -12,6 +12,8 @@ import ipaddress
 from collections.abc import Collection, Mapping
 
 _JSON = "application/json"
+#: What a page's form sends.
+_FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
 _PORTS = {"http": 80, "https": 443}
 
@@ -43,10 +45,13 @@ def refused_origin(method: str, headers: Mapping[str, str]) -> str:
     return f"a page of {origin} may not change anything here"
 
 
-def refused_type(method: str, headers: Mapping[str, str], has_body: bool) -> str:
-    """Why a change in another form than JSON is refused; '' when it is JSON. ``headers`` as above."""
+def refused_type(method: str, headers: Mapping[str, str], has_body: bool, *, forms: bool = False) -> str:
+    """Why a change in another form than JSON is refused; '' when it is JSON. ``headers`` as above.
+
+    ``forms``: forms of pages are accepted, too, because each has a token that only this port's own pages know.
+    """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if method in _READS or kind == _JSON or (method != "POST" and not has_body):
+    if method in _READS or kind == _JSON or (forms and kind == _FORM) or (method != "POST" and not has_body):
         return ""
     return (
         f"the request must declare its content as JSON, not {kind or 'nothing'}: send the header `Content-Type: "

@@ -56,7 +56,8 @@ class HttpRoutes:
     def __init__(
         self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool], hosts: Collection[str] = ()
     ) -> None:
-        self._guard = Middleware(_CrossSiteGuard, hosts=frozenset(map(host_name, hosts)))
+        self._hosts = frozenset(map(host_name, hosts))
+        self._guard = Middleware(_CrossSiteGuard, hosts=self._hosts, forms=False)
         self.app = Starlette(
             routes=[_SegmentRoute("/livez", _alive)],
             exception_handlers={404: _no_such_path, 405: _wrong_method, Exception: _failed},
@@ -78,9 +79,13 @@ class HttpRoutes:
         """GET of ``pattern`` under any host name: only for handlers that change nothing and show no secret."""
         self._add("GET", pattern, handler, [])
 
-    def mount(self, path: str, app: ASGIApp) -> None:
-        """Serves everything below ``path`` with another ASGI application, with its own routes and middleware."""
-        self.app.router.routes.append(Mount(path, app, middleware=[self._guard]))
+    def mount(self, path: str, app: ASGIApp, *, forms: bool = False) -> None:
+        """Serves everything below ``path`` with another ASGI application, with its own routes and middleware.
+
+        ``forms``: the application takes the forms of its own pages, and checks a token that each of them has.
+        """
+        guard = Middleware(_CrossSiteGuard, hosts=self._hosts, forms=forms)
+        self.app.router.routes.append(Mount(path, app, middleware=[guard]))
 
     def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
         route = _SegmentRoute(pattern, _endpoint(handler), methods=[method], middleware=middleware)
@@ -106,9 +111,10 @@ class _SegmentRoute(Route):
 class _CrossSiteGuard:
     """ASGI middleware: refuses requests that a web page may have caused, with 403 or 415."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], forms: bool) -> None:
         self._app = app
         self._hosts = hosts
+        self._forms = forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("ascii").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -119,7 +125,7 @@ class _CrossSiteGuard:
         if wrong:
             return json_response({"error": wrong}, 403)
         has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-        wrong = refused_type(method, headers, has_body)
+        wrong = refused_type(method, headers, has_body, forms=self._forms)
         return json_response({"error": wrong}, 415) if wrong else None
 
 

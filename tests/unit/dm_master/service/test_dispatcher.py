@@ -32,8 +32,14 @@ def _cluster(leader: LeaderInfo | None = None) -> ClusterAccess:
     return cast(ClusterAccess, SimpleNamespace(config=config, election=election, locks=None))
 
 
+def _unnoted(method: str, request: Message, answer: Message) -> None:
+    pass
+
+
 def _dispatcher(handler: RpcHandler, *, leading: bool = True, leader: LeaderInfo | None = None) -> Dispatcher:
-    return Dispatcher(_cluster(leader), dict.fromkeys(SERVICE.methods_by_name, handler), lambda: leading)
+    return Dispatcher(
+        _cluster(leader), dict.fromkeys(SERVICE.methods_by_name, handler), lambda: leading, lambda *_: None
+    )
 
 
 def _unused(_: Any) -> Message:
@@ -114,7 +120,7 @@ def test_without_a_reachable_leader_there_is_a_refusal(leader: LeaderInfo | None
 def test_a_leader_elected_within_a_moment_answers() -> None:
     looks = iter([False, False, True])
     dispatcher = Dispatcher(
-        _cluster(), {"ListMember": lambda _: pb.ListMemberResponse(result=True)}, lambda: next(looks)
+        _cluster(), {"ListMember": lambda _: pb.ListMemberResponse(result=True)}, lambda: next(looks), _unnoted
     )
     answer: Any = dispatcher.call("ListMember", pb.ListMemberRequest())
     assert answer.result

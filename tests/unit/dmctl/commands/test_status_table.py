@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from dmctl.commands.status_table import duration, in_bytes, status_table
+from dmctl.commands.status_table import status_table
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
+from pkg.status.amounts import duration, in_bytes
 from tests.harness.canned_master import CannedMaster
 from tests.unit.dmctl.support import RunDmctl
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmctl.commands.time_profile import WIDTH, ProfileNode, main_loop, profile_text
+from dmctl.commands.time_profile import WIDTH, profile_text
 from pkg.pb import dmworker_pb2 as pb
+from pkg.status.profile import ProfileNode, main_loop
 
 SUMS = {
     "main/waiting": 30.0, "main/job": 60.0, "main/checkpoint": 10.0, "reader/source": 75.0, "reader/reading": 25.0,

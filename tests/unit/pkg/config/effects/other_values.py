@@ -289,7 +289,7 @@ SOURCE_VALUES: Mapping[str, Any] = {
     "filters[].action": "Error",
 }
 
-#: Keys of dm-master and dm-worker; a value that needs a file is made from a folder with a file ``key`` in it.
+#: Keys of dm-master and dm-worker; a value that needs a file is made from a folder with ``key`` and ``users``.
 PROGRAM_VALUES: Mapping[str, Any | Callable[[Path], Any]] = {
     **_TLS,
     "log-level": "debug",
@@ -312,6 +312,8 @@ PROGRAM_VALUES: Mapping[str, Any | Callable[[Path], Any]] = {
     "auto-compaction-retention": "7h",
     "quota-backend-bytes": 7 << 30,
     "openapi": True,
+    "console": False,
+    "console-users-path": lambda folder: str(folder / "users"),
     "experimental.openapi": True,
     "rpc-timeout": "7s",
     "rpc-rate-limit": 7.5,

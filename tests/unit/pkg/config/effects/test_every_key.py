@@ -221,6 +221,7 @@ def test_a_key_of_a_source_file_has_an_effect_or_is_named(row: KeyEffect) -> Non
 def test_a_key_of_a_program_has_an_effect_or_is_named(program: str, row: KeyEffect, tmp_path: Path) -> None:
     sample = tomllib.loads((CONFIGS / f"dm-{program}.toml").read_text())
     (tmp_path / "key").write_text("0f" * 32)
+    (tmp_path / "users").write_text("# none yet\n")
     before, after = _program(program, sample, tmp_path), copy.deepcopy(sample)
     for gone in ("initial-cluster",) if row.key == "join" and program == "master" else ():
         del after[gone]

@@ -1,0 +1,1 @@
+"""The console: the cluster in a browser, at ``/`` of the master's port."""

@@ -1,0 +1,175 @@
+"""Validation, comparison and cutover of a task. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dm_master.console.view.paging import Paged, paged
+from dm_master.console.view.progress import Health
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+from pkg.status.amounts import in_bytes
+
+TABLES_PER_PAGE = 100
+_MOST_DIFFERENCES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorView:
+    source: str
+    stage: str
+    mode: str
+    position: str
+    compared: str
+    pending: str
+    differences: str
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationView:
+    """``problem``: why nothing is known; ``operations``: what the present stage allows."""
+
+    problem: str
+    validators: Sequence[ValidatorView]
+    differences: Sequence[tuple[str, str, str, str]]
+    operations: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTableView:
+    target: str
+    state: str
+    health: Health
+    counts: str
+    percent: float | None
+    detail: str
+    keys: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSourceView:
+    source: str
+    stage: str
+    message: str
+    rows: str
+    eta: str
+    files: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonView:
+    verdict: str
+    health: Health
+    problem: str
+    sources: Sequence[ComparedSourceView]
+    tables: Paged[ComparedTableView]
+    operations: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverCheckView:
+    name: str
+    verdict: str
+    health: Health
+    evidence: Sequence[str]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverView:
+    ready: bool
+    message: str
+    checks: Sequence[CutoverCheckView]
+
+
+def validation_view(
+    status: worker.GetValidationStatusResponse, found: worker.GetValidationErrorResponse
+) -> ValidationView:
+    validators = [
+        ValidatorView(
+            one.source,
+            worker.Stage.Name(one.stage),
+            one.mode,
+            one.validatorBinlog,
+            one.processedRowsStatus,
+            one.pendingRowsStatus,
+            one.errorRowsStatus,
+            list(one.notes),
+        )
+        for one in status.validators
+    ]
+    running = any(one.stage == worker.Running for one in status.validators)
+    stopped = not status.validators or any(one.stage != worker.Running for one in status.validators)
+    return ValidationView(
+        problem="" if status.result else status.msg,
+        validators=validators,
+        differences=[(one.id, one.dstTable, one.errorType, one.message or one.dstData) for one in found.error][
+            :_MOST_DIFFERENCES
+        ],
+        operations=[*(["start-validation"] if stopped else []), *(["stop-validation"] if running else [])],
+    )
+
+
+_VERDICTS: dict[str, Health] = {"equal": "good", "running": "idle", "different": "bad", "": "idle"}
+_STATES: dict[str, Health] = {"equal": "good", "pending": "idle", "comparing": "idle", "different": "bad"}
+
+
+def comparison_view(answer: master.OperateDiffResponse, page: int) -> ComparisonView:
+    tables = [table for source in answer.sources for table in source.tables]
+    # Tables that differ come first, then those that could not be compared.
+    tables.sort(key=lambda one: (one.state != "different", one.state in _STATES, one.target))
+    shown = paged(tables, page, TABLES_PER_PAGE)
+    running = answer.verdict == "running"
+    return ComparisonView(
+        verdict=answer.verdict,
+        health=_VERDICTS.get(answer.verdict, "warn"),
+        problem="" if answer.sources else answer.msg,
+        sources=[_compared_source(one) for one in answer.sources],
+        tables=Paged([_compared_table(one) for one in shown.items], shown.number, shown.pages, shown.total),
+        operations=["stop-diff"] if running else ["start-diff"],
+    )
+
+
+def _compared_source(one: worker.DiffSourceStatus) -> ComparedSourceView:
+    rows = f"{one.rows:,} of about {one.totalRows:,} rows, {in_bytes(one.bytes)}"
+    files = [path for path in (one.differences, one.repairs) if path]
+    return ComparedSourceView(one.source, one.stage or "no answer", one.msg, rows, one.eta, files)
+
+
+def _compared_table(one: worker.DiffTableStatus) -> ComparedTableView:
+    counts = (
+        (one.missing, "missing"),
+        (one.extra, "extra"),
+        (one.changed, "changed"),
+        (one.doubled, "doubled"),
+        (one.repaired, "repaired"),
+    )
+    return ComparedTableView(
+        target=one.target,
+        state=one.state,
+        health=_STATES.get(one.state, "warn"),
+        counts=", ".join(f"{number:,} {name}" for number, name in counts if number),
+        percent=100 * one.chunksDone / one.chunks if one.chunks else None,
+        detail="; ".join(filter(None, (f"{one.rows:,} rows", one.reason, one.how))),
+        keys=list(one.firstKeys),
+    )
+
+
+_ANSWERS: dict[str, Health] = {"yes": "good", "no": "bad", "not applicable": "idle"}
+
+
+def cutover_view(answer: master.CheckCutoverResponse) -> CutoverView:
+    checks = [
+        CutoverCheckView(
+            one.name,
+            f"{one.verdict} (accepted)" if one.accepted else one.verdict,
+            "idle" if one.accepted else _ANSWERS.get(one.verdict, "warn"),
+            list(one.evidence),
+            "" if one.accepted else one.remedy,
+        )
+        for one in answer.checks
+    ]
+    order: dict[Health, int] = {"bad": 0, "warn": 1}
+    return CutoverView(answer.result, answer.msg, sorted(checks, key=lambda one: order.get(one.health, 2)))

@@ -1,0 +1,44 @@
+"""Which operations the present stage of a subtask or relay log allows. Pure.
+
+The rules are those of the worker's state machine (``dm_worker/subtask/stage.py``): an operation is allowed exactly when
+it would change the stage. A property test drives the machine and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pkg.pb import dmworker_pb2 as pb
+
+_PAUSABLE = (pb.New, pb.Running, pb.Resuming)
+_RESUMABLE = (pb.Paused, pb.Pausing)
+_ENDED = (pb.InvalidStage, pb.Stopping, pb.Stopped)
+#: In this order for people.
+OPERATIONS = ("resume", "pause", "skip", "stop")
+
+
+def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
+    """The names of the operations that the subtask's stage allows."""
+    stage, found = subtask.stage, set()
+    if stage in _PAUSABLE:
+        found.add("pause")
+    if stage in _RESUMABLE:
+        found.add("resume")
+    if stage == pb.Paused and subtask.unit == pb.Sync and subtask.result.errors:
+        found.add("skip")
+    if stage not in _ENDED:
+        found.add("stop")
+    return frozenset(found)
+
+
+def allowed_for_task(subtasks: Iterable[pb.SubTaskStatus]) -> list[str]:
+    """The operations that at least one subtask of a task allows, in the order for people."""
+    found = frozenset[str]().union(*map(allowed, subtasks))
+    return [name for name in OPERATIONS if name in found]
+
+
+def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:
+    """The operations that a relay log's stage allows."""
+    if relay.stage == pb.Paused:
+        return ["resume-relay"]
+    return ["pause-relay"] if relay.stage in _PAUSABLE else []

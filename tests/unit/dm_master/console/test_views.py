@@ -1,0 +1,303 @@
+"""Hazard: a page says something else than the status, or shows a button that another stage allows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_master.console.compose import source_file, task_file
+from dm_master.console.forms import Form
+from dm_master.console.orders import order
+from dm_master.console.snapshot import ClusterReader
+from dm_master.console.view.checks import comparison_view, cutover_view, validation_view
+from dm_master.console.view.findings import findings
+from dm_master.console.view.locks import locks_of
+from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines
+from dm_master.console.view.paging import page_number, paged
+from dm_master.console.view.progress import progress
+from dm_master.console.view.task_page import task_page
+from dm_master.precheck.result import CheckFinding, CheckResult, conclude
+from pkg import errors
+from pkg.config.source import load_source
+from pkg.config.task import load_task
+from pkg.errors import Code
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.status.operations import allowed_for_task
+from pkg.status.preview import preview
+from tests.harness.canned_cluster import CannedCluster, copying, large_cluster, replicating, small_cluster
+from tests.unit.dm_master.console.support import ConsoleBrowser
+
+SNAPSHOT = ClusterReader(small_cluster().call).read()
+
+
+def test_tasks_in_trouble_come_first() -> None:
+    lines = task_lines(SNAPSHOT.status)
+    assert [(line.name, line.health) for line in lines] == [
+        ("invoices", "bad"),
+        ("audit", "warn"),
+        ("catalogue", "good"),
+        ("orders", "good"),
+    ]
+    orders = lines[-1]
+    assert (orders.sources, orders.rows_per_second, orders.lag) == (2, 27_700, "5 s")
+    assert lines[0].error.startswith("36027: ")
+
+
+def test_the_overview_counts_all_tasks_and_shows_a_page() -> None:
+    view = overview(ClusterReader(large_cluster(1000).call).read(), "", 3)
+    assert sum(view.counts.values()) == view.tasks.total == 1000
+    assert (view.tasks.number, view.tasks.pages, len(view.tasks.items)) == (3, 20, 50)
+    found = overview(SNAPSHOT, "ORD", 1)
+    assert [line.name for line in found.tasks.items] == ["orders"]
+    assert sum(found.counts.values()) == 4
+
+
+def test_a_leader_that_does_not_answer_is_shown() -> None:
+    cluster = small_cluster()
+    cluster.status = pb.QueryStatusListResponse(msg="[code=38043] no leader")
+    assert overview(ClusterReader(cluster.call).read(), "", 1).problem == "[code=38043] no leader"
+
+
+def test_a_worker_that_does_not_answer_is_a_problem_of_its_source() -> None:
+    cluster = CannedCluster()
+    answer = cluster.add_source("one")
+    answer.result, answer.msg = False, "the worker does not answer"
+    (line,) = source_lines(cluster.status)
+    assert (line.health, line.problem) == ("bad", "the worker does not answer")
+    cluster.members.members[-1].worker.workers[0].stage = "offline"
+    assert [one.health for one in worker_lines(cluster.members)] == ["bad"]
+
+
+def test_both_lags_stand_side_by_side_with_their_reasons() -> None:
+    commit, stream, speed = progress(replicating("t", lag=65, rows_per_second=3)).figures
+    assert (commit.name, commit.value, commit.note) == (
+        "oldest commit not applied",
+        "1 min 5 s",
+        "waits for the target",
+    )
+    assert (stream.name, stream.value, stream.note) == ("binlog not applied", "514.2 KiB", "65s left at this speed")
+    assert speed.value == "3"
+
+
+def test_an_unknown_lag_is_not_zero() -> None:
+    subtask = replicating("t")
+    subtask.sync.secondsBehindMaster = subtask.sync.bytesBehind = -1
+    commit, stream, _ = progress(subtask).figures
+    assert commit.value == stream.value == "unknown"
+
+
+def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
+    view = progress(copying("t"))
+    assert view.percent == pytest.approx(42.4)
+    figures = {one.name: (one.value, one.note) for one in view.figures}
+    assert figures["tables"][0] == "42,350 of 100,000"
+    assert figures["rows"][0] == "212,000,000 of about 500,000,000"
+    assert figures["read"] == ("36.0 GiB", "81.0 MiB/s")
+    assert figures["time left"][0] == "10 min 18 s"
+    load = worker_pb.LoadStatus(finishedBytes=50, totalBytes=200, bps=10, progress="25.00 %")
+    loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
+    assert (loading.percent, loading.figures[-1].value) == (25.0, "15 s")
+
+
+def test_a_copy_that_has_just_begun_has_no_numbers_yet() -> None:
+    view = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Dump, dump=worker_pb.DumpStatus()))
+    assert view.percent is None
+    assert view.figures[-1].value == "unknown"
+
+
+def test_the_page_of_a_task_has_its_errors_with_advice_and_the_stage_s_buttons() -> None:
+    view = task_page(SNAPSHOT, "invoices", 1)
+    assert view is not None
+    (part,) = view.subtasks.items
+    assert part.errors[0].advice == "Make the column wider on the target, then resume the task."
+    assert view.operations == part.operations == ["resume", "skip", "stop"]
+    running = task_page(SNAPSHOT, "orders", 1)
+    assert running is not None
+    assert running.operations == ["pause", "stop"]
+    assert [lock.missing for lock in running.locks] == [["eu-shop-2"]]
+    assert task_page(SNAPSHOT, "gone", 1) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(worker_pb.Stage.values()), st.booleans()), min_size=1, max_size=5))
+def test_a_page_has_a_button_exactly_for_what_is_allowed(parts: list[tuple[int, bool]]) -> None:
+    cluster = CannedCluster()
+    subtasks = []
+    for number, (stage, failed) in enumerate(parts):
+        subtask = replicating("t")
+        subtask.stage = stage  # type: ignore[assignment]
+        if failed:
+            subtask.result.errors.add(ErrCode=1, Message="m")
+        cluster.add_source(f"s{number}").subTaskStatus.append(subtask)
+        subtasks.append(subtask)
+    view = task_page(ClusterReader(cluster.call).read(), "t", 1)
+    assert view is not None
+    assert view.operations == allowed_for_task(subtasks)
+    # Each button leads to an order with a preview.
+    for name in view.operations:
+        made = order(name, Form({"task": ["t"]}))
+        assert made is not None
+        assert preview(*made) is not None
+
+
+def test_a_profile_s_bars_stand_below_their_part() -> None:
+    view = task_page(SNAPSHOT, "orders", 1)
+    assert view is not None
+    bars = {bar.name: bar for bar in view.subtasks.items[0].profile}
+    assert bars["main loop"].share == bars["reader"].share == 100
+    batches, write = bars["batches"], bars["write to the target"]
+    assert write.depth == batches.depth + 1
+    assert batches.offset <= write.offset
+    assert write.offset + write.share <= batches.offset + batches.share + 0.01
+
+
+def test_a_lock_says_who_waits_for_whom() -> None:
+    (lock,) = locks_of(SNAPSHOT.locks)
+    assert lock.waiting == [("eu-shop-1", "1,830 rows held back")]
+    assert lock.missing == ["eu-shop-2"]
+    assert locks_of(SNAPSHOT.locks, "other") == []
+
+
+def test_a_comparison_shows_what_differs_first() -> None:
+    tables = [("a", "equal"), ("b", "not compared"), ("c", "different")]
+    source = worker_pb.DiffSourceStatus(source="one", stage="Finished", rows=3, totalRows=3)
+    for name, state in tables:
+        source.tables.add(target=name, state=state, missing=int(state == "different"))
+    view = comparison_view(pb.OperateDiffResponse(result=True, verdict="different", sources=[source]), 1)
+    assert [(one.target, one.health) for one in view.tables.items] == [("c", "bad"), ("b", "warn"), ("a", "good")]
+    assert view.operations == ["start-diff"]
+    assert view.tables.items[0].counts == "1 missing"
+    running = comparison_view(pb.OperateDiffResponse(result=True, verdict="running", sources=[source]), 1)
+    assert running.operations == ["stop-diff"]
+
+
+def test_a_cutover_without_evidence_is_not_passed() -> None:
+    names = (("a", "yes"), ("b", "unknown"), ("c", "no"), ("d", "not applicable"))
+    checks = [pb.CutoverCheck(name=name, verdict=verdict, remedy="do it") for name, verdict in names]
+    view = cutover_view(pb.CheckCutoverResponse(checks=checks))
+    assert [(one.name, one.health) for one in view.checks] == [
+        ("c", "bad"),
+        ("b", "warn"),
+        ("a", "good"),
+        ("d", "idle"),
+    ]
+    assert not view.ready
+
+
+@pytest.mark.parametrize(
+    ("stages", "operations"),
+    [
+        ([], ["start-validation"]),
+        ([worker_pb.Running], ["stop-validation"]),
+        ([worker_pb.Stopped], ["start-validation"]),
+        ([worker_pb.Running, worker_pb.Stopped], ["start-validation", "stop-validation"]),
+    ],
+)
+def test_validation_has_the_operations_of_its_stages(stages: list[worker_pb.Stage], operations: list[str]) -> None:
+    validators = [worker_pb.ValidationStatus(stage=stage) for stage in stages]
+    status = worker_pb.GetValidationStatusResponse(result=True, validators=validators)
+    assert validation_view(status, worker_pb.GetValidationErrorResponse()).operations == operations
+
+
+def test_findings_stand_beside_the_field_that_they_are_about() -> None:
+    results = [
+        CheckResult("target db privilege checker", "", (CheckFinding("fail", "no INSERT", "GRANT it", "db:4000"),)),
+        CheckResult("sharding table consistency check", "", (CheckFinding("warn", "differs", ""),)),
+        CheckResult("something new", "", (CheckFinding("warn", "odd", ""),)),
+    ]
+    view = findings(False, conclude(results).text)
+    (target,) = view.by_field["target"]
+    assert (target.health, target.text, target.advice) == ("bad", "no INSERT", "GRANT it")
+    assert [one.text for one in view.by_field["shard-mode"]] == ["differs"]
+    assert [one.text for one in view.other] == ["odd"]
+    assert view.summary == "3 checks: 1 failed, 2 with warnings"
+
+
+def test_an_error_of_the_file_stands_beside_its_field() -> None:
+    error = errors.new(Code.ConfigYamlTransform, "task.yaml:3: task-mode 'x' is not one", workaround="Use all.")
+    view = findings(False, str(error))
+    assert [one.advice for one in view.by_field["mode"]] == ["Use all."]
+    assert findings(True, "pre-check is passed. ").passed
+
+
+def _form(**values: str | list[str]) -> Form:
+    return Form(
+        {name.replace("_", "-"): [value] if isinstance(value, str) else value for name, value in values.items()}
+    )
+
+
+def test_a_form_becomes_the_task_that_it_describes() -> None:
+    form = _form(
+        name="orders", mode="all", shard_mode="pessimistic", validation="full", sources=["one", "two"],
+        host="db", port="4000", user="dm", password=" p: '\"\\ ", tables="shop_*\nlog.events",
+        routes="shop_*.orders_* > shop.orders\nshop_* > shop",
+    )  # fmt: skip
+    task = load_task(task_file(form))
+    assert (task.name, task.task_mode, task.shard_mode) == ("orders", "all", "pessimistic")
+    assert [one.source_id for one in task.instances] == ["one", "two"]
+    assert task.target.password == " p: '\"\\ "
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
+def test_nothing_that_is_typed_breaks_out_of_the_file(text: str) -> None:
+    form = _form(source="one", host="h", port="3306", user="u", password=text)
+    assert load_source(source_file(form), "source.yaml", []).from_.password == text
+
+
+@pytest.mark.parametrize("line", ["shop", "shop >", "> shop", "a > "])
+def test_a_route_of_another_form_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="routes"):
+        task_file(_form(name="t", routes=line))
+
+
+def test_a_port_that_is_no_number_is_named_by_the_reader_of_the_file() -> None:
+    with pytest.raises(errors.DMError, match="port"):
+        load_source(source_file(_form(source="one", host="h", port="x", user="u")), "source.yaml", [])
+
+
+@given(st.lists(st.integers()), st.integers(), st.integers(1, 20))
+def test_pages_have_every_item_once(items: list[int], number: int, size: int) -> None:
+    first = paged(items, 1, size)
+    assert [one for page in range(1, first.pages + 1) for one in paged(items, page, size).items] == items
+    assert 1 <= paged(items, number, size).number <= first.pages
+
+
+@pytest.mark.parametrize(("text", "number"), [("", 1), ("7", 7), ("-1", 1), ("x", 1), ("²", 1), ("9" * 99, 1)])
+def test_a_page_s_number_is_a_number(text: str, number: int) -> None:
+    assert page_number(text) == number
+
+
+@pytest.mark.parametrize("name", ["pause", "unlock", "purge-relay", "transfer-source", "remove-source", "", "nope"])
+def test_an_order_without_what_it_needs_is_none(name: str) -> None:
+    assert order(name, Form({})) is None
+
+
+def test_the_confirmation_shows_the_command_and_asks_for_a_login(browser: ConsoleBrowser) -> None:
+    page = browser.get("confirm", do="pause", task="it's", source="one").body.decode()
+    assert "dmctl pause-task" in page
+    assert "log in" in page
+    assert 'id="confirm"' not in page
+    browser.log_in()
+    assert 'id="confirm"' in browser.get("confirm", do="pause", task="orders").body.decode()
+
+
+def test_the_result_of_an_order_is_shown_for_each_source(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    parts = [
+        worker_pb.CommonWorkerResponse(result=True, source="one"),
+        worker_pb.CommonWorkerResponse(source="two", msg="it is not paused"),
+    ]
+    cluster.answers["OperateTask"] = pb.OperateTaskResponse(result=True, sources=parts)
+    browser.log_in()
+    page = browser.post("do", token=browser.token(), do="pause", task="orders").body.decode()
+    assert "failed" in page
+    assert "it is not paused" in page
+
+
+def test_after_an_order_the_next_page_is_fresh(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    browser.log_in()
+    browser.get("")
+    looks = cluster.calls["QueryStatus"]
+    browser.post("do", token=browser.token(), do="pause", task="orders")
+    browser.get("")
+    assert cluster.calls["QueryStatus"] == looks + 1

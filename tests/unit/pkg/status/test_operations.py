@@ -1,0 +1,82 @@
+"""Hazard: a button that does nothing, or an operation that is possible and has no button."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dm_worker.subtask.stage import (
+    CHAINS,
+    AutoResume,
+    CompanionFailed,
+    Expect,
+    Kill,
+    Probed,
+    ProbeFailed,
+    StopOverdue,
+    SubTaskEvent,
+    SubTaskState,
+    UnitBegins,
+    UnitCanceled,
+    UnitFailed,
+    UnitFinished,
+    initial,
+    step,
+)
+from pkg import errors
+from pkg.errors import Code
+from pkg.pb import dmworker_pb2 as pb
+from pkg.status.operations import allowed, allowed_for_relay, allowed_for_task
+
+_ERROR = (errors.new(Code.SyncerParseDDL, "broken"),)
+_EVENTS: list[SubTaskEvent] = [
+    *(Expect(stage) for stage in (pb.Running, pb.Paused, pb.Stopped)),
+    *(Probed(first) for first in range(3)),
+    *(ProbeFailed(_ERROR), UnitBegins(), UnitFinished(), UnitFailed(_ERROR), UnitCanceled(), CompanionFailed(_ERROR)),
+    *(StopOverdue(), AutoResume(), Kill()),
+]
+
+
+def _status(state: SubTaskState) -> pb.SubTaskStatus:
+    """The status as a worker reports it."""
+    shown = [pb.ProcessError(**error.to_dict()) for error in state.result.errors] if state.result else []
+    return pb.SubTaskStatus(
+        stage=state.stage,  # type: ignore[arg-type]
+        unit=state.unit,
+        result=pb.ProcessResult(errors=shown),
+    )
+
+
+@settings(max_examples=400)
+@given(mode=st.sampled_from(sorted(CHAINS)), events=st.lists(st.sampled_from(_EVENTS), max_size=12))
+def test_the_buttons_are_what_the_state_machine_allows(mode: str, events: list[SubTaskEvent]) -> None:
+    state = initial(mode)
+    for event in events:
+        state, _ = step(state, event)
+    shown = allowed(_status(state))
+    paused, resumed, stopped = (step(state, Expect(stage))[0] for stage in (pb.Paused, pb.Running, pb.Stopped))
+    assert ("pause" in shown) == (paused.stage != state.stage)
+    # A new subtask starts by itself: a person resumes only what was stopped.
+    assert ("resume" in shown) == (resumed.stage != state.stage and state.stage != pb.New)
+    assert ("stop" in shown) == (stopped.stage != state.stage)
+    assert ("skip" in shown) == (state.failed and state.unit == pb.Sync)
+
+
+def test_every_operation_is_reachable() -> None:
+    found: set[str] = set()
+    failed = pb.ProcessResult(errors=[pb.ProcessError(ErrCode=36027)])
+    for stage in (pb.Running, pb.Paused):
+        found |= allowed(pb.SubTaskStatus(stage=stage, unit=pb.Sync, result=failed))
+    assert found == {"pause", "resume", "skip", "stop"}
+
+
+def test_a_task_has_the_operations_of_all_its_subtasks() -> None:
+    subtasks = [pb.SubTaskStatus(stage=pb.Running), pb.SubTaskStatus(stage=pb.Paused)]
+    assert allowed_for_task(subtasks) == ["resume", "pause", "stop"]
+    assert allowed_for_task([]) == []
+
+
+def test_a_relay_log_that_is_stopped_has_no_switch() -> None:
+    assert allowed_for_relay(pb.RelayStatus(stage=pb.Running)) == ["pause-relay"]
+    assert allowed_for_relay(pb.RelayStatus(stage=pb.Paused)) == ["resume-relay"]
+    assert allowed_for_relay(pb.RelayStatus(stage=pb.Stopped)) == []
