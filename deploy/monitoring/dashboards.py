@@ -310,7 +310,7 @@ ONE_TASK = Dashboard(
                     "short",
                     f"max by (source_id) (dm_validator_validator_error_count{{{TASK}}}){or_zero('source_id')}",
                     "{{source_id}}",
-                    "Errors that nobody has resolved or ignored; 0 also without a validation.",
+                    "Errors that are neither resolved nor ignored; 0 also without a validation.",
                     counts=True,
                 ),
                 panel(

@@ -22,9 +22,8 @@ from pkg.process.log import get_logger
 
 log = get_logger("validator")
 
-#: Bytes of events that one job compares; a larger batch has its own job. One task takes less CPU than several, whose
-#: rows pass the JVM twice: only a batch beyond the second number has several.
-LOOK_BYTES, SMALL_BYTES = 16 << 20, 32 << 20
+#: Bytes of events that one job compares; less than the second number is one task.
+LOOK_BYTES, SMALL_BYTES = 16 << 20, 1 << 20
 #: Seconds to wait for the syncer to end a batch, so that the snapshot is exact for rows that change all the time.
 BOUNDARY_WAIT = 1.0
 #: Seconds for which the syncer waits at most while a snapshot is opened.

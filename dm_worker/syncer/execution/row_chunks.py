@@ -37,8 +37,12 @@ class RowChunk:
         names = [quote(name) for name in plan.key_names]
         order = ",".join(f"CAST({text} AS BINARY)" for text in plan.texts[: len(plan.key)])
         columns = f"({','.join(names)})" if len(names) > 1 else names[0]
-        head = f"SELECT GROUP_CONCAT(_binary'(',{','.join(_with_commas(texts))},')' ORDER BY {order} SEPARATOR ',')"
-        return f"{head} FROM {qualified(*plan.target)} WHERE {columns} IN (".encode() + self.keys.body + b")"
+        text = f"GROUP_CONCAT(_binary'(',{','.join(_with_commas(texts))},')' ORDER BY {order} SEPARATOR ',')"
+        return (
+            f"SELECT CAST({text} AS BINARY) FROM {qualified(*plan.target)} WHERE {columns} IN (".encode()
+            + self.keys.body
+            + b")"
+        )
 
     def row_keys(self) -> Iterator[bytes]:
         """The keys: literals joined by commas."""

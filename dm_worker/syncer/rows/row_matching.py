@@ -28,6 +28,8 @@ _TIMES = frozenset({"date", "time", "datetime", "timestamp"})
 _CAST_BACK = frozenset({"uuid", "inet4", "inet6"})
 #: The most members of a SET whose literals are all numbers.
 _NUMBERED_MEMBERS = 63
+#: As QUOTE, of which MySQL cuts the result for a LONGTEXT.
+_ESCAPED = r"""IFNULL(CONCAT('\'',REPLACE(REPLACE(CAST({} AS BINARY),'\\','\\\\'),'\'','\\\''),'\''),'NULL')"""
 _DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
 
 
@@ -87,7 +89,7 @@ def literal_text(here: Column, there: Column) -> str:
     name, kind = quote(there.name), there.type_name
     if kind in _TEXT:
         utf8 = here.type_name in _TEXT and literal_charset(here) in UTF8 and there.charset in UTF8
-        return f"QUOTE(CAST({name} AS BINARY))" if utf8 else ""
+        return (_ESCAPED if kind == "longtext" else "QUOTE(CAST({} AS BINARY))").format(name) if utf8 else ""
     if kind in _BYTES or kind == "binary":
         plain = here.type_name in _BYTES or here.type_name == "binary"
         return f"IFNULL(CONCAT('x''',LOWER(HEX({name})),''''),'NULL')" if plain else ""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from deploy.local.mysql import MariaDBServer
+from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.execution.row_chunks import RowChunk
 from dm_worker.syncer.execution.row_look import ExpectedRow
@@ -56,9 +56,7 @@ def single(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @contextmanager
-def replicated(
-    upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, key: str, mode: str
-) -> Iterator[Validated]:
+def replicated(upstream: SQLServer, target: SQLServer, spark: SparkEngine, key: str, mode: str) -> Iterator[Validated]:
     """Rows with all values, replicated and compared."""
     declared, keys = KEYS[key]
     for server in (upstream, target):
@@ -75,9 +73,22 @@ def replicated(
 def test_right_rows_are_compared_as_a_whole(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, single: list[bytes], key: str, mode: str
 ) -> None:
-    with replicated(mariadb_upstream, target, spark, key, mode) as running:
-        mariadb_upstream.execute("UPDATE d.t SET tiny = 1 WHERE big IS NULL", "DELETE FROM d.t WHERE big = 0")
-        running.wait_compared(mariadb_upstream)
+    _are_compared_as_a_whole(mariadb_upstream, target, spark, single, key, mode)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_mysql_writes_literals_as_mariadb_does(
+    mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, spark: SparkEngine, single: list[bytes], key: str
+) -> None:
+    _are_compared_as_a_whole(mariadb_upstream, mysql_upstream, spark, single, key, "full")
+
+
+def _are_compared_as_a_whole(
+    upstream: SQLServer, target: SQLServer, spark: SparkEngine, single: list[bytes], key: str, mode: str
+) -> None:
+    with replicated(upstream, target, spark, key, mode) as running:
+        upstream.execute("UPDATE d.t SET tiny = 1 WHERE big IS NULL", "DELETE FROM d.t WHERE big = 0")
+        running.wait_compared(upstream)
         assert running.errors() == []
         assert single == []
 

@@ -59,7 +59,7 @@ class Connection:
     def _answer(self, text: str) -> list[tuple[Any, ...]]:
         if "max_allowed_packet" in text:
             return [(1 << 20,)]
-        if text.startswith("SELECT GROUP_CONCAT"):
+        if text.startswith("SELECT CAST(GROUP_CONCAT("):
             keys = sorted(re.search(r" IN \((.+)\)", text)[1].split(","))  # type: ignore[index]
             rows = [f"({key},'{THERE[int(key)]}')" for key in keys if int(key) in THERE]
             return [(",".join(rows).encode() or None,)]
@@ -137,7 +137,7 @@ def test_rows_whose_text_is_right_are_not_asked_for_one_by_one(monkeypatch: pyte
         [(("d", "t1"), b"1"), (("d", "t1"), b"3")],
         [],
     )
-    assert [text[:19] for text in conn.statements[-2:]] == ["SELECT GROUP_CONCAT"] * 2
+    assert ["GROUP_CONCAT(" in text for text in conn.statements[-2:]] == [True, True]
 
 
 @pytest.mark.parametrize("refused", [0, 1260, 1305])

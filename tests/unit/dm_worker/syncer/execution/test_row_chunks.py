@@ -25,8 +25,9 @@ def test_the_text_has_the_rows_in_the_order_of_their_keys_and_the_statement_asks
     (chunk,) = chunks([b"1", b"2", b"10", b"3"], ROWS)
     assert chunk.text == b"(1,NULL),(10,'k,('),(2,'b')"
     assert chunk.statement(PLAN, full=True) == (
-        b"SELECT GROUP_CONCAT(_binary'(',IFNULL(`id`,'NULL'),',',QUOTE(CAST(`note` AS BINARY)),')'"
-        b" ORDER BY CAST(IFNULL(`id`,'NULL') AS BINARY) SEPARATOR ',') FROM `d`.`t1` WHERE `id` IN (1,10,2,3)"
+        b"SELECT CAST(GROUP_CONCAT(_binary'(',IFNULL(`id`,'NULL'),',',QUOTE(CAST(`note` AS BINARY)),')'"
+        b" ORDER BY CAST(IFNULL(`id`,'NULL') AS BINARY) SEPARATOR ',') AS BINARY)"
+        b" FROM `d`.`t1` WHERE `id` IN (1,10,2,3)"
     )
     assert list(chunk.rows(PLAN)) == [
         ExpectedRow(1, b"1", [b"1", b"NULL"]),
