@@ -34,7 +34,7 @@ _DIFF_TIMEOUT = 60.0
 #: Seconds between two looks at a comparison.
 _POLL = 0.5
 #: Seconds until the subtasks are paused: each applies its batch first.
-_PAUSE_PATIENCE = 60.0
+_PAUSE_TIMEOUT = 60.0
 _MOST_SOURCES_AT_ONCE = 16
 
 
@@ -109,7 +109,7 @@ class TaskServers:
             self._task,
             reaches(self._task, worker_pb.Paused),
             "the subtask is Paused",
-            patience=_PAUSE_PATIENCE,
+            patience=_PAUSE_TIMEOUT,
         )
         failed = [f"{one.source}: {one.msg}" for one in answers if not one.result]
         if failed:
