@@ -40,6 +40,11 @@ _OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("modify column", "convert charset"),
     ),
     ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
+    (
+        "TiDB does not convert between utf8mb4 and other charsets",
+        "Unsupported modifying collation",
+        ("modify column",),
+    ),
     ("TiDB changes no column of a primary key", "primary key flag", ("modify column", "convert charset")),
     (
         "TiDB takes no column of a key of several columns away",
