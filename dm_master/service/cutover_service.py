@@ -10,7 +10,7 @@ from dm_master.cutover.subtask_status import diff_facts, subtask_facts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.diff_service import verdict
-from dm_master.service.task_service import TaskSteps
+from dm_master.service.task_steps import TaskSteps
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ask_diffs, ask_statuses
 from pkg.errors import DMError

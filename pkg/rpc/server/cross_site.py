@@ -43,10 +43,13 @@ def refused_origin(method: str, headers: Mapping[str, str]) -> str:
     return f"a page of {origin} may not change anything here"
 
 
-def refused_type(method: str, headers: Mapping[str, str], has_body: bool) -> str:
-    """Why a change in another form than JSON is refused; '' when it is JSON. ``headers`` as above."""
+def refused_type(method: str, headers: Mapping[str, str], has_body: bool, *, bare_posts: bool = False) -> str:
+    """Why a change in another form than JSON is refused; '' when it is JSON. ``headers`` as above.
+
+    ``bare_posts``: a POST with neither body nor type passes. Of a page it has an Origin, and a form has a type.
+    """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if method in _READS or kind == _JSON or (method != "POST" and not has_body):
+    if method in _READS or kind == _JSON or (not has_body and (method != "POST" or (bare_posts and not kind))):
         return ""
     return (
         f"the request must declare its content as JSON, not {kind or 'nothing'}: send the header `Content-Type: "
