@@ -168,7 +168,7 @@ def _pattern(text: str) -> NamePattern | None:
         return NamePattern(text, case_sensitive=False) if text else None
     except ValueError as exc:
         raise bad_request(
-            f"{text!r} is no pattern: {exc}", "Patterns are as in routes: docs/configuration.md."
+            f"{text!r} is not a pattern: {exc}", "Patterns are as in routes: docs/configuration.md."
         ) from None
 
 
