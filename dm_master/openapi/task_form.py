@@ -13,10 +13,11 @@ from typing import Any
 
 from dm_master.openapi.models import ApiTask, ApiTaskTableMigrateRule
 from dm_master.openapi.plain_yaml import plain_data
-from dm_master.openapi.refusal import bad_request
+from dm_master.openapi.refusal import Refusal, bad_request
 from dm_master.openapi.source_form import security_block, security_of
 from pkg.config.model import InstanceConfig, LoaderConfig, MydumperConfig, SyncerConfig, TaskConfig
 from pkg.config.task import load_task
+from pkg.errors import DMError
 from pkg.rules.model import BinlogFilterRule
 from pkg.settings.yaml_reader import REDACTED, dump_yaml
 
@@ -58,8 +59,8 @@ def task_file(task: ApiTask) -> str:
     """The task as a file. Raises a refusal where the JSON contradicts its ``further_settings``."""
     further = task.get("further_settings", {})
     data = _file_data(task)
-    if "mysql-instances" in further:
-        data = {key: value for key, value in data.items() if key not in _RULES}
+    if "mysql-instances" not in further:
+        data |= _rules_data(task)
     target = {**data["target-database"], **further.get("target-database", {})}
     text = dump_yaml({**data, **further, "target-database": target})
     if "mysql-instances" in further:
@@ -108,7 +109,11 @@ def _with(task: ApiTask, further: Mapping[str, Any]) -> ApiTask:
 
 def _same(task: ApiTask, config: TaskConfig) -> bool:
     """Whether the JSON says the same task."""
-    found = load_task(task_file(task))
+    try:
+        found = load_task(task_file(task))
+    except (Refusal, DMError):
+        # Such as two rules that would have one name in the file.
+        return False
     known = config.target
     if found.target.security is not None and known.security is not None:
         # The JSON shows no key.
@@ -121,7 +126,6 @@ def _same(task: ApiTask, config: TaskConfig) -> bool:
 
 
 def _file_data(task: ApiTask) -> dict[str, Any]:
-    rules = _Rules(task)
     data: dict[str, Any] = {
         "name": task["name"],
         "task-mode": task["task_mode"],
@@ -131,15 +135,22 @@ def _file_data(task: ApiTask) -> dict[str, Any]:
         "timezone": task.get("timezone", ""),
         "online-ddl": task["enhance_online_schema_change"],
         "target-database": _target_block(task),
+    }
+    if task.get("strict_optimistic_shard_mode"):
+        data["strict-optimistic-shard-mode"] = True
+    return data
+
+
+def _rules_data(task: ApiTask) -> dict[str, Any]:
+    """The instances, their rules and the units' blocks."""
+    rules = _Rules(task)
+    return {
         "mysql-instances": rules.instances,
         **{key: value for key, value in rules.blocks.items() if value},
         "mydumpers": {_UNIT: _mydumper_block(task)},
         "loaders": {_UNIT: _loader_block(task)},
         "syncers": {_UNIT: _syncer_block(task)},
     }
-    if task.get("strict_optimistic_shard_mode"):
-        data["strict-optimistic-shard-mode"] = True
-    return data
 
 
 def _target_block(task: ApiTask) -> dict[str, Any]:
@@ -271,6 +282,8 @@ def _source(rule: ApiTaskTableMigrateRule) -> str:
 def _fields_of(config: TaskConfig, data: Mapping[str, Any]) -> ApiTask:
     """The JSON without ``further_settings``: all of the task that it can say."""
     filters = _NamedFilters(config, data)
+    rules = [rule for one in config.instances for rule in _migrate_rules(one, filters)]
+    used = {name for rule in rules for name in rule.get("binlog_filter_rule", ())}
     first = config.instances[0]
     task: ApiTask = {
         "name": config.name,
@@ -281,8 +294,8 @@ def _fields_of(config: TaskConfig, data: Mapping[str, Any]) -> ApiTask:
         "enhance_online_schema_change": config.online_ddl,
         "on_duplicate": first.loader.on_duplicate_logical or "error",  # type: ignore[typeddict-item]
         "target_config": _target_config(config, data["target-database"]),
-        "binlog_filter_rule": filters.shown,
-        "table_migrate_rule": [rule for one in config.instances for rule in _migrate_rules(one, filters)],
+        "binlog_filter_rule": {name: one for name, one in filters.shown.items() if name in used},
+        "table_migrate_rule": rules,
         "source_config": {
             "full_migrate_conf": _full_conf(first),
             "incr_migrate_conf": {
@@ -352,7 +365,7 @@ class _NamedFilters:
     """The filters of the instances by the names that the JSON gives them."""
 
     def __init__(self, config: TaskConfig, data: Mapping[str, Any]) -> None:
-        self._names: dict[tuple[str, BinlogFilterRule], str] = {}
+        self._named: dict[str, list[tuple[str, BinlogFilterRule]]] = {}
         self.shown: dict[str, Any] = {}
         named: list[tuple[str, str, BinlogFilterRule]] = []
         for one, given in zip(config.instances, data["mysql-instances"], strict=True):
@@ -363,15 +376,15 @@ class _NamedFilters:
         contents = [(name, _content(rule)) for _, name, rule in named]
         for source, name, rule in named:
             short = _short_name(name, contents)
-            self._names[source, rule] = short
+            self._named.setdefault(source, []).append((short, rule))
             events, statements = _content(rule)
             shown = {"ignore_event": list(events)} if events else {}
             self.shown[short] = shown | ({"ignore_sql": list(statements)} if statements else {})
 
     def of(self, instance: InstanceConfig, schema: str, table: str) -> list[str]:
         return [
-            self._names[instance.source_id, rule]
-            for rule in instance.filters
+            name
+            for name, rule in self._named.get(instance.source_id, ())
             if (rule.schema_pattern, rule.table_pattern) == (schema, table)
         ]
 
