@@ -9,7 +9,7 @@ JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { jobs = int($$2 / 4e6); if (
 unexport PYTHONDONTWRITEBYTECODE
 SERVER_TESTS := mysql_versions newest_mysql json_documents mariadb_11_8 mixed_servers
 
-.PHONY: help setup kernel demo check test test-long test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page version-before clean
+.PHONY: help setup kernel demo check test test-long test-servers test-containers test-kubernetes pin-images test-tidb test-deploy test-monitoring dashboards dashboard-pictures wheel lint fuzz fuzz-proof bench proto configuration-page openapi-models version-before clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -100,6 +100,10 @@ proto: setup ## regenerate the committed gRPC stubs
 configuration-page: ## write docs/configuration.md and configs/task-full.yaml from the declarations of the keys
 	$(VENV)/python -m pkg.config.effects.page > docs/configuration.md
 	$(VENV)/python -m pkg.config.effects.sample > configs/task-full.yaml
+
+openapi-models: ## write dm_master/openapi/models.py from the contract, dm.yaml
+	$(VENV)/python -m deploy.openapi_models
+	$(VENV)/ruff format -q dm_master/openapi/models.py
 
 version-before: ## keep REF's code as the version that the upgrade test starts from (at each release)
 	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz

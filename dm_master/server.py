@@ -15,6 +15,7 @@ from dm_master.election.campaign import Election, LeaderKey
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from dm_master.election.etcd_metrics import EtcdMetrics
 from dm_master.master_metrics import MasterMetrics
+from dm_master.openapi.routes import mount_openapi
 from dm_master.precheck import check_source, run_prechecks
 from dm_master.rules.dry_run import show_rules
 from dm_master.scheduling.scheduler import Scheduler
@@ -22,11 +23,11 @@ from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service.event_log import EventLog
 from dm_master.service.http_api import add_routes
-from dm_master.service.task_service import TaskSteps
+from dm_master.service.task_steps import TaskSteps
 from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.shardddl.pessimistic.lock_views import lock_states
-from dm_master.task_setup.server_steps import complete, remove_meta
+from dm_master.task_setup.server_steps import complete, has_progress, remove_meta
 from dm_master.task_setup.start_time import start_at
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
@@ -94,6 +95,8 @@ class MasterServer:
         add_routes(routes, self.call, self._etcd_endpoints)
         if self._config.console:
             add_console(routes, self.call, self._config.console_users_path, lambda: self._events)
+        if self._config.openapi:
+            mount_openapi(routes, self.call)
         host, port = self._config.listen
 
         def registrar(server: grpc.Server) -> None:
@@ -199,7 +202,9 @@ class MasterServer:
             ttl=config.election_ttl,
         )
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
-        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta, start_at, read_facts)
+        steps = TaskSteps(
+            split_task, run_prechecks, show_rules, complete, remove_meta, start_at, read_facts, has_progress
+        )
         table = handlers(self._cluster, steps, check_source)
         self._events = events = EventLog(etcd)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading, events.note)

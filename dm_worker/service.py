@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import grpc
@@ -21,7 +20,7 @@ from dm_worker.subtask.subtask import SubTask, process_result
 from dm_worker.syncer.unit.hold import HoldState
 from pkg import errors
 from pkg.config.codec import decode_subtask
-from pkg.config.keys import UPDATABLE
+from pkg.config.keys import fixed_changes
 from pkg.config.model import SubTaskConfig
 from pkg.config.worker import WorkerConfig
 from pkg.errors import Code, DMError
@@ -242,12 +241,3 @@ def _subtask_of(current: SourceWorker, task: str, source: str) -> SubTask:
             workaround="`list-member` shows which worker serves the source.",
         )
     return _subtask(current, task)
-
-
-def fixed_changes(old: SubTaskConfig, new: SubTaskConfig) -> list[str]:
-    """The keys that differ although they must not change, spelled as in the task file."""
-    return [
-        field.name.rstrip("_").replace("_", "-")
-        for field in fields(SubTaskConfig)
-        if field.name not in UPDATABLE and getattr(old, field.name) != getattr(new, field.name)
-    ]

@@ -146,6 +146,20 @@ class Scheduler:
         """
         return self._decide(lambda state: source_binding.transfer_source(state, source_id, worker)).message
 
+    def ensure_updatable(self, source_id: str) -> None:
+        """Raises 46008 or 46025 for a source that cannot be updated now."""
+        source_binding.ensure_updatable(self._state(), source_id)
+
+    def update_source(self, config: SourceConfig, subtasks: Sequence[SubTaskConfig]) -> None:
+        """Replaces a source and its subtasks, see :func:`source_binding.update_source`. Raises its errors."""
+        text, texts = encode_source(config), {one.name: encode_subtask(one) for one in subtasks}
+        self._decide(lambda state: source_binding.update_source(state, config.source_id, text, texts))
+
+    def set_enabled(self, config: SourceConfig, enable: bool) -> None:
+        """Whether tasks may run on a source. Raises 46008."""
+        text = encode_source(replace(config, enable=enable))
+        self._decide(lambda state: source_binding.set_enabled(state, config.source_id, text))
+
     def sources(self) -> dict[str, SourceConfig]:
         """All sources by id. Raises 46001, 20035 or 20010."""
         return {source: decode_source(text) for source, text in sorted(self._state().sources.items())}
@@ -196,27 +210,40 @@ class Scheduler:
     # --- tasks ---
 
     def start_task(
-        self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, drop_operators: bool = False
+        self,
+        name: str,
+        text: str,
+        subtasks: Sequence[SubTaskConfig],
+        *,
+        drop_operators: bool = False,
+        stage: str = "Running",
     ) -> list[str]:
-        """Stores a task's new subtasks, with the desired stage Running; returns their sources. ``text`` is the task's
-        file.
+        """Stores a task's new subtasks, with the desired ``stage``; returns their sources. ``text`` is the task's file.
 
         ``drop_operators``: the binlog operators that an earlier task of this name left are removed too.
 
-        Subtasks that exist are not changed. Raises 46008, 46009 or 46014 (all exist).
+        Subtasks that exist are not changed, unless they are Stopped and are to run. Raises 46008, 46009 or 46014 (all
+        exist).
         """
         texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
         modes = {one.source_id: one.validator.mode for one in subtasks if one.validator.mode != "none"}
         plan = self._decide(
-            lambda state: task_stage.start_task(state, name, text, texts, modes, drop_operators=drop_operators)
+            lambda state: task_stage.start_task(
+                state, name, text, texts, modes, drop_operators=drop_operators, stage=stage
+            )
         )
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
 
     def set_stage(self, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> None:
-        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). ``safe_mode``:
+        """Sets the desired stage (Running, Paused or Stopped) in ``sources`` (none = all of the task). ``safe_mode``:
         the batch at which it stopped is applied again in safe mode. Raises 46015, 46017 or 46018."""
         self._decide(lambda state: task_stage.set_stage(state, task, sources, stage, safe_mode=safe_mode))
+
+    def update_task(self, name: str, text: str, subtasks: Sequence[SubTaskConfig]) -> None:
+        """Replaces a task's file and subtasks, see :func:`task_stage.update_task`. Raises its errors."""
+        texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
+        self._decide(lambda state: task_stage.update_task(state, name, text, texts))
 
     def stop_task(self, task: str, sources: Sequence[str]) -> None:
         """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""

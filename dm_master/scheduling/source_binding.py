@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dm_master.scheduling.topology import Plan, Topology
@@ -70,6 +70,52 @@ def remove_source(state: Topology, source: str) -> Plan:
     message = "" if worker else STOPPED_UNBOUND
     orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
     return replace(balanced(state, ops), message=message, side_ops=(orders,))
+
+
+def update_source(state: Topology, source: str, text: str, subtasks: Mapping[str, str]) -> Plan:
+    """Replaces a source's configuration and that of its ``subtasks`` (task → config); its worker takes both.
+
+    Raises 46008, and 46025 if a task of the source runs or came meanwhile, or its relay log is pulled.
+    """
+    ensure_updatable(state, source)
+    if sorted(subtasks) != state.tasks_of(source):
+        raise new(
+            Code.SchedulerSourceCfgUpdate,
+            f"the tasks of source {source} changed during its update",
+            workaround="Try again.",
+            retryable=True,
+        )
+    ops: list[EtcdOperation] = [Put(keys.SOURCE_CONFIG.key(source), text)]
+    ops += [Put(keys.SUBTASK.key(source, task), config) for task, config in sorted(subtasks.items())]
+    worker = state.worker_of(source)
+    if worker is not None:
+        # Written again: the worker then reads the source anew.
+        ops.append(Put(keys.BOUND.key(worker), SourceBound(source, worker).to_json()))
+    return Plan(tuple(ops))
+
+
+def ensure_updatable(state: Topology, source: str) -> None:
+    """Raises 46008, and 46025 if a task of the source runs, or its relay log is pulled."""
+    _check_source(state, source)
+    running = [task for task in state.tasks_of(source) if state.stages.get((source, task)) not in ("Paused", "Stopped")]
+    if running:
+        raise new(
+            Code.SchedulerSourceCfgUpdate,
+            f"source {source} can only be updated while its tasks are paused or stopped: {', '.join(running)}",
+            workaround="Use `pause-task` first, and `resume-task` after the update.",
+        )
+    if source in state.relay_stages:
+        raise new(
+            Code.SchedulerSourceCfgUpdate,
+            f"source {source} can only be updated while it has no relay log",
+            workaround="Use `stop-relay` first, and `start-relay` after the update.",
+        )
+
+
+def set_enabled(state: Topology, source: str, text: str) -> Plan:
+    """Stores ``text``, the source's configuration with another ``enable``. Raises 46008."""
+    _check_source(state, source)
+    return Plan((Put(keys.SOURCE_CONFIG.key(source), text),))
 
 
 def transfer_source(state: Topology, source: str, worker: str) -> Plan:

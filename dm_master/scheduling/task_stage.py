@@ -12,8 +12,9 @@ from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, ValidatorStage
 
-#: The stages that an operator may request; a stopped subtask is removed.
-SETTABLE_STAGES = ("Running", "Paused")
+#: The stages that an operator may request. A stopped subtask stays until it is started again or removed.
+SETTABLE_STAGES = ("Running", "Paused", "Stopped")
+_STOPPED = "Stopped"
 _NO_VALIDATORS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -25,13 +26,15 @@ def start_task(
     modes: Mapping[str, str] = _NO_VALIDATORS,
     *,
     drop_operators: bool = False,
+    stage: str = "Running",
 ) -> Plan:
-    """Stores a task's file and its new ``subtasks`` (source → config), with the desired stage Running. ``modes``: the
-    validators' modes of sources that have one.
+    """Stores a task's file and its new ``subtasks`` (source → config), with the desired ``stage``. ``modes``: the
+    validators' modes of sources that have one. Subtasks that are Stopped are replaced.
 
     ``drop_operators``: the stored binlog operators are removed too, as the checkpoints were before.
 
-    Raises 46008 for unknown sources, 46009 for sources without a worker, 46014 if all these subtasks exist.
+    Raises 46008 for unknown sources, 46009 for sources that are to run without a worker, 46014 if all these subtasks
+    exist.
     """
     unknown = sorted(set(subtasks) - set(state.sources))
     if unknown:
@@ -40,7 +43,9 @@ def start_task(
             f"source config with ID {', '.join(unknown)} not exists",
             workaround="Create it with `operate-source create` first.",
         )
-    wanted = [source for source in sorted(subtasks) if (source, task) not in state.subtasks]
+    runs = stage != _STOPPED
+    replaced = {source for (source, of), known in state.stages.items() if of == task and runs and known == _STOPPED}
+    wanted = [source for source in sorted(subtasks) if source in replaced or (source, task) not in state.subtasks]
     if not wanted:
         raise new(
             Code.SchedulerSubTaskExist,
@@ -48,7 +53,7 @@ def start_task(
             workaround="`query-status` shows them; stop the task first to start it with other settings.",
         )
     unbound = sorted(set(wanted) & set(state.unbound_sources()))
-    if unbound:
+    if unbound and runs:
         raise new(
             Code.SchedulerSourcesUnbound,
             f"sources {', '.join(unbound)} have not bound",
@@ -56,7 +61,7 @@ def start_task(
         )
     ops: list[EtcdOperation] = [Put(keys.TASK_TEXT.key(task), text)]
     for source in wanted:
-        ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _put_stage("Running", source, task)]
+        ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _put_stage(stage, source, task)]
         if source in modes:
             ops.append(_put_validator(ValidatorStage("Running", source, task, modes[source])))
     orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if drop_operators]
@@ -72,6 +77,41 @@ def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str, *,
     if stage not in SETTABLE_STAGES:
         raise new(Code.SchedulerSubTaskStageInvalidUpdate, f"a subtask's stage cannot be set to {stage}")
     return Plan(tuple(_put_stage(stage, source, task, safe_mode) for source in _chosen(state, task, sources)))
+
+
+def update_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str]) -> Plan:
+    """Replaces the task's file and its ``subtasks`` (source → config); those of new sources are Stopped.
+
+    Raises 46018 for an unknown task, 46008 for unknown sources, and 46035 if a subtask runs or would be left out.
+    """
+    existing = _chosen(state, task, ())
+    unknown = sorted(set(subtasks) - set(state.sources))
+    if unknown:
+        raise new(
+            Code.SchedulerSourceCfgNotExist,
+            f"source config with ID {', '.join(unknown)} not exists",
+            workaround="Create it with `operate-source create` first.",
+        )
+    missing = sorted(set(existing) - set(subtasks))
+    if missing:
+        raise new(
+            Code.SchedulerSubTaskCfgUpdate,
+            f"task {task} has subtasks of sources {', '.join(missing)}, which the new configuration leaves out",
+            workaround=f"Keep them in the file, or remove them first: `stop-task {task}` -s {missing[0]}.",
+        )
+    running = [source for source in existing if state.stages.get((source, task)) not in (_STOPPED, "Paused")]
+    if running:
+        raise new(
+            Code.SchedulerSubTaskCfgUpdate,
+            f"task {task} runs on sources {', '.join(running)}: it cannot be changed meanwhile",
+            workaround=f"`pause-task {task}` first, and `resume-task {task}` after the change.",
+        )
+    ops: list[EtcdOperation] = [Put(keys.TASK_TEXT.key(task), text)]
+    for source in sorted(subtasks):
+        ops.append(Put(keys.SUBTASK.key(source, task), subtasks[source]))
+        if source not in existing:
+            ops.append(_put_stage(_STOPPED, source, task))
+    return Plan(tuple(ops))
 
 
 def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.task_setup.task_templates import TaskTemplates
 from pkg import errors
 from pkg.config.complete_task import normalised
 from pkg.config.source import source_to_yaml
@@ -22,6 +23,7 @@ from pkg.rpc.channel import open_channel
 from pkg.settings.encrypt import encrypt
 
 HIDDEN = "******"
+_KINDS = {pb.TaskTemplateType: "task-template"}
 #: An answer with a configuration's text and the warnings about it.
 _Shown = pb.GetCfgResponse | pb.GetMasterCfgResponse | worker_pb.GetWorkerCfgResponse
 
@@ -36,14 +38,12 @@ class ConfigService:
             pb.SourceType: self._source,
             pb.MasterType: self._master,
             pb.WorkerType: self._worker,
+            pb.TaskTemplateType: self._template,
         }
-        if request.type == pb.TaskTemplateType:
-            why = "templates are stored by the OpenAPI, which is not supported yet"
-            return pb.GetCfgResponse(msg=f"task-template not found: {request.name}; {why}")
         getter = getters.get(request.type)
         if getter is None:
             return pb.GetCfgResponse(msg=f"config type {pb.CfgType.Name(request.type)} is not supported yet")
-        kind = pb.CfgType.Name(request.type).removesuffix("Type").lower()
+        kind = _KINDS.get(request.type) or pb.CfgType.Name(request.type).removesuffix("Type").lower()
         found = getter(request.name)
         if found is None:
             return pb.GetCfgResponse(
@@ -68,7 +68,13 @@ class ConfigService:
     def list_task_configs(self, _: Empty) -> pb.ListTaskConfigsResponse:
         texts = {name: self._exported_task(name) for name in self._cluster.scheduler.tasks()}
         return pb.ListTaskConfigsResponse(
-            result=True, taskConfigs={name: text for name, text in texts.items() if text is not None}
+            result=True,
+            taskConfigs={name: text for name, text in texts.items() if text is not None},
+            stages=[
+                pb.DesiredStage(task=task, source=source, stage=stage)
+                for task, stages in self._cluster.scheduler.tasks().items()
+                for source, stage in stages.items()
+            ],
         )
 
     def _exported_task(self, name: str) -> str | None:
@@ -96,6 +102,10 @@ class ConfigService:
     def _task(self, name: str) -> _Shown | None:
         text = self._cluster.scheduler.task_text(name)
         return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(normalised(text)))
+
+    def _template(self, name: str) -> _Shown | None:
+        text = TaskTemplates(self._cluster.etcd).all().get(name)
+        return None if text is None else pb.GetCfgResponse(cfg=task_to_yaml(text))
 
     def _source(self, name: str) -> _Shown | None:
         config = self._cluster.scheduler.sources().get(name)

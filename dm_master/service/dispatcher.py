@@ -14,15 +14,19 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dm_master.service.client_deadline import client_waits, remaining
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.service.cluster_info import ClusterInfoService
 from dm_master.service.config_service import ConfigService
 from dm_master.service.cutover_service import CutoverService
 from dm_master.service.diff_service import DiffService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
+from dm_master.service.source_names import SourceNamesService
 from dm_master.service.source_service import CheckSource, SourceService
 from dm_master.service.status_service import StatusService
-from dm_master.service.task_service import TaskService, TaskSteps
+from dm_master.service.task_service import TaskService
+from dm_master.service.task_steps import TaskSteps
+from dm_master.service.template_service import TemplateService
 from dm_master.service.validation_service import ValidationService
 from dm_master.shardddl.lock_rpcs import ShardDDLService
 from pkg import errors
@@ -46,11 +50,6 @@ LEADER_POLL = 0.02
 #: A precheck may take this long (seconds); the client's own limit is usually shorter.
 FORWARD_TIMEOUT = 1800.0
 
-#: RPCs that are not supported yet, with the name of their feature.
-LATER = {
-    "UpdateTask": "updating a task",
-}
-
 
 def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource) -> dict[str, RpcHandler]:
     """RPC → the function that answers it, for every RPC of the service."""
@@ -59,9 +58,14 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     locks = ShardDDLService(cluster.locks, cluster)
     operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
     cutover = CutoverService(cluster, steps, task.start_task)
-    table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
-    return table | {
+    templates, cluster_info = TemplateService(cluster), ClusterInfoService(cluster)
+    return {
         "StartTask": task.start_task,
+        "StoreTask": task.store_task,
+        "UpdateTask": task.update_task,
+        "OperateTaskTemplate": templates.operate,
+        "OperateClusterInfo": cluster_info.operate,
+        "ListSourceNames": SourceNamesService(cluster).list_names,
         "OperateTask": task.operate_task,
         "CheckTask": task.check_task,
         "ShowRules": task.show_rules,
@@ -96,10 +100,6 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "ListTaskConfigs": config.list_task_configs,
         "ListSourceConfigs": config.list_source_configs,
     }
-
-
-def _later(method: str, request: Any) -> Message:
-    return refusal(method, request, f"{LATER[method]} is not supported yet")
 
 
 def response_class(method: str) -> type[Message]:

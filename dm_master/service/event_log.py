@@ -50,7 +50,8 @@ class EventLog:
     def note(self, method: str, request: Any, answer: Any) -> None:
         """Notes a request that changes something, and its result. The request is over: an error here is only logged."""
         described = preview(method, request)
-        if described is None:
+        if described is None or (method == "OperateCutover" and answer.result and not answer.done):
+            # dmctl asks for a cutover again until it is done.
             return
         event = OperatorEvent(
             at=self._now().isoformat(timespec="seconds"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dm_master.scheduling.source_binding import NO_FREE_WORKER, STOPPED_UNBOUND, exists_already
 from dm_master.service.cluster_access import ClusterAccess
@@ -10,8 +11,9 @@ from dm_master.workers import source_transfer
 from dm_master.workers.source_workers import success
 from dm_master.workers.stage_wait import serves, wait_for_all
 from pkg import errors
-from pkg.config.model import SourceConfig
-from pkg.config.source import load_source
+from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.config.source import load_source, source_id_of
+from pkg.config.stored_secrets import with_stored_secrets
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -37,16 +39,13 @@ class SourceService:
         if request.op == pb.ShowSource:
             return self._show(_named(request))
         if request.op == pb.UpdateSource:
-            return pb.OperateSourceResponse(
-                # The first sentence is DM's.
-                msg="Update worker config is not supported by dm-ha now. Stop the source's tasks, then "
-                "`operate-source stop SOURCE` and `operate-source create FILE`; tasks that are started again continue "
-                "at their checkpoints"
-            )
+            return self._update(request)
+        if request.op in (pb.EnableSource, pb.DisableSource):
+            return self._switch(_named(request), enable=request.op == pb.EnableSource)
         raise errors.new(
             Code.MasterInvalidOperateOp,
             f"invalid operation {request.op} on source",
-            workaround="Use one of create, stop, show.",
+            workaround="Use one of create, update, stop, show, enable, disable.",
         )
 
     def transfer_source(self, request: pb.TransferSourceRequest) -> pb.TransferSourceResponse:
@@ -124,6 +123,61 @@ class SourceService:
             response.sources.append(answer)
         return response
 
+    def _update(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:
+        """Replaces sources that no running task uses; nothing of the old configuration stays but hidden secrets."""
+        warnings: list[str] = []
+        updated = [self._updated(text, f"source {number}", warnings) for number, text in enumerate(request.config, 1)]
+        names = []
+        for config, subtasks in updated:
+            self._cluster.scheduler.update_source(config, subtasks)
+            names.append(config.source_id)
+        bound = [source for source in names if self._cluster.scheduler.bound_worker(source) is not None]
+        answers = wait_for_all(self._cluster, bound, "", serves, "the source's worker has taken it")
+        answers += [success(source, msg=NO_FREE_WORKER) for source in names if source not in bound]
+        answers.sort(key=_source_of)
+        return pb.OperateSourceResponse(result=True, sources=answers, warnings=dict.fromkeys(warnings))
+
+    def _updated(self, text: str, path: str, warnings: list[str]) -> tuple[SourceConfig, list[SubTaskConfig]]:
+        """The new configuration, checked with its server, and the source's subtasks with it."""
+        name = source_id_of(text, path)
+        # Before the server is asked: the source's own relay log and tasks use its server-id there.
+        self._cluster.scheduler.ensure_updatable(name)
+        former = self._cluster.scheduler.sources()[name]
+        config = load_source(with_stored_secrets(text, "from", former.from_), path, warnings)
+        if not config.server_id:
+            config = replace(config, server_id=former.server_id)
+        if config.enable_relay != former.enable_relay:
+            raise _not_by_update("enable-relay", "`start-relay` and `stop-relay` switch the relay log.")
+        tasks = self._cluster.scheduler.tasks()
+        found = [self._cluster.scheduler.subtasks(task).get(config.source_id) for task in tasks]
+        subtasks = [subtask for subtask in found if subtask is not None]
+        fixed = [] if not subtasks else [
+            key
+            for key in ("flavor", "enable_gtid", "case_sensitive")
+            if getattr(config, key) not in ("", getattr(former, key))
+        ]  # fmt: skip
+        if fixed:
+            keys = ", ".join(key.replace("_", "-") for key in fixed)
+            raise _not_by_update(keys, "Stop the source's tasks first: what they have replicated depends on it.")
+        checked = self._check(config, warnings)
+        return checked, [_of_source(subtask, former, checked) for subtask in subtasks]
+
+    def _switch(self, sources: list[str], *, enable: bool) -> pb.OperateSourceResponse:
+        """Whether tasks may run on the sources. A source with a task that runs is not disabled."""
+        self._require_known(sources)
+        known = self._cluster.scheduler.sources()
+        for source in sources:
+            stages = {task: stages.get(source, "") for task, stages in self._cluster.scheduler.tasks().items()}
+            running = sorted(task for task, stage in stages.items() if stage in ("Running", "Paused"))
+            if running and not enable:
+                raise errors.new(
+                    Code.SchedulerSourceOpTaskExist,
+                    f"source {source} has tasks {', '.join(running)} that are not stopped",
+                    workaround="Stop them first.",
+                )
+            self._cluster.scheduler.set_enabled(known[source], enable)
+        return pb.OperateSourceResponse(result=True, sources=[success(source) for source in sources])
+
     def _require_known(self, sources: list[str]) -> None:
         known = self._cluster.scheduler.sources()
         unknown = [source for source in sources if source not in known]
@@ -133,6 +187,26 @@ class SourceService:
                 f"source config with ID {', '.join(unknown)} not exists",
                 workaround="See `operate-source show` for the sources that exist.",
             )
+
+
+def _of_source(subtask: SubTaskConfig, former: SourceConfig, new: SourceConfig) -> SubTaskConfig:
+    """``subtask`` with the settings of its changed source."""
+    own = subtask.filters[: len(subtask.filters) - len(former.filters)]
+    return replace(
+        subtask,
+        from_=new.from_,
+        server_id=new.server_id,
+        relay_dir=new.relay_dir,
+        flavor=new.flavor or subtask.flavor,
+        enable_gtid=new.enable_gtid,
+        filters=own + new.filters,
+    )
+
+
+def _not_by_update(keys: str, workaround: str) -> DMError:
+    return errors.new(
+        Code.SchedulerSourceCfgUpdate, f"{keys} cannot change by an update of the source", workaround=workaround
+    )
 
 
 def _named(request: pb.OperateSourceRequest) -> list[str]:

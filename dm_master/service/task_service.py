@@ -1,60 +1,26 @@
-"""StartTask, OperateTask, CheckTask and ShowRules."""
+"""StartTask, StoreTask, UpdateTask, OperateTask, CheckTask and ShowRules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
-from dm_master.cutover.runner import ReadFacts
 from dm_master.cutover.store import forget_cutover, refuse_after_cutover
-from dm_master.precheck.result import PrecheckResult
-from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
 from dm_master.service.client_deadline import remaining
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.task_setup.task_end import Moment, TaskEnd, ensure_possible, parse_moment, task_end
+from dm_master.service.stored_tasks import STOPPED, StoredTasks, refuse_pause
+from dm_master.service.task_steps import SHOWN, TaskSteps, enabled, moment_of, started_at
+from dm_master.task_setup.task_end import ensure_possible, task_end
 from dm_master.workers.slot_warnings import slot_warnings
 from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import STAGE_TIMEOUT, is_gone, reaches, wait_for_all
 from pkg import errors
-from pkg.config.model import Meta, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.model import SubTaskConfig, TaskConfig
 from pkg.config.task import load_task, task_to_yaml
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
-
-
-class RunPrechecks(Protocol):
-    def __call__(
-        self,
-        task: TaskConfig,
-        sources: Mapping[str, SourceConfig],
-        *,
-        err_count: int,
-        warn_count: int,
-        only: Sequence[str],
-        remove_meta: bool = False,
-    ) -> PrecheckResult: ...
-
-
-class StartAt(Protocol):
-    def __call__(self, subtask: SubTaskConfig, moment: Moment, *, removes_meta: bool) -> Meta: ...
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSteps:
-    """The steps of starting a task that other packages carry out."""
-
-    split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
-    precheck: RunPrechecks
-    show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
-    complete: Callable[[TaskConfig, SubTaskConfig, TaskEnd | None], SubTaskConfig]
-    remove_meta: Callable[[TaskConfig], None]
-    start_at: StartAt
-    read_cutover_facts: ReadFacts
-
 
 #: Operation → (desired stage to store, stage that workers then report).
 _STAGES = {
@@ -68,15 +34,18 @@ class TaskService:
     def __init__(self, cluster: ClusterAccess, steps: TaskSteps) -> None:
         self._cluster = cluster
         self._steps = steps
+        stored = StoredTasks(cluster, steps)
+        self.store_task, self.update_task = stored.store, stored.update
+        self._stored = stored
 
     def check_task(self, request: pb.CheckTaskRequest) -> pb.CheckTaskResponse:
-        moment = _moment(request.startTime)
+        moment = moment_of(request.startTime)
         task = load_task(request.task)
         sources = self._cluster.scheduler.sources()
         # Splitting finds unknown sources and contradictions that need no connection.
         subtasks = self._steps.split(task, sources, ())
         # A task that is removed with its progress may be checked too.
-        self._started_at(subtasks, moment, removes_meta=True)
+        started_at(self._steps, subtasks, moment, removes_meta=True)
         found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
         rules = None if found.rules is None else _summary(found.rules)
         warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
@@ -92,7 +61,10 @@ class TaskService:
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
         """Changes nothing if it refuses the task; else stores the subtasks and waits until their workers run them."""
-        moment, end = _moment(request.startTime), task_end(request.untilPosition, request.untilGTID, request.untilTime)
+        moment, end = (
+            moment_of(request.startTime),
+            task_end(request.untilPosition, request.untilGTID, request.untilTime),
+        )
         task = load_task(request.task)
         foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
         if foreign:
@@ -100,12 +72,13 @@ class TaskService:
             return pb.StartTaskResponse(msg="some sources are not in the task's config", sources=answers)
         known = self._cluster.scheduler.sources()
         subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
+        subtasks = enabled(subtasks, known)
         if end is not None:
             ensure_possible(end, subtasks)
-        subtasks = self._started_at(subtasks, moment, removes_meta=request.removeMeta)
+        subtasks = started_at(self._steps, subtasks, moment, removes_meta=request.removeMeta)
         names = [subtask.source_id for subtask in subtasks]
         found = self._steps.precheck(
-            task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names, remove_meta=request.removeMeta
+            task, known, err_count=SHOWN, warn_count=SHOWN, only=names, remove_meta=request.removeMeta
         )
         warnings = [*found.warnings, *slot_warnings(self._cluster, subtasks)]
         if not found.passed:
@@ -123,30 +96,32 @@ class TaskService:
         )
         return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text, warnings=warnings)
 
-    def _started_at(
-        self, subtasks: Sequence[SubTaskConfig], moment: Moment | None, *, removes_meta: bool
-    ) -> list[SubTaskConfig]:
-        """The subtasks with their start by time, if there is one."""
-        if moment is None:
-            return list(subtasks)
-        return [replace(one, meta=self._steps.start_at(one, moment, removes_meta=removes_meta)) for one in subtasks]
-
     def operate_task(self, request: pb.OperateTaskRequest) -> pb.OperateTaskResponse:
         stages = self._cluster.scheduler.tasks().get(request.name, {})
         if not stages:
             message = f"task {request.name} has no source or not exist, please check the task name and status"
             return pb.OperateTaskResponse(op=request.op, msg=message)
         sources = self._chosen(request, stages)
-        if request.safeMode and request.op != worker_pb.Resume:
+        if request.safeMode and request.op not in (worker_pb.Resume, worker_pb.Start):
             raise errors.new(
                 Code.MasterInvalidOperateOp,
                 f"task {request.name}: safe mode can be asked for only when the task is resumed",
                 workaround=f"Use `dmctl resume-task {request.name} --safe-mode`.",
             )
-        if request.op in (*_STOPPING, worker_pb.Resume):
+        if request.op in (*_STOPPING, worker_pb.Resume, worker_pb.Start):
             refuse_after_cutover(self._cluster.etcd, request.name, worker_pb.TaskOp.Name(request.op))
-        if request.op in _STOPPING:
+        stopped = [source for source in sources if stages[source] == STOPPED]
+        if request.op == worker_pb.Start or (request.op == worker_pb.Resume and stopped):
+            return self._stored.start(request, sources)
+        if request.op == worker_pb.Stop and request.keep:
+            return self._stored.stop(request, sources)
+        if request.op in _STOPPING and not request.keep:
             forget_cutover(self._cluster.etcd, request.name, stages)
+        if request.op == worker_pb.Delete and request.removeMeta:
+            return self._stored.delete(request, sources)
+        if request.op == worker_pb.Pause and stopped:
+            raise refuse_pause(request.name, stopped)
+        if request.op in _STOPPING:
             self._cluster.scheduler.stop_task(request.name, sources)
             check, expected = is_gone(request.name), "the subtask is stopped"
         elif request.op in _STAGES:
@@ -205,10 +180,6 @@ class TaskService:
             self._cluster.scheduler.start_task(task.name, text, subtasks, drop_operators=True)
 
 
-def _moment(start_time: str) -> Moment | None:
-    return parse_moment(start_time, "--start-time") if start_time else None
-
-
 def _summary(rules: RuleSummary) -> pb.RulesSummary:
     return pb.RulesSummary(
         tables=rules.tables, targets=rules.targets, leftOut=rules.left_out, unused=list(rules.unused)
@@ -233,7 +204,3 @@ def _table_rules(explained: Explanation) -> pb.TableRules:
         problem=explained.problem,
         rules=rules,
     )
-
-
-#: The most errors, and the most warnings, of the precheck that start-task shows.
-_SHOWN = 10

@@ -113,6 +113,18 @@ def meta_tables(task: str) -> tuple[str, ...]:
     return tuple(f"{task}_{suffix}" for suffix in (*_DM_META_TABLES, *_OWN_META_TABLES))
 
 
+def has_progress(subtask: SubTaskConfig) -> bool:
+    """Whether the target has a table with the task's progress. Raises the target's ``DMError``."""
+    names = meta_tables(subtask.name)
+    marks = ", ".join(["%s"] * len(names))
+    sql = f"SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name IN ({marks}) LIMIT 1"
+    with contextlib.closing(connect(subtask.to, scope="downstream", read_timeout=QUERY_TIMEOUT)) as connection:
+        try:
+            return bool(query(connection, sql, (subtask.meta_schema, *names)))
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream") from exc
+
+
 def remove_meta(task: TaskConfig) -> None:
     """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``.
 

@@ -176,6 +176,16 @@ def is_gone(task: str) -> StageCheck:
     return check
 
 
+def has_stopped(task: str) -> StageCheck:
+    """Over when the subtask is Stopped, or the worker does not have it."""
+
+    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+        subtask = _named(answer, task)
+        return subtask is None or not subtask.stage or subtask.stage == pb.Stopped, ""
+
+    return check
+
+
 def relay_reaches(stage: pb.Stage) -> StageCheck:
     """Over when the source's relay is in ``stage`` (``Stopped``: does not exist), or when it failed on the way."""
 

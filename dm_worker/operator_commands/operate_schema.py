@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from dm_worker.operator_commands.replicating_unit import paused_unit
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.unit.known_structures import KnownStructures
@@ -11,7 +13,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 
 def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> str:
-    """Executes the request on a paused subtask; returns the requested structure, or ''.
+    """Executes the request on a paused subtask; returns the requested structure or names (as JSON), or ''.
 
     Raises 40056, 40051, 44005, 44009, and errors of the servers.
     """
@@ -24,6 +26,10 @@ def _operate(structures: KnownStructures, request: pb.OperateWorkerSchemaRequest
     match request.op:
         case pb.GetSchema:
             return structures.show(*name)
+        case pb.ListSchema:
+            return json.dumps(structures.schemas(), ensure_ascii=False)
+        case pb.ListTable:
+            return json.dumps(structures.tables(request.database), ensure_ascii=False)
         case pb.RemoveSchema:
             structures.delete(*name)
         case pb.SetSchema if request.fromSource:

@@ -68,6 +68,7 @@ class Binder:
         self._closing: SourceWorker | None = None
         self._relay_worker: RelayWorker | None = None
         self._bound = ""
+        self._revision = 0
         self._error: DMError | None = None
 
     @property
@@ -146,7 +147,9 @@ class Binder:
         with self._lock:
             self._bound = source
             current = self._current
-        if current is not None and current.source.source_id != source:
+        revision = stored.mod_revision if stored else 0
+        # A bound key that is written again asks for a source that has changed.
+        if current is not None and (current.source.source_id != source or self._revision != revision):
             log.info("source unbound", source=current.source.source_id)
             self._close(graceful=True)
             current = None
@@ -155,6 +158,7 @@ class Binder:
             self._close_relay_worker()
             idle = None
         if source and current is None:
+            self._revision = revision
             self._open(source)
         if relayed and idle is None:
             self._open_relay_worker(relayed)

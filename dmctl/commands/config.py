@@ -13,6 +13,7 @@ from dmctl import configdir, files
 from dmctl.command_context import CommandContext
 from dmctl.commands import pick
 from dmctl.commands.command import CommandGroup, DMCommand
+from dmctl.commands.task import show_with_report
 from dmctl.failure import CommandError
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
@@ -67,8 +68,38 @@ def _kind(kind: str) -> click.Command:
     return command
 
 
+def _updatable(kind: str, update: Callable[[CommandContext, str], None]) -> click.Command:
+    text = f"Shows the configuration of a {kind}, or replaces it by that of a file while the {kind} does not run."
+
+    @click.command(kind, help=text, cls=DMCommand)
+    @click.argument("arguments", nargs=-1, required=True, metavar="NAME | update FILE")
+    @click.option("-p", "--path", default="", help="Write to this file instead.")
+    @click.pass_obj
+    def command(context: CommandContext, arguments: tuple[str, ...], path: str) -> None:
+        if len(arguments) == 1:
+            _show(context, kind, arguments[0], path)
+        elif arguments[0] == "update" and len(arguments) == 2 and not path:
+            update(context, arguments[1])
+        else:
+            raise click.UsageError("give a name, or `update` and a file")
+
+    return command
+
+
+def _update_task(context: CommandContext, file: str) -> None:
+    show_with_report(
+        context, context.call("UpdateTask", master.UpdateTaskRequest(task=files.read_task(file))), "checkResult"
+    )
+
+
+def _update_source(context: CommandContext, file: str) -> None:
+    request = master.OperateSourceRequest(op=master.UpdateSource, config=[files.read_source(file)])
+    context.run("OperateSource", request)
+
+
+_UPDATES = {"task": _update_task, "source": _update_source}
 for _name in _KINDS:
-    config.add_command(_kind(_name))
+    config.add_command(_updatable(_name, _UPDATES[_name]) if _name in _UPDATES else _kind(_name))
 
 
 def _folder(text: str) -> Callable[[_Command], _Command]:

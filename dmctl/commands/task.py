@@ -51,7 +51,7 @@ def start_task(
         untilGTID=until_gtid,
         untilTime=until_time,
     )
-    _show_with_report(context, context.call("StartTask", request), "checkResult")
+    show_with_report(context, context.call("StartTask", request), "checkResult")
 
 
 @click.command("check-task", cls=DMCommand)
@@ -69,10 +69,10 @@ def check_task(context: CommandContext, task_file: str, errors: int, warnings: i
     request = master.CheckTaskRequest(
         task=files.read_task(task_file), errCnt=errors, warnCnt=warnings, startTime=start_time
     )
-    _show_with_report(context, context.call("CheckTask", request), "msg")
+    show_with_report(context, context.call("CheckTask", request), "msg")
 
 
-def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
+def show_with_report(context: CommandContext, answer: Any, field: str) -> None:
     """Prints ``answer``. A report in ``field`` is printed without JSON escapes: for people, not for parsers."""
     text: str = getattr(answer, field)
     if MARK not in text:

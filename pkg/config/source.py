@@ -27,7 +27,7 @@ _YAML = Code.ConfigYamlTransform
 def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
     """Reads a source file; adds the keys without effect to ``warnings``.
 
-    Raises 20003 (keys, types, future features), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
+    Raises 20003 (keys, types), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
     (relay-binlog-gtid), 11010 (flavor), 20037 (filters) or 20043 (checker), each with its location.
     """
     notes = warnings if warnings is not None else []
@@ -35,7 +35,6 @@ def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None
     notes += warnings_about(top, "", (one for one in SOURCE_EFFECTS if one.key == one.name))
     if top.has("relay-dir"):
         notes.append("relay-dir of a source is deprecated: set relay-dir of the worker")
-    _refuse_later_features(top)
     database = top.section("from")
     if database is None:
         raise top.error(_YAML, "from", "from is missing", "Add host, port, user and password of the upstream.")
@@ -62,11 +61,9 @@ def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None
     )
 
 
-def _refuse_later_features(top: Section) -> None:
-    if not top.flag("enable", True):
-        raise top.error(
-            _YAML, "enable", "a disabled source is not supported yet", "Remove the key, or create the source later."
-        )
+def source_id_of(text: str, path: str) -> str:
+    """The name of the source in a file. Raises 20003, 40005 or 40006."""
+    return _source_id(read_document(text, path, SOURCE))
 
 
 def _source_id(top: Section) -> str:

@@ -192,6 +192,14 @@ class EtcdClient:
 
         return self._call("list its members", members)
 
+    def cluster_id(self) -> int:
+        def cluster(endpoint: Endpoint) -> int:
+            request = rpc.MemberListRequest()
+            answer = endpoint.clusterstub.MemberList(request, endpoint.timeout, metadata=endpoint.metadata)
+            return int(answer.header.cluster_id)
+
+        return self._call("show its cluster's id", cluster)
+
     def member_add(self, peer_urls: Sequence[str]) -> Member:
         """Adds a member; the caller then starts it with these peer URLs."""
         added = self._call(

@@ -56,6 +56,10 @@ TASK_CLI_ARGS = KeyFamily("/dm-master/task-cli-args", ("task", "source"))
 #: The task file as the operator wrote it. This key is ours; DM builds the file from its subtasks.
 TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 
+#: Drafts of tasks, as task files; and what the operator says of the cluster's hosts, as JSON under one name. Ours.
+TASK_TEMPLATE = KeyFamily("/dm-master/task-template", ("task",))
+CLUSTER_TOPOLOGY_KEY = "/dm-master/cluster-topology"
+
 #: Operators' orders for statements of the binlog, by position (``mysql-bin.000001:1234``). Ours; DM does not store
 #: them.
 BINLOG_OPERATOR = KeyFamily("/dm-master/binlog-operator", ("source", "task", "position"))

@@ -22,6 +22,8 @@ class SourceOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UpdateSource: _ClassVar[SourceOp]
     StopSource: _ClassVar[SourceOp]
     ShowSource: _ClassVar[SourceOp]
+    EnableSource: _ClassVar[SourceOp]
+    DisableSource: _ClassVar[SourceOp]
 
 class LeaderOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -44,6 +46,15 @@ class RelayOpV2(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     StartRelayV2: _ClassVar[RelayOpV2]
     StopRelayV2: _ClassVar[RelayOpV2]
 
+class TemplateOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    InvalidTemplateOp: _ClassVar[TemplateOp]
+    CreateTemplate: _ClassVar[TemplateOp]
+    UpdateTemplate: _ClassVar[TemplateOp]
+    DeleteTemplate: _ClassVar[TemplateOp]
+    ListTemplates: _ClassVar[TemplateOp]
+    ImportTemplates: _ClassVar[TemplateOp]
+
 class CutoverOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     InvalidCutoverOp: _ClassVar[CutoverOp]
@@ -60,6 +71,8 @@ StartSource: SourceOp
 UpdateSource: SourceOp
 StopSource: SourceOp
 ShowSource: SourceOp
+EnableSource: SourceOp
+DisableSource: SourceOp
 InvalidLeaderOp: LeaderOp
 EvictLeaderOp: LeaderOp
 CancelEvictLeaderOp: LeaderOp
@@ -72,6 +85,12 @@ TaskTemplateType: CfgType
 InvalidRelayOpV2: RelayOpV2
 StartRelayV2: RelayOpV2
 StopRelayV2: RelayOpV2
+InvalidTemplateOp: TemplateOp
+CreateTemplate: TemplateOp
+UpdateTemplate: TemplateOp
+DeleteTemplate: TemplateOp
+ListTemplates: TemplateOp
+ImportTemplates: TemplateOp
 InvalidCutoverOp: CutoverOp
 RunCutover: CutoverOp
 ShowCutover: CutoverOp
@@ -112,16 +131,26 @@ class StartTaskResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperateTaskRequest(_message.Message):
-    __slots__ = ("op", "name", "sources", "safeMode")
+    __slots__ = ("op", "name", "sources", "safeMode", "keep", "removeMeta", "startTime", "safeModeDuration", "seconds")
     OP_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     SAFEMODE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    REMOVEMETA_FIELD_NUMBER: _ClassVar[int]
+    STARTTIME_FIELD_NUMBER: _ClassVar[int]
+    SAFEMODEDURATION_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.TaskOp
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     safeMode: bool
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ...) -> None: ...
+    keep: bool
+    removeMeta: bool
+    startTime: str
+    safeModeDuration: str
+    seconds: float
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ..., keep: _Optional[bool] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., safeModeDuration: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class OperateTaskResponse(_message.Message):
     __slots__ = ("op", "result", "msg", "sources")
@@ -154,6 +183,98 @@ class UpdateTaskResponse(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[_dmworker_pb2.CommonWorkerResponse]
     checkResult: str
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ...) -> None: ...
+
+class StoreTaskRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    def __init__(self, task: _Optional[str] = ...) -> None: ...
+
+class StoreTaskResponse(_message.Message):
+    __slots__ = ("result", "msg", "checkResult", "warnings")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    CHECKRESULT_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    checkResult: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class OperateTaskTemplateRequest(_message.Message):
+    __slots__ = ("op", "task", "name", "overwrite")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITE_FIELD_NUMBER: _ClassVar[int]
+    op: TemplateOp
+    task: str
+    name: str
+    overwrite: bool
+    def __init__(self, op: _Optional[_Union[TemplateOp, str]] = ..., task: _Optional[str] = ..., name: _Optional[str] = ..., overwrite: _Optional[bool] = ...) -> None: ...
+
+class OperateTaskTemplateResponse(_message.Message):
+    __slots__ = ("result", "msg", "templates", "failed")
+    class TemplatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class FailedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    templates: _containers.ScalarMap[str, str]
+    failed: _containers.ScalarMap[str, str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., templates: _Optional[_Mapping[str, str]] = ..., failed: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class OperateClusterInfoRequest(_message.Message):
+    __slots__ = ("topology",)
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    topology: str
+    def __init__(self, topology: _Optional[str] = ...) -> None: ...
+
+class OperateClusterInfoResponse(_message.Message):
+    __slots__ = ("result", "msg", "clusterID", "topology")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    CLUSTERID_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    clusterID: int
+    topology: str
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., clusterID: _Optional[int] = ..., topology: _Optional[str] = ...) -> None: ...
+
+class ListSourceNamesRequest(_message.Message):
+    __slots__ = ("source", "schema")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    schema: str
+    def __init__(self, source: _Optional[str] = ..., schema: _Optional[str] = ...) -> None: ...
+
+class ListSourceNamesResponse(_message.Message):
+    __slots__ = ("result", "msg", "names")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class QueryStatusListRequest(_message.Message):
     __slots__ = ("name", "sources", "profile")
@@ -810,7 +931,7 @@ class EncryptResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., ciphertext: _Optional[str] = ...) -> None: ...
 
 class ListTaskConfigsResponse(_message.Message):
-    __slots__ = ("result", "msg", "taskConfigs")
+    __slots__ = ("result", "msg", "taskConfigs", "stages")
     class TaskConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -821,10 +942,22 @@ class ListTaskConfigsResponse(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     TASKCONFIGS_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     taskConfigs: _containers.ScalarMap[str, str]
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., taskConfigs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    stages: _containers.RepeatedCompositeFieldContainer[DesiredStage]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., taskConfigs: _Optional[_Mapping[str, str]] = ..., stages: _Optional[_Iterable[_Union[DesiredStage, _Mapping]]] = ...) -> None: ...
+
+class DesiredStage(_message.Message):
+    __slots__ = ("task", "source", "stage")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    stage: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., stage: _Optional[str] = ...) -> None: ...
 
 class ListSourceConfigsResponse(_message.Message):
     __slots__ = ("result", "msg", "sourceConfigs")

@@ -211,6 +211,26 @@ class MasterStub:
                 request_serializer=dmmaster__pb2.OperateCutoverRequest.SerializeToString,
                 response_deserializer=dmmaster__pb2.OperateCutoverResponse.FromString,
                 _registered_method=True)
+        self.StoreTask = channel.unary_unary(
+                '/pb.Master/StoreTask',
+                request_serializer=dmmaster__pb2.StoreTaskRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.StoreTaskResponse.FromString,
+                _registered_method=True)
+        self.OperateTaskTemplate = channel.unary_unary(
+                '/pb.Master/OperateTaskTemplate',
+                request_serializer=dmmaster__pb2.OperateTaskTemplateRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.OperateTaskTemplateResponse.FromString,
+                _registered_method=True)
+        self.OperateClusterInfo = channel.unary_unary(
+                '/pb.Master/OperateClusterInfo',
+                request_serializer=dmmaster__pb2.OperateClusterInfoRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.OperateClusterInfoResponse.FromString,
+                _registered_method=True)
+        self.ListSourceNames = channel.unary_unary(
+                '/pb.Master/ListSourceNames',
+                request_serializer=dmmaster__pb2.ListSourceNamesRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.ListSourceNamesResponse.FromString,
+                _registered_method=True)
 
 
 class MasterServicer:
@@ -427,6 +447,30 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StoreTask(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OperateTaskTemplate(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OperateClusterInfo(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSourceNames(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MasterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -604,6 +648,26 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.OperateCutover,
                     request_deserializer=dmmaster__pb2.OperateCutoverRequest.FromString,
                     response_serializer=dmmaster__pb2.OperateCutoverResponse.SerializeToString,
+            ),
+            'StoreTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreTask,
+                    request_deserializer=dmmaster__pb2.StoreTaskRequest.FromString,
+                    response_serializer=dmmaster__pb2.StoreTaskResponse.SerializeToString,
+            ),
+            'OperateTaskTemplate': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateTaskTemplate,
+                    request_deserializer=dmmaster__pb2.OperateTaskTemplateRequest.FromString,
+                    response_serializer=dmmaster__pb2.OperateTaskTemplateResponse.SerializeToString,
+            ),
+            'OperateClusterInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateClusterInfo,
+                    request_deserializer=dmmaster__pb2.OperateClusterInfoRequest.FromString,
+                    response_serializer=dmmaster__pb2.OperateClusterInfoResponse.SerializeToString,
+            ),
+            'ListSourceNames': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSourceNames,
+                    request_deserializer=dmmaster__pb2.ListSourceNamesRequest.FromString,
+                    response_serializer=dmmaster__pb2.ListSourceNamesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1551,6 +1615,114 @@ class Master:
             '/pb.Master/OperateCutover',
             dmmaster__pb2.OperateCutoverRequest.SerializeToString,
             dmmaster__pb2.OperateCutoverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/StoreTask',
+            dmmaster__pb2.StoreTaskRequest.SerializeToString,
+            dmmaster__pb2.StoreTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateTaskTemplate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/OperateTaskTemplate',
+            dmmaster__pb2.OperateTaskTemplateRequest.SerializeToString,
+            dmmaster__pb2.OperateTaskTemplateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateClusterInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/OperateClusterInfo',
+            dmmaster__pb2.OperateClusterInfoRequest.SerializeToString,
+            dmmaster__pb2.OperateClusterInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSourceNames(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/ListSourceNames',
+            dmmaster__pb2.ListSourceNamesRequest.SerializeToString,
+            dmmaster__pb2.ListSourceNamesResponse.FromString,
             options,
             channel_credentials,
             insecure,

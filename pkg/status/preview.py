@@ -14,8 +14,8 @@ from pkg.pb import dmworker_pb2 as worker
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """``command``: the command line that sends the same request; ``effects``: sentences; ``danger``: whether something
-    is lost that nothing brings back."""
+    """``command``: the command line that sends the same request, '' if only the OpenAPI sends it; ``effects``:
+    sentences; ``danger``: whether something is lost that nothing brings back."""
 
     title: str
     command: str
@@ -23,7 +23,8 @@ class Preview:
     danger: bool = False
 
     def lines(self) -> list[str]:
-        return [self.title, *(f"  {effect}" for effect in self.effects), f"Command: {self.command}"]
+        command = [f"Command: {self.command}"] if self.command else []
+        return [self.title, *(f"  {effect}" for effect in self.effects), *command]
 
 
 def preview(method: str, request: Any) -> Preview | None:
@@ -62,6 +63,11 @@ _STOP = (
     "To continue later, start the task again with its file, without --remove-meta.",
 )
 
+_STOP_AND_KEEP = ("The subtask ends; its configuration and the checkpoint stay, so that it can be started again.",)
+_REMOVE = (
+    "The task ends and leaves the cluster, and its checkpoints are removed from the target. The target's rows stay.",
+)
+
 
 def _operate_task(request: master.OperateTaskRequest) -> Preview | None:
     whose = _whose(request.name, request.sources)
@@ -72,6 +78,12 @@ def _operate_task(request: master.OperateTaskRequest) -> Preview | None:
             "resume-task", request.name, "--safe-mode" if request.safeMode else "", sources=request.sources
         )
         return Preview(f"Resume {whose}", command, (*_RESUME, *([_SAFE_MODE] if request.safeMode else [])))
+    if request.op == worker.Start:
+        return Preview(f"Start {whose}", "", _RESUME)
+    if request.op == worker.Stop and request.keep:
+        return Preview(f"Stop {whose}", "", _STOP_AND_KEEP)
+    if request.op == worker.Delete and request.removeMeta:
+        return Preview(f"Remove {whose}", "", _REMOVE, danger=True)
     if request.op in (worker.Stop, worker.Delete):
         return Preview(
             f"Stop {whose}", _command("stop-task", request.name, sources=request.sources), _STOP, danger=True
@@ -140,6 +152,10 @@ def _operate_source(request: master.OperateSourceRequest) -> Preview | None:
         return Preview(f"Add source {names}" if names else "Add a source", command, _CREATE_SOURCE)
     if request.op == master.UpdateSource:
         return Preview("Update a source", _command("operate-source", "update", "source.yaml"), _CREATE_SOURCE[:1])
+    if request.op == master.EnableSource:
+        return Preview(f"Enable {', '.join(request.sourceID)}", "", ("Its stopped tasks start.",))
+    if request.op == master.DisableSource:
+        return Preview(f"Disable {', '.join(request.sourceID)}", "", ("Its tasks stop; they stay in the cluster.",))
     if request.op == master.StopSource:
         names = ", ".join(request.sourceID) or "the source of the file"
         return Preview(
@@ -164,6 +180,52 @@ def _start_task(request: master.StartTaskRequest) -> Preview:
     return Preview(
         f"Start task {name}" if name else "Start the task", command, tuple(effects), danger=request.removeMeta
     )
+
+
+def _store_task(request: master.StoreTaskRequest) -> Preview:
+    return Preview(f"Store task {_name_in(request.task, 'name')}", "", ("The task is Stopped until it is started.",))
+
+
+def _update_task(request: master.UpdateTaskRequest) -> Preview:
+    effects = ("The stored configuration is replaced; the paused or stopped task uses it when it continues.",)
+    command = _command("config", "task", "update", "task.yaml")
+    return Preview(f"Update task {_name_in(request.task, 'name')}", command, effects)
+
+
+_TEMPLATE_WORDS = {
+    master.CreateTemplate: "Create",
+    master.UpdateTemplate: "Update",
+    master.DeleteTemplate: "Delete",
+    master.ImportTemplates: "Import",
+}
+
+
+def _operate_template(request: master.OperateTaskTemplateRequest) -> Preview | None:
+    if request.op not in _TEMPLATE_WORDS:
+        return None
+    name = request.name or _name_in(request.task, "name")
+    which = f"template {name}" if name else "the tasks as templates"
+    return Preview(f"{_TEMPLATE_WORDS[request.op]} {which}", "", ("No task changes.",))
+
+
+def _operate_cutover(request: master.OperateCutoverRequest) -> Preview | None:
+    task = request.task
+    if request.op == master.RunCutover:
+        accepted = [word for name in request.accept for word in ("--accept", name)]
+        quiet = ("--quiet-seconds", f"{request.seconds:g}") if request.seconds else ()
+        effects = (
+            "The checks of `cutover check` run first; if one fails, the task continues.",
+            "Then AUTO_INCREMENT is set at the target, all rows are compared, and the task ends at one position.",
+        )
+        command = _command("cutover", "run", task, *quiet, *accepted)
+        return Preview(f"Cut task {task} over", command, effects, danger=True)
+    if request.op == master.EndCutover:
+        effects = ("The upstreams are watched no longer, and the task may be resumed or stopped again.",)
+        return Preview(f"End the cutover of task {task}", _command("cutover", "end", task), effects)
+    if request.op == master.ReverseCutover:
+        effects = ("The opposite task starts: what applications write to the target reaches the old upstreams.",)
+        return Preview(f"Reverse task {task}", _command("cutover", "reverse", task), effects)
+    return None
 
 
 def _switch_relay(request: master.OperateWorkerRelayRequest) -> Preview | None:
@@ -312,6 +374,10 @@ _METHODS: dict[str, Callable[[Any], Preview | None]] = {
     "UnlockDDLLock": _unlock,
     "OperateSource": _operate_source,
     "StartTask": _start_task,
+    "StoreTask": _store_task,
+    "UpdateTask": _update_task,
+    "OperateTaskTemplate": _operate_template,
+    "OperateCutover": _operate_cutover,
     "OperateWorkerRelayTask": _switch_relay,
     "OperateRelay": _operate_relay,
     "PurgeWorkerRelay": _purge_relay,

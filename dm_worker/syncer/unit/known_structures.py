@@ -35,8 +35,7 @@ class KnownStructures:
     def show(self, schema: str, table: str) -> str:
         """A CREATE TABLE in one line. Raises 44005 while the table's structure is unknown."""
         self._ensure_migrated(schema, table)
-        self._store.prepare()
-        for info in self._store.read_tables():
+        for info in self._known():
             if (info.schema, info.name) == (schema, table):
                 return create_table(info)
         raise _unknown(
@@ -44,6 +43,18 @@ class KnownStructures:
             "It is taken from the dump, the upstream or the target when the next rows of the table arrive. "
             "`binlog-schema update` sets it.",
         )
+
+    def schemas(self) -> list[str]:
+        """The upstream schemas with a table whose structure is known."""
+        return sorted({info.schema for info in self._known()})
+
+    def tables(self, schema: str) -> list[str]:
+        """The tables of an upstream schema whose structures are known."""
+        return sorted(info.name for info in self._known() if info.schema == schema)
+
+    def _known(self) -> list[TableInfo]:
+        self._store.prepare()
+        return list(self._store.read_tables())
 
     def update(self, schema: str, table: str, text: str) -> None:
         """Sets the structure from a CREATE TABLE, whose own names are ignored. Raises 44009 if it is not understood."""

@@ -40,7 +40,6 @@ def _common(cli: str, rpc: str) -> tuple[KeyEffect, ...]:
     )
 
 
-_NO_OPENAPI = "The OpenAPI is not supported yet."
 MASTER_EFFECTS: tuple[KeyEffect, ...] = (
     *_common("dm_master/cli.py", _TLS),
     KeyEffect("name", "dm-master-HOSTNAME", "Name of this master.", _ETCD),
@@ -67,8 +66,8 @@ MASTER_EFFECTS: tuple[KeyEffect, ...] = (
     KeyEffect("auto-compaction-mode", "periodic", "periodic or revision.", _ETCD),
     KeyEffect("auto-compaction-retention", "1h", "How much of etcd's history stays.", _ETCD),
     KeyEffect("quota-backend-bytes", "2147483648", "Largest size of etcd's data; at least 500 MiB.", _ETCD),
-    KeyEffect("openapi", "false", _NO_OPENAPI, kind="warned"),
-    KeyEffect("experimental.openapi", "false", _NO_OPENAPI, kind="warned"),
+    KeyEffect("openapi", "false", "Serves the OpenAPI below /api/v1.", "dm_master/server.py"),
+    KeyEffect("experimental.openapi", "false", "Older spelling of openapi.", "pkg/config/master.py"),
     KeyEffect("console", "true", "Serve the console, the cluster in a browser, at `/`.", "dm_master/server.py"),
     KeyEffect(
         "console-users-path",

@@ -15,7 +15,7 @@ _RELAY_CLIENT = "dm_worker/relay/relay_client.py"
 _SPLIT = "dm_master/task_setup/task_split.py"
 
 SOURCE_KEYS: tuple[FilePart, ...] = (
-    FileKey("enable", "false is refused (20003): a disabled source is not supported.", kind="refused"),
+    FileKey("enable", "Whether tasks may run on the source.", "dm_master/service/task_steps.py"),
     FileKey(
         "enable-gtid",
         "Replicates by GTID instead of file and position.",

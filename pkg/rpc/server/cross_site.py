@@ -45,13 +45,18 @@ def refused_origin(method: str, headers: Mapping[str, str]) -> str:
     return f"a page of {origin} may not change anything here"
 
 
-def refused_type(method: str, headers: Mapping[str, str], has_body: bool, *, forms: bool = False) -> str:
+def refused_type(
+    method: str, headers: Mapping[str, str], has_body: bool, *, forms: bool = False, bare_posts: bool = False
+) -> str:
     """Why a change in another form than JSON is refused; '' when it is JSON. ``headers`` as above.
 
     ``forms``: forms of pages are accepted, too, because each has a token that only this port's own pages know.
+    ``bare_posts``: a POST with neither body nor type passes. Of a page it has an Origin, and a form has a type.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if method in _READS or kind == _JSON or (forms and kind == _FORM) or (method != "POST" and not has_body):
+    if method in _READS or kind == _JSON or (forms and kind == _FORM):
+        return ""
+    if not has_body and (method != "POST" or (bare_posts and not kind)):
         return ""
     return (
         f"the request must declare its content as JSON, not {kind or 'nothing'}: send the header `Content-Type: "

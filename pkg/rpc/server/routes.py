@@ -39,10 +39,16 @@ class HttpRequest:
 
 
 HttpHandler = Callable[[HttpRequest], Response]
+#: The answer for a status and a reason.
+RefusalRenderer = Callable[[int, str], Response]
 
 
 def json_response(value: Any, status: int = 200) -> Response:
     return Response(json.dumps(value, ensure_ascii=False), status, media_type=JSON_TYPE)
+
+
+def _refusal_response(status: int, reason: str) -> Response:
+    return json_response({"error": reason}, status)
 
 
 class HttpRoutes:
@@ -57,7 +63,7 @@ class HttpRoutes:
         self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool], hosts: Collection[str] = ()
     ) -> None:
         self._hosts = frozenset(map(host_name, hosts))
-        self._guard = Middleware(_CrossSiteGuard, hosts=self._hosts, forms=False)
+        self._guard = Middleware(_CrossSiteGuard, hosts=self._hosts)
         self.app = Starlette(
             routes=[_SegmentRoute("/livez", _alive)],
             exception_handlers={404: _no_such_path, 405: _wrong_method, Exception: _failed},
@@ -79,12 +85,27 @@ class HttpRoutes:
         """GET of ``pattern`` under any host name: only for handlers that change nothing and show no secret."""
         self._add("GET", pattern, handler, [])
 
-    def mount(self, path: str, app: ASGIApp, *, forms: bool = False) -> None:
+    def mount(
+        self,
+        path: str,
+        app: ASGIApp,
+        *,
+        refuse: RefusalRenderer | None = None,
+        forms: bool = False,
+        bare_posts: bool = False,
+    ) -> None:
         """Serves everything below ``path`` with another ASGI application, with its own routes and middleware.
 
-        ``forms``: the application takes the forms of its own pages, and checks a token that each of them has.
+        ``refuse``: the form of the guard's refusals. ``forms``: the application takes the forms of its own pages, and
+        checks a token that each of them has. ``bare_posts``: see :func:`refused_type`.
         """
-        guard = Middleware(_CrossSiteGuard, hosts=self._hosts, forms=forms)
+        guard = Middleware(
+            _CrossSiteGuard,
+            hosts=self._hosts,
+            refuse=refuse or _refusal_response,
+            forms=forms,
+            bare_posts=bare_posts,
+        )
         self.app.router.routes.append(Mount(path, app, middleware=[guard]))
 
     def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
@@ -111,10 +132,19 @@ class _SegmentRoute(Route):
 class _CrossSiteGuard:
     """ASGI middleware: refuses requests that a web page may have caused, with 403 or 415."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], forms: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        refuse: RefusalRenderer = _refusal_response,
+        forms: bool = False,
+        bare_posts: bool = False,
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._refuse = refuse
         self._forms = forms
+        self._bare_posts = bare_posts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("ascii").lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -123,10 +153,10 @@ class _CrossSiteGuard:
     def _refusal(self, method: str, headers: Mapping[str, str]) -> Response | None:
         wrong = refused_host(headers, self._hosts) or refused_origin(method, headers)
         if wrong:
-            return json_response({"error": wrong}, 403)
+            return self._refuse(403, wrong)
         has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-        wrong = refused_type(method, headers, has_body, forms=self._forms)
-        return json_response({"error": wrong}, 415) if wrong else None
+        wrong = refused_type(method, headers, has_body, forms=self._forms, bare_posts=self._bare_posts)
+        return self._refuse(415, wrong) if wrong else None
 
 
 def _endpoint(handler: HttpHandler) -> Callable[[Request], Awaitable[Response]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dm_worker.service import fixed_changes
+from pkg.config.keys import fixed_changes
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.settings.connections import DBConfig
 

@@ -379,11 +379,50 @@ def test_tasks_refuse_what_does_not_exist() -> None:
     assert code_of(lambda: task_stage.start_task(state, "t", "text", {"s9": "config"})) == 46008
     assert code_of(lambda: task_stage.start_task(state, "t", "text", {"s1": "config"})) == 46014
     assert code_of(lambda: task_stage.start_task(state, "t", "text", {"s3": "config"})) == 46009
-    assert code_of(lambda: task_stage.set_stage(state, "t", [], "Stopped")) == 46015
+    assert code_of(lambda: task_stage.set_stage(state, "t", [], "Finished")) == 46015
     assert code_of(lambda: task_stage.set_stage(state, "other", [], "Paused")) == 46018
     assert code_of(lambda: task_stage.set_stage(state, "t", ["s2"], "Paused")) == 46017
     assert code_of(lambda: task_stage.stop_task(state, "other", [])) == 46018
     assert code_of(lambda: task_stage.stop_task(state, "t", ["s1", "s2"])) == 46017
+
+
+def test_a_stored_task_needs_no_worker_and_runs_later() -> None:
+    state = cluster(sources="s1 s2", alive="w1")
+    state = state.after(task_stage.start_task(state, "t", "text", {"s1": "a", "s2": "a"}, stage="Stopped").ops)
+    assert state.stages == {("s1", "t"): "Stopped", ("s2", "t"): "Stopped"}
+    assert code_of(lambda: task_stage.start_task(state, "t", "text", {"s1": "b"}, stage="Stopped")) == 46014
+    assert code_of(lambda: task_stage.start_task(state, "t", "text", {"s2": "b"})) == 46009
+    state = state.after(task_stage.start_task(state, "t", "text", {"s1": "b"}).ops)
+    assert (state.stages["s1", "t"], state.subtasks["s1", "t"]) == ("Running", "b")
+
+
+def test_an_update_replaces_all_of_a_task_that_does_not_run() -> None:
+    state = with_task(cluster(sources="s1 s2", alive="w1 w2"), "t", "s1")
+    new = {"s1": "new", "s2": "new"}
+    assert code_of(lambda: task_stage.update_task(state, "other", "text", new)) == 46018
+    assert code_of(lambda: task_stage.update_task(state, "t", "text", new)) == 46035
+    state = state.after(task_stage.set_stage(state, "t", [], "Paused").ops)
+    assert code_of(lambda: task_stage.update_task(state, "t", "text", {"s2": "new"})) == 46035
+    assert code_of(lambda: task_stage.update_task(state, "t", "text", {"s1": "new", "s9": "new"})) == 46008
+    state = state.after(task_stage.update_task(state, "t", "changed", new).ops)
+    assert state.task_texts["t"] == "changed"
+    assert {key: (state.subtasks[key], state.stages[key]) for key in state.subtasks} == {
+        ("s1", "t"): ("new", "Paused"),
+        ("s2", "t"): ("new", "Stopped"),
+    }
+
+
+def test_a_source_is_updated_while_nothing_uses_it() -> None:
+    state = with_task(cluster(sources="s1", alive="w1"), "t", "s1")
+    assert code_of(lambda: source_binding.update_source(state, "s9", "new", {})) == 46008
+    assert code_of(lambda: source_binding.update_source(state, "s1", "new", {"t": "new"})) == 46025
+    state = state.after(task_stage.set_stage(state, "t", [], "Paused").ops)
+    assert code_of(lambda: source_binding.update_source(state, "s1", "new", {})) == 46025
+    plan = source_binding.update_source(state, "s1", "new", {"t": "new"})
+    # The worker reads the source again because its key is written again.
+    assert [op.key for op in plan.ops if op.key.startswith(keys.BOUND.prefix())] == [keys.BOUND.key("w1")]
+    after = state.after(plan.ops)
+    assert (after.sources["s1"], after.subtasks["s1", "t"], after.bounds) == ("new", "new", state.bounds)
 
 
 # --- tasks ---

@@ -17,7 +17,10 @@ _CONFIG = load_master_config(["-name", "m1", "-master-addr", "127.0.0.1:8261", "
 
 def _service(**scheduler: Any) -> ConfigService:
     known = {"task_text": lambda name: None, "sources": dict, "workers": list, "subtasks": lambda name: {}}
-    cluster = SimpleNamespace(config=_CONFIG, scheduler=SimpleNamespace(**(known | scheduler)), candidates=list)
+    etcd = SimpleNamespace(get_prefix=lambda prefix: ([], 1))
+    cluster = SimpleNamespace(
+        etcd=etcd, config=_CONFIG, scheduler=SimpleNamespace(**(known | scheduler)), candidates=list
+    )
     return ConfigService(cast(ClusterAccess, cluster))
 
 
@@ -46,7 +49,7 @@ def test_settings_without_effect_are_in_the_answer() -> None:
     answer = _service().get_cfg(pb.GetCfgRequest(type=pb.MasterType, name="m1"))
     assert answer.result
     assert "openapi = true" in answer.cfg
-    assert list(answer.warnings) == ["openapi has no effect: the OpenAPI is not supported yet"]
+    assert list(answer.warnings) == []
 
 
 def test_a_task_is_shown_with_its_defaults() -> None:

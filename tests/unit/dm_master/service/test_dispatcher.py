@@ -11,9 +11,9 @@ import pytest
 from google.protobuf.message import Message
 
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.service.dispatcher import LATER, SERVICE, Dispatcher, RpcHandler, handlers, refusal, request_class
+from dm_master.service.dispatcher import SERVICE, Dispatcher, RpcHandler, handlers, refusal, request_class
 from dm_master.service.http_api import ROUTES, add_routes
-from dm_master.service.task_service import TaskSteps
+from dm_master.service.task_steps import TaskSteps
 from pkg import errors
 from pkg.errors import Code
 from pkg.ha.records import LeaderInfo
@@ -49,14 +49,6 @@ def _unused(_: Any) -> Message:
 def test_every_rpc_has_a_handler() -> None:
     table = handlers(_cluster(), cast(TaskSteps, None), lambda config, _: config)
     assert set(table) == set(SERVICE.methods_by_name)
-
-
-@pytest.mark.parametrize("method", sorted(LATER))
-def test_later_features_say_so_and_never_succeed(method: str) -> None:
-    table = handlers(_cluster(), cast(TaskSteps, None), lambda config, _: config)
-    answer: Any = table[method](request_class(method)())
-    assert answer.result is False
-    assert answer.msg.endswith("is not supported yet")
 
 
 def test_an_error_becomes_an_answer_with_its_code() -> None:

@@ -40,6 +40,20 @@ def members(**workers: tuple[str, str]) -> master.ListMemberResponse:
     )
 
 
+def test_a_file_that_was_shown_replaces_the_configuration(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+    file = tmp_path / "shown.yaml"
+    fake.answers["UpdateTask"] = master.UpdateTaskResponse(result=True)
+    fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
+    file.write_text("name: t\ntarget-database: {password: '******'}\n")
+    assert json.loads(dmctl("config", "task", "update", str(file))[1])["result"] is True
+    assert fake.last("UpdateTask").task == file.read_text()
+    file.write_text("source-id: s\nfrom: {password: '******'}\n")
+    assert json.loads(dmctl("config", "source", "update", str(file))[1])["result"] is True
+    assert fake.last("OperateSource").op == master.UpdateSource
+    assert list(fake.last("OperateSource").config) == [file.read_text()]
+    assert dmctl("config", "task", "t", "u")[0] != 0
+
+
 def test_export_and_import_are_each_others_inverse(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "name: t\n"})
     fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(

@@ -26,7 +26,6 @@ def test_smallest_source() -> None:
         ("flavor: oracle\n", 11010, "s.yaml:3:9"),
         ("server-id: 4294967296\n", 20003, "at most"),
         ("server-id: x\n", 20003, "a whole number"),
-        ("enable: false\n", 20003, "not supported yet"),
         ("relay-binlog-name: mysql-bin\n", 40007, "s.yaml:3:20"),
         ("checker: {backoff-max: 1s, backoff-min: 2s}\n", 20043, "s.yaml:3:24"),
         ("checker: {backoff-max: 5}\n", 20003, "a duration"),

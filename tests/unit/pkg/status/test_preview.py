@@ -50,6 +50,8 @@ REQUESTS: list[tuple[str, Any]] = [
         master.OperateSchemaRequest(op=worker.RemoveSchema, task="t", sources=["one"], database="a", table="b"),
     ),
     ("OperateLeader", master.OperateLeaderRequest(op=master.EvictLeaderOp)),
+    ("OperateCutover", master.OperateCutoverRequest(op=master.EndCutover, task="orders")),
+    ("OperateCutover", master.OperateCutoverRequest(op=master.ReverseCutover, task="orders")),
 ]  # fmt: skip
 
 
