@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from deploy.local.mysql import SQLServer
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, key_building
 from dm_worker.meta.loader_keys import LoaderKeys
 from dm_worker.subtask.unit import UnitOutcome
-from pkg.config.model import LoaderConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.rules.model import RouteRule
 from tests.harness.full_copy import config, contents, dump
 
@@ -35,6 +36,14 @@ _TABLE = (
 _LATER = {"of_text", "yy", "aa"}
 
 
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[SQLServer, SQLServer]]:
+    """Upstream and target."""
+    servers = MariaDBServer(), MariaDBServer(binlog=False)
+    with up(*servers):
+        yield servers
+
+
 @pytest.fixture
 def copied(pair: tuple[SQLServer, SQLServer], spark: SparkEngine, tmp_path: Path) -> SubTaskConfig:
     """A dump of one table with keys of every kind."""
@@ -45,7 +54,7 @@ def copied(pair: tuple[SQLServer, SQLServer], spark: SparkEngine, tmp_path: Path
     upstream.execute("CREATE DATABASE k", _TABLE, f"INSERT INTO k.t (id, g, a, b, c) VALUES {rows}")
     cfg = config(upstream, target, tmp_path, mode="full", extra_args="-s 20000", clean_dump_file=False)
     dump(cfg, spark)
-    return cfg
+    return replace(cfg, loader=replace(cfg.loader, keys_after_rows=True))
 
 
 def _unit(cfg: SubTaskConfig, spark: SparkEngine) -> LoadUnit:
@@ -160,7 +169,8 @@ def test_kill_9_while_the_keys_are_created(
                 "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO NOT LIKE 'ALTER%'"
                 " AND (INFO LIKE 'SELECT GET_LOCK(%' OR STATE = 'Waiting for table metadata lock')"
             )
-            _wait(lambda: bool(pair[1].execute(waiting)))
+            _wait(lambda: bool(pair[1].execute(waiting)) or not later.is_alive())
+            assert later.is_alive(), [[str(error) for error in outcome.errors] for outcome in outcomes]
             assert _altering(pair[1])
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -256,7 +266,7 @@ def test_a_source_that_ends_first_creates_the_keys_of_merged_shards(
     )
     route = RouteRule(schema_pattern="k", table_pattern="t2", target_schema="k", target_table="t")
     other = replace(
-        copied, source_id="source-2", routes=(route,), loader=LoaderConfig(pool_size=2, dir=str(tmp_path / "other")),
+        copied, source_id="source-2", routes=(route,), loader=replace(copied.loader, dir=str(tmp_path / "other")),
         mydumper=replace(copied.mydumper, extra_args="-T k.t2"),
     )  # fmt: skip
     dump(other, spark)
