@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +22,6 @@ from pkg.config.model import SubTaskConfig
 from pkg.rules.model import RouteRule
 from tests.harness.full_copy import config, contents, dump
 
-_ROOT = Path(__file__).parents[3]
 _TABLE = (
     "CREATE TABLE k.t (id INT NOT NULL, g POINT NOT NULL, a INT, b VARCHAR(50), c TEXT, d INT AS (a + 1) VIRTUAL,"
     " KEY zz (a), KEY d (d), KEY of_text (c(5), a DESC) COMMENT 'it''s\n\\\\', FULLTEXT KEY words (c),"
@@ -142,42 +136,6 @@ def test_other_tables_have_their_keys_from_the_start(
         pair[1].execute("CREATE DATABASE k", _TABLE)
     unit = LoadUnit(copied, spark) if how == "small" else _unit(copied, spark)
     assert unit.run().finished
-    _assert_copied(pair, copied)
-
-
-def test_kill_9_while_the_keys_are_created(
-    pair: tuple[SQLServer, SQLServer], copied: SubTaskConfig, spark: SparkEngine, tmp_path: Path
-) -> None:
-    path = tmp_path / "cfg.pickle"
-    path.write_bytes(pickle.dumps(copied))
-    driver = subprocess.Popen(
-        [sys.executable, str(_ROOT / "tests/integration/full_copy/load_driver.py"), str(path)],
-        cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)}, start_new_session=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    outcomes: list[UnitOutcome] = []
-    later = threading.Thread(target=lambda: outcomes.append(_unit(copied, spark).run()))
-    try:
-        _wait(lambda: bool(_recorded(copied, pair[1])))
-        _wait(lambda: pair[1].execute("SELECT COUNT(*) FROM k.t") == [(2000,)])
-        with _read_meanwhile(pair[1]):
-            _wait(lambda: _altering(pair[1]) or driver.poll() is not None)
-            assert driver.poll() is None, "the load ended before it could be met"
-            os.killpg(driver.pid, signal.SIGKILL)
-            later.start()
-            # The statement still executes at the target, so the later run waits for it.
-            waiting = (
-                "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO NOT LIKE 'ALTER%'"
-                " AND (INFO LIKE 'SELECT GET_LOCK(%' OR STATE = 'Waiting for table metadata lock')"
-            )
-            _wait(lambda: bool(pair[1].execute(waiting)) or not later.is_alive())
-            assert later.is_alive(), [[str(error) for error in outcome.errors] for outcome in outcomes]
-            assert _altering(pair[1])
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    later.join(120)
-    assert [outcome.finished for outcome in outcomes] == [True]
     _assert_copied(pair, copied)
 
 
