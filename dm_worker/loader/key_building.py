@@ -40,11 +40,11 @@ _NO_RIGHT = frozenset({1044, 1142, 1143, 1227})
 
 
 def suits(conn: Connection[Any]) -> bool:
-    """Whether the target creates keys cheaply from all rows, and shows them as they are. Raises ``pymysql.Error``.
+    """Whether the target is a MariaDB that shows keys as they are: others are not measured. Raises ``pymysql.Error``.
 
     A Galera cluster executes DDL on all nodes at once, which then execute nothing else.
     """
-    if server_info(conn).flavor == "tidb" or (variable(conn, "wsrep_on") or "0") in ("1", "ON"):
+    if server_info(conn).flavor != "mariadb" or (variable(conn, "wsrep_on") or "0") in ("1", "ON"):
         return False
     ((mode,),) = query(conn, "SELECT @@sql_mode")
     return {"ANSI_QUOTES", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS"}.isdisjoint(str(mode).split(","))

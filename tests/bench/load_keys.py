@@ -17,7 +17,7 @@ from tests.bench.workloads import TABLE, all_workloads
 from tests.harness.cputime import cpu_seconds
 
 #: Without k_1, which the table has by itself.
-_KEYS = ("k_1 (k)", "c_1 (c)", "pad_1 (pad)", "both (k, pad)")
+_KEYS = ("k_1 (k)", "c_1 (c)", "pad_1 (pad)", "k_pad (k, pad)")
 _LATE, _EARLY, _PEER = "ours", "ours, keys from the start", "myloader"
 
 

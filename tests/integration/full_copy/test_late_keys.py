@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,22 +12,30 @@ from typing import Any
 
 import pytest
 
-from deploy.local.mysql import SQLServer
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import up
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, key_building
 from dm_worker.meta.loader_keys import LoaderKeys
 from dm_worker.subtask.unit import UnitOutcome
-from pkg.config.model import LoaderConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.rules.model import RouteRule
 from tests.harness.full_copy import config, contents, dump
 
-_ROOT = Path(__file__).parents[3]
 _TABLE = (
     "CREATE TABLE k.t (id INT NOT NULL, g POINT NOT NULL, a INT, b VARCHAR(50), c TEXT, d INT AS (a + 1) VIRTUAL,"
     " KEY zz (a), KEY d (d), KEY of_text (c(5), a DESC) COMMENT 'it''s\n\\\\', FULLTEXT KEY words (c),"
     " UNIQUE KEY u (b), KEY yy (b, a), KEY aa (b(3)) USING BTREE, PRIMARY KEY (id)) ENGINE=InnoDB"
 )
 _LATER = {"of_text", "yy", "aa"}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[SQLServer, SQLServer]]:
+    """Upstream and target."""
+    servers = MariaDBServer(), MariaDBServer(binlog=False)
+    with up(*servers):
+        yield servers
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def copied(pair: tuple[SQLServer, SQLServer], spark: SparkEngine, tmp_path: Path
     upstream.execute("CREATE DATABASE k", _TABLE, f"INSERT INTO k.t (id, g, a, b, c) VALUES {rows}")
     cfg = config(upstream, target, tmp_path, mode="full", extra_args="-s 20000", clean_dump_file=False)
     dump(cfg, spark)
-    return cfg
+    return replace(cfg, loader=replace(cfg.loader, keys_after_rows=True))
 
 
 def _unit(cfg: SubTaskConfig, spark: SparkEngine) -> LoadUnit:
@@ -136,41 +139,6 @@ def test_other_tables_have_their_keys_from_the_start(
     _assert_copied(pair, copied)
 
 
-def test_kill_9_while_the_keys_are_created(
-    pair: tuple[SQLServer, SQLServer], copied: SubTaskConfig, spark: SparkEngine, tmp_path: Path
-) -> None:
-    path = tmp_path / "cfg.pickle"
-    path.write_bytes(pickle.dumps(copied))
-    driver = subprocess.Popen(
-        [sys.executable, str(_ROOT / "tests/integration/full_copy/load_driver.py"), str(path)],
-        cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)}, start_new_session=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    outcomes: list[UnitOutcome] = []
-    later = threading.Thread(target=lambda: outcomes.append(_unit(copied, spark).run()))
-    try:
-        _wait(lambda: bool(_recorded(copied, pair[1])))
-        _wait(lambda: pair[1].execute("SELECT COUNT(*) FROM k.t") == [(2000,)])
-        with _read_meanwhile(pair[1]):
-            _wait(lambda: _altering(pair[1]) or driver.poll() is not None)
-            assert driver.poll() is None, "the load ended before it could be met"
-            os.killpg(driver.pid, signal.SIGKILL)
-            later.start()
-            # The statement still executes at the target, so the later run waits for it.
-            waiting = (
-                "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO NOT LIKE 'ALTER%'"
-                " AND (INFO LIKE 'SELECT GET_LOCK(%' OR STATE = 'Waiting for table metadata lock')"
-            )
-            _wait(lambda: bool(pair[1].execute(waiting)))
-            assert _altering(pair[1])
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    later.join(120)
-    assert [outcome.finished for outcome in outcomes] == [True]
-    _assert_copied(pair, copied)
-
-
 @pytest.mark.parametrize("graceful", [True, False])
 def test_a_stop_ends_the_statement_and_a_resume_repeats_it(
     pair: tuple[SQLServer, SQLServer], copied: SubTaskConfig, spark: SparkEngine, graceful: bool,
@@ -256,7 +224,7 @@ def test_a_source_that_ends_first_creates_the_keys_of_merged_shards(
     )
     route = RouteRule(schema_pattern="k", table_pattern="t2", target_schema="k", target_table="t")
     other = replace(
-        copied, source_id="source-2", routes=(route,), loader=LoaderConfig(pool_size=2, dir=str(tmp_path / "other")),
+        copied, source_id="source-2", routes=(route,), loader=replace(copied.loader, dir=str(tmp_path / "other")),
         mydumper=replace(copied.mydumper, extra_args="-T k.t2"),
     )  # fmt: skip
     dump(other, spark)
