@@ -161,6 +161,32 @@ def test_keys_that_only_a_collation_calls_equal(sides: tuple[SQLServer, SQLServe
     ]
 
 
+MIXED = (
+    "CREATE TABLE t (id VARCHAR(9) COLLATE {0} PRIMARY KEY, a VARCHAR(9) COLLATE {1}, b CHAR(9) COLLATE {2} NOT NULL,"
+    " c VARCHAR(9) CHARACTER SET latin1, d TEXT COLLATE utf8mb4_unicode_ci, e VARCHAR(9) CHARACTER SET {3},"
+    " f VARBINARY(9), g VARCHAR(9) CHARACTER SET gbk, h VARCHAR(9) COLLATE {1} NOT NULL)"
+)
+
+
+@WAYS
+def test_texts_of_many_charsets_and_collations(sides: tuple[SQLServer, SQLServer], streamed: bool) -> None:
+    """A row's text joins bytes: no collation of one column decides about another, and both sides may have others."""
+    upstream, target = sides
+    fresh(upstream, MIXED.format("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8"))
+    fresh(target, MIXED.format("utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4"))
+    row = "'{0}', 'é😀', 'B ', 'ä€', 'Ж', '语', x'00ff', '啊', 'z'"
+    for server in sides:
+        server.execute(*(f"INSERT INTO d.t VALUES ({row.format(key)})" for key in ("a", "b", "ü", "😀")))
+    assert compare(upstream, target, streamed=streamed).differences == []
+    for number, (column, value) in enumerate(
+        {"a": "'É😀'", "b": "'b'", "c": "'Ä€'", "d": "'ж'", "e": "'話'", "f": "x'00'", "g": "'阿'", "h": "'Z'"}.items()
+    ):
+        target.execute(f"UPDATE d.t SET {column} = {value} WHERE id = 'ü'")
+        (one,) = compare(upstream, target, streamed=streamed).differences
+        assert (one.key, len(one.columns)) == (("'ü'".encode(),), number + 1)
+        assert column in one.columns
+
+
 @WAYS
 def test_a_session_without_backslash_escapes(mariadbs: tuple[SQLServer, SQLServer], streamed: bool) -> None:
     upstream, target = mariadbs
