@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from deploy.local.mysql import SQLServer
+from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ComparisonLimits
 from dm_worker.comparison.pair import NotCompared, TablePair, Way
@@ -146,6 +149,34 @@ def test_values_over_the_packet_limit(mariadbs: tuple[SQLServer, SQLServer], str
     assert [(one.key, one.columns) for one in found.differences] == [((b"1",), ("b",))]
     if not streamed:
         assert "max_allowed_packet" in found.outcome.how
+
+
+@WAYS
+def test_rows_of_10_mb_in_16_shards_take_bounded_memory(mariadbs: tuple[SQLServer, SQLServer], streamed: bool) -> None:
+    """All rows differ. Only what is reported of them is the caller's."""
+    upstream, target = mariadbs
+    shards, size = range(1, 17), 10_000_000
+    shape = "(id INT PRIMARY KEY, v LONGBLOB)"
+    fresh(upstream, *(f"CREATE TABLE t{n} {shape}" for n in shards))
+    fresh(target, f"CREATE TABLE t {shape}")
+    for n in shards:
+        upstream.execute(f"INSERT INTO d.t{n} VALUES ({n}, REPEAT('x', {size}))")
+        target.execute(f"INSERT INTO d.t VALUES ({n}, CONCAT(REPEAT('x', {size - 1}), 'y'))")
+    found: list[bytes] = []
+    with snapshots(upstream, target) as (here, there):
+        pair = pair_of([here], there, names=[SourceName(0, "d", f"t{n}") for n in shards])
+        assert isinstance(pair, TablePair)
+        if streamed:
+            pair = replace(pair, way=Way.STREAMED)
+        tracemalloc.start()
+        try:
+            compare_chunk([here], there, pair, report=lambda one: found.append(one.key[0]))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert sorted(map(int, found)) == list(shards)
+    # 64 MiB of rows and a row too many; one row's packets, values and literals while they are made. All have 960 MB.
+    assert peak < 300 << 20, f"{peak >> 20} MiB"
 
 
 @WAYS
