@@ -1,4 +1,4 @@
-"""Checksums of the rows of a part, by buckets of their digests. Those of tables that merge add up. Pure."""
+"""Checksums of the rows of a part, together or by buckets of their digests. Those of tables that merge add up. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dm_worker.table_reads.column_literals import FieldValue
 
-#: The fields of a bucket: rows, digests, two exclusive ors, two sums.
-WIDTH = 7
+#: Numbers of a digest, and the fields of a bucket: its number, rows, digests, exclusive ors, sums.
+_NUMBERS = 4
+WIDTH = 3 + 2 * _NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def added(tables: Iterable[Sequence[FieldValue]]) -> Checksums:
             # Rows without a digest are in a group without a number.
             bucket = -1 if row[0] is None else int(row[0])
             rows, digests, *numbers = (int(value or 0) for value in row[1:])
-            one = BucketChecksum(rows, rows - digests, tuple(numbers[:2]), tuple(numbers[2:]))
+            one = BucketChecksum(rows, rows - digests, tuple(numbers[:_NUMBERS]), tuple(numbers[_NUMBERS:]))
             found[bucket] = found[bucket] + one if bucket in found else one
     return found
 

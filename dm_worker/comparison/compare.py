@@ -1,7 +1,8 @@
 """Compares a part of a table with the tables that merge into it, between sessions that the caller opened.
 
-First both sides' checksums, by buckets of rows' digests; then the keys and digests of the rows in the buckets that
-differ; then the rows that differ, whole. Where digests can't be compared, all rows are read instead of the first two.
+First both sides' checksums; where they differ, the keys and digests of the rows; then the rows that differ, whole. Of
+more rows than fit into memory, checksums by groups of their digests tell first which groups differ. Where digests can't
+be compared, all rows are read instead of the first two.
 """
 
 from __future__ import annotations
@@ -88,19 +89,23 @@ class _ChunkComparison:
     def _by_digests(self) -> bool:
         """False when a server can't build some row's text, so that its digest is not known."""
         self.steps.append("checksums")
-        upstream, target = self._checksums()
+        upstream, target = self._checksums(grouped=False)
         self.rows = count_rows(upstream), count_rows(target)
         if any(bucket.undigested for bucket in (*upstream.values(), *target.values())):
             self.steps.append("a row is longer than a server's max_allowed_packet")
             return False
-        buckets = differing(upstream, target)
-        if buckets:
-            self.steps.append(f"digests of {len(buckets)} of {BUCKETS} buckets")
-            few = buckets if len(buckets) * 2 < BUCKETS else None
+        if upstream != target:
+            few = self._differing_buckets() if max(self.rows) > self.limits.most_rows else None
+            self.steps.append("digests" if few is None else f"digests of {len(few)} of {BUCKETS} groups")
             self.digested = True
             width = len(self.pair.key) + 1
             self._find(lambda side: digests_query(self.pair, side, self.part, few), width, lambda row: row)
         return True
+
+    def _differing_buckets(self) -> list[int] | None:
+        """The groups whose rows differ; None where they are so many that all rows may as well be read."""
+        buckets = differing(*self._checksums(grouped=True))
+        return buckets if len(buckets) * 2 < BUCKETS else None
 
     def _by_rows(self) -> None:
         self.steps.append("rows")
@@ -137,7 +142,7 @@ class _ChunkComparison:
         if not self.digested:
             self.rows = upstream.rows, target.rows
 
-    def _checksums(self) -> tuple[Checksums, Checksums]:
+    def _checksums(self, *, grouped: bool) -> tuple[Checksums, Checksums]:
         """Of both sides; the servers work at the same time."""
         waiting = [*((self._session(side), side) for side in self.pair.sources), (self.target, self.pair.target)]
         # By object: the tables of both sides may have the same names and columns.
@@ -146,7 +151,9 @@ class _ChunkComparison:
             # One statement at a time on each session.
             now = {id(conn): (conn, side) for conn, side in reversed(waiting)}
             waiting = [one for one in waiting if now[id(one[0])][1] is not one[1]]
-            sqls = [(conn, side, checksum_query(self.pair, side, self.part)) for conn, side in now.values()]
+            sqls = [
+                (conn, side, checksum_query(self.pair, side, self.part, grouped=grouped)) for conn, side in now.values()
+            ]
             for conn, _, sql in sqls:
                 send(conn, sql)
             for conn, side, sql in sqls:
@@ -202,13 +209,14 @@ class _ChunkComparison:
         for number, side in enumerate(self._sides()):
             own = target if side is self.pair.target else upstream
             source = -1 if side is self.pair.target else number
-            for identity, row, size in self._whole_rows(side, source, condition(side), wanted):
+            for identity, make in self._whole_rows(side, source, condition(side), wanted):
                 begun = identity in upstream or identity in target
                 if not begun and (held > self.limits.most_bytes or identity in left):
                     left.add(identity)
                     continue
-                own.setdefault(identity, []).append(row())
-                held += size
+                row = make()
+                own.setdefault(identity, []).append(row)
+                held += row.size
         for identity in upstream.keys() | target.keys():
             for difference in differences(self.pair, upstream.get(identity, ()), target.get(identity, ())):
                 self.found[difference.kind] = self.found.get(difference.kind, 0) + 1
@@ -217,8 +225,8 @@ class _ChunkComparison:
 
     def _whole_rows(
         self, side: TableSide, source: int, condition: str, wanted: Collection[Item]
-    ) -> Iterator[tuple[Item, Callable[[], FoundRow], int]]:
-        """Identity, row and size of the wanted rows under a condition."""
+    ) -> Iterator[tuple[Item, Callable[[], FoundRow]]]:
+        """Identity of the wanted rows under a condition, and each row as it is made on demand."""
         rows = WholeRows(self.pair, side, source)
         # Without a key the server's digest is the identity, where it was so before.
         leading = row_digest(self.pair, side) if self.digested and not self.pair.key else ""
@@ -228,8 +236,6 @@ class _ChunkComparison:
             self.read += size
             for whole in zip(*[iter(values)] * width, strict=True):
                 row = whole[bool(leading) :]
-                compared = rows.values(row)
-                identity = whole[:1] if leading else rows.identity(compared)
+                identity = whole[:1] if leading else rows.identity(row)
                 if identity in wanted:
-                    size_of_row = sum(len(value) for value in row if value is not None)
-                    yield identity, partial(rows.found, row, compared), size_of_row
+                    yield identity, partial(rows.found, row)

@@ -19,6 +19,11 @@ class FoundRow:
     values: tuple[FieldValue, ...]
     literals: tuple[bytes, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return sum(map(len, self.literals)) + sum(len(value) for value in self.values if value is not None)
+
 
 def differences(pair: TablePair, upstream: Sequence[FoundRow], target: Sequence[FoundRow]) -> Iterator[Difference]:
     """What differs between the rows of one key; without a key, between equal rows."""

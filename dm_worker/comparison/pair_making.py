@@ -129,7 +129,7 @@ class _PairMaker:
                 self._target.name,
                 0,
                 tuple(column.forms.target for column in columns),
-                tuple(_literal(column.there, json_types=self._json_types) for column in columns),
+                tuple(_literal_in(column.there, column.there, json_types=self._json_types) for column in columns),
                 tuple(_null_test(column.there) for column in columns),
                 tuple((columns[number].there.name, 0) for number in key[:ranged]),
                 tuple(_lookup(columns[number].there, self._server, columns[number], 0) for number in key),
@@ -258,7 +258,7 @@ def _source_column(
         return _mapped(table, transform)
     column = table.info.columns[shape.index_of(there.name)]
     side = SideColumn(column, quote(column.name), table.server)
-    return side, _literal(column, json_types=json_types), _null_test(column), (column.name, 0)
+    return side, _literal_in(column, there, json_types=json_types), _null_test(column), (column.name, 0)
 
 
 def _constant(table: SourceStructure, there: Column, text: str) -> tuple[SideColumn, LiteralSource, str, None] | str:
@@ -312,6 +312,22 @@ def _literal(column: Column, *, json_types: bool) -> LiteralSource:
         kind_of(column, json_types=json_types),
         introducer_of(column, json_types=json_types),
     )
+
+
+def _literal_in(column: Column, there: Column, *, json_types: bool) -> LiteralSource:
+    """The literal of a column's value for the target's column ``there``. It is a number where a text says less: a BIT's
+    is compared as a number of its own, and of a member without a name not told from no member."""
+    name = quote(column.name)
+    if column.type_name == there.type_name == "bit":
+        return LiteralSource(f"{name}+0")
+    theirs = there.elements
+    if column.type_name == there.type_name and "" in (*column.elements, *theirs):
+        if theirs[: len(column.elements)] == column.elements:
+            return LiteralSource(f"CAST({name} AS UNSIGNED)")
+        if column.type_name == "enum" and set(column.elements) <= set(theirs):
+            numbers = ",".join(str(theirs.index(member) + 1) for member in column.elements)
+            return LiteralSource(f"IF({name}+0=0,0,ELT({name}+0,{numbers}))")
+    return _literal(column, json_types=json_types)
 
 
 def _null_test(column: Column) -> str:

@@ -14,6 +14,8 @@ from dm_worker.table_reads.row_stream import send, stream
 
 #: Rows of a window. A difference costs a look at each row of a few windows.
 WINDOW = 1024
+#: Bytes of a window from which on it takes no more rows.
+WINDOW_BYTES = 8 << 20
 
 
 class RowReader:
@@ -45,16 +47,21 @@ class RowReader:
         self._packets = self._packets[size:]
 
     def take(self, rows: int) -> RowValues:
-        """The values of the next rows; fewer only at the end."""
+        """The values of the next rows; fewer at the end, and of long rows."""
         wanted = rows * self._width
         if len(self._values) - self._next >= wanted:
             return self._cut(wanted)
         parts = list(self._cut(wanted))
-        while len(parts) < wanted and self.packets():
+        size = 0
+        while len(parts) < wanted and size < WINDOW_BYTES and self.packets():
+            size += len(self._packets)
             self._values, _ = self._splitter.feed(self._packets)
             self._packets, self._next = b"", 0
             parts += self._cut(wanted - len(parts))
         return parts
+
+    def rows_in(self, values: RowValues) -> int:
+        return len(values) // self._width
 
     def _cut(self, wanted: int) -> RowValues:
         start, self._next = self._next, min(self._next + wanted, len(self._values))
@@ -79,7 +86,10 @@ def read_difference(upstream: RowReader, target: RowReader, difference: RowDiffe
     """Compares the rows of both readers to their end. Raises TooManyRowsError when both sessions are free again."""
 
     def step(here: int, there: int) -> tuple[int, int]:
-        return difference.add(upstream.take(here), target.take(there))
+        values = upstream.take(here)
+        taken = upstream.rows_in(values)
+        # Of long rows fewer come: as many of the target, so that neither side gets ahead.
+        return difference.add(values, target.take(min(there, taken) if taken and not upstream.done else there))
 
     waiting = (0, 0)
     try:

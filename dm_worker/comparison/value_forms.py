@@ -75,6 +75,8 @@ _ADDRESSES = frozenset({"inet4", "inet6"})
 _BULKY = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 _SHORT = 1024
 _NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)")
+#: The most members of a SET whose number a double has exactly.
+_DOUBLE_BITS = 53
 #: The most digits of a DECIMAL, and of an integer.
 _DECIMAL_DIGITS, _INTEGER_DIGITS = 65, 20
 
@@ -238,7 +240,7 @@ def _text(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | s
         if target.column.type_name == "char" and side.column.type_name != "char":
             # A CHAR column returns its values without trailing spaces.
             text = f"RTRIM({text})"
-        return f"CAST({text} AS BINARY)" if by_bytes else _unicode(text, side)
+        return _stored(text, side) if by_bytes else _unicode(text, side)
 
     bulky = _is_bulky(upstream, target)
     return ColumnForms(_each(upstream, form), form(target), free=True, bulky=bulky, guarded=not by_bytes)
@@ -257,6 +259,12 @@ def _same_bytes(here: SideColumn, there: SideColumn) -> bool:
     mine = _charset(here) if here.column.type_name in _TEXTS else "utf8mb4"
     theirs = _charset(there)
     return same_charset(mine, theirs) or (mine in UTF8 and theirs in UTF8)
+
+
+def _stored(text: str, side: SideColumn) -> str:
+    """The stored bytes. The comparison's sessions speak utf8mb4, so that such a text is not converted: a cast, which
+    copies it, would cost a third of a digest."""
+    return text if _charset(side) == "utf8mb4" else f"CAST({text} AS BINARY)"
 
 
 def _unicode(text: str, side: SideColumn) -> str:
@@ -303,7 +311,10 @@ def _members(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms 
     if _kinds(upstream) != {kind}:
         return _unlike(upstream, target)
     there = target.column.elements
-    if all(there[: len(side.column.elements)] == side.column.elements for side in upstream):
+    same_order = all(there[: len(side.column.elements)] == side.column.elements for side in upstream)
+    # A TiDB makes a double of the number of a SET.
+    exact = len(there) <= _DOUBLE_BITS or not any(side.server.unicode_only for side in (*upstream, target))
+    if same_order and (kind == "enum" or exact):
         return ColumnForms(_each(upstream, _as_unsigned), _as_unsigned(target))
 
     def form(side: SideColumn) -> str:
@@ -311,7 +322,7 @@ def _members(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms 
         # Number 0 of an ENUM reads as the empty text, which may be a member as well.
         return f"IF({_as_unsigned(side)}=0,'',CONCAT('=',{name}))"
 
-    reading = Reading.MEMBERS if kind == "set" else Reading.SAME
+    reading = Reading.SAME if kind == "enum" or same_order else Reading.MEMBERS
     return ColumnForms(_each(upstream, form), form(target), reading, free=True)
 
 

@@ -10,7 +10,7 @@ from dm_worker.comparison.readings import canonical, digest, reader_of
 from dm_worker.comparison.row_difference import Item
 from dm_worker.comparison.statements import row_layout
 from dm_worker.dumper.json_types import expression
-from dm_worker.table_reads.column_literals import JSON_MARK, ODD, FieldValue, RowRenderer
+from dm_worker.table_reads.column_literals import JSON_MARK, ODD, FieldValue, LiteralKind, RowRenderer
 
 _NULL = b"NULL"
 
@@ -23,21 +23,25 @@ class WholeRows:
         self._key = pair.key
         self._source = source
         self._readers = [reader_of(column.reading, guarded=column.guarded) for column in pair.columns]
+        self._key_places = [self.layout.forms[number] for number in pair.key]
+        self._key_readers = [self._readers[number] for number in pair.key]
         self._renderers = [_Literals(literal) for literal in side.literals]
 
-    def values(self, row: Sequence[FieldValue]) -> tuple[FieldValue, ...]:
-        """The compared values of a selected row. Raises UnreadableValueError."""
-        return tuple(canonical(self._readers, [row[place] for place in self.layout.forms]))
+    def identity(self, row: Sequence[FieldValue]) -> Item:
+        """By which rows of both sides belong together: the key, or without one the whole row. Raises
+        UnreadableValueError."""
+        if not self._key:
+            return (digest(self._values(row)),)
+        return tuple(canonical(self._key_readers, [row[place] for place in self._key_places]))
 
-    def identity(self, values: Sequence[FieldValue]) -> Item:
-        """By which rows of both sides belong together: the key, or without one the whole row."""
-        return tuple(values[number] for number in self._key) if self._key else (digest(values),)
-
-    def found(self, row: Sequence[FieldValue], values: tuple[FieldValue, ...]) -> FoundRow:
-        """The row with its literals. ``values`` are those of :meth:`values`."""
+    def found(self, row: Sequence[FieldValue]) -> FoundRow:
+        """The row with its compared values and its literals. Raises UnreadableValueError."""
         places = self.layout.literals
         texts = (row[place] if place >= 0 else None for place in places)
-        return FoundRow(self._source, values, tuple(map(_Literals.literal, self._renderers, texts)))
+        return FoundRow(self._source, self._values(row), tuple(map(_Literals.literal, self._renderers, texts)))
+
+    def _values(self, row: Sequence[FieldValue]) -> tuple[FieldValue, ...]:
+        return tuple(canonical(self._readers, [row[place] for place in self.layout.forms]))
 
 
 class _Literals:
@@ -55,5 +59,5 @@ class _Literals:
             return _NULL
         if source.introducer == JSON_MARK and text[:1] == ODD:
             return expression(text[1:], backslash=False)
-        plain = self._renderer.render([text], 1)[1:-1]
+        plain = text if source.kind is LiteralKind.VERBATIM else self._renderer.render([text], 1)[1:-1]
         return plain if source.change is None else source.change.literal(plain)

@@ -28,6 +28,8 @@ from pkg.settings.connections import DBConfig
 _TURN_SECONDS = 60.0
 #: Seconds until the syncer is held or the worker says why not.
 _HOLD_SECONDS = 30.0
+#: The session in which statements give a row exactly the values that were read.
+REPAIR_SESSION = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "0"}
 #: Before MySQL 5.7.
 _UNKNOWN_VARIABLE = 1193
 #: Attempts at a pair before the round ends without one.
@@ -122,8 +124,7 @@ def open_pair(servers: PairServers, slot: int) -> Iterator[SnapshotPair]:
 def _target_session(servers: PairServers) -> Connection[Any]:
     if not servers.repairs:
         return open_session(servers.target, scope="downstream")
-    session = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "0"}
-    conn = connect(servers.target, scope="downstream", autocommit=False, session=session)
+    conn = connect(servers.target, scope="downstream", autocommit=False, session=REPAIR_SESSION)
     conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     return conn
 

@@ -36,18 +36,20 @@ from pkg.mysql.introspect import fetch_table_info, show_create
 from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified
 from pkg.mysql.target_values import fetch_target_values
 
-#: Rows of a chunk: some seconds of work, so that a pair of snapshots is left in time.
-CHUNK_ROWS = 200_000
+#: Rows of a chunk, and bytes: some seconds of work, so that a pair of snapshots is left in time; and all rows of it
+#: may differ, which must fit into memory.
+CHUNK_ROWS, CHUNK_BYTES = 200_000, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class FedTable:
-    """An upstream table that gives rows to a target table. ``rows``: the server's estimate."""
+    """An upstream table that gives rows to a target table. ``rows`` and ``data_bytes``: the server's estimates."""
 
     source_id: str
     schema: str
     table: str
     rows: int
+    data_bytes: int
 
     def __str__(self) -> str:
         return f"{self.source_id}: {qualified(self.schema, self.table)}"
@@ -75,11 +77,11 @@ class TableFinder:
         stats = [_list(cfg) for cfg in configs]
         names = [[(stat.schema, stat.table) for stat in found] for found in stats]
         merged = merged_tables([TaskRules(cfg) for cfg in configs], names)
-        rows = [{(stat.schema, stat.table): stat.rows for stat in found} for found in stats]
+        sizes = [{(stat.schema, stat.table): (stat.rows, stat.data_bytes) for stat in found} for found in stats]
         self._fed = {
             target: tuple(
                 FedTable(configs[one.connection].source_id, one.schema, one.table,
-                         rows[one.connection][one.schema, one.table])
+                         *sizes[one.connection][one.schema, one.table])
                 for one in sources
             )
             for target, sources in merged.items()
@@ -143,9 +145,8 @@ class TableFinder:
                 # The largest table decides, so that a chunk of all of them has about this many rows.
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
-                rows = max(1, CHUNK_ROWS * fed[largest].rows // max(1, sum(one.rows for one in fed)))
                 conn = upstreams[pair.sources[largest].connection]
-                return [span_of(part) for part in plan_ranges(conn, pair, rows, largest)]
+                return [span_of(part) for part in plan_ranges(conn, pair, rows_of_chunks(fed, largest), largest)]
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 
@@ -157,6 +158,13 @@ class TableFinder:
             for conn in (*opened, target):
                 stack.callback(driver.drop, conn)
             yield opened, target
+
+
+def rows_of_chunks(fed: Sequence[FedTable], largest: int) -> int:
+    """How many rows of the table ``largest`` a chunk has, whose rows of all tables have the size of a chunk. Pure."""
+    rows = max(1, sum(one.rows for one in fed))
+    row_bytes = max(1, sum(one.data_bytes for one in fed) // rows)
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // row_bytes) * fed[largest].rows // rows)
 
 
 def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings: DiffSettings) -> list[TableProgress]:

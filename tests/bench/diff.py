@@ -1,14 +1,16 @@
 """Comparison of two servers' tables: by checksums and by rows, against the way of common tools, with rows missing.
 
-One table of sysbench's shape; single-threaded on each side, so that the figures are those of one connection pair.
+One table of sysbench's shape; single-threaded on each side. What counts is the CPU time of both servers and of this
+process: it does not depend on what else the machine does, and elapsed time is at best half of it.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -25,13 +27,18 @@ from dm_worker.loader import LoadUnit
 from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import read_values, send, stream
 from dm_worker.table_reads.session import open_session
-from tests.bench.rig import Rig, copy_tables, timed
+from tests.bench.figures import Figure
+from tests.bench.rig import Rig, copy_tables, cpu_line, timed
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
+from tests.harness.cputime import cpu_by_kind, spent
 
 #: Rows of a chunk for all ways, and of a part that the peer reads row by row.
 CHUNK, _READ = 50_000, 1000
 #: Shares of missing rows, in percent.
 MISSING = (0, 10, 40)
+#: What they may cost, as a multiple of the equal case.
+MOST = 1.5
+OURS, PEER = "checksums", "peer: MD5 of CONCAT_WS"
 _NAME = TABLE.partition(".")[2]
 _COLUMNS = ("id", "k", "c", "pad")
 
@@ -49,34 +56,61 @@ def run(rig: Rig, rows: int) -> None:
         rig.target.execute(f"DELETE FROM {TABLE} WHERE id % 100 < {missing}")
         wanted = rows - int(rig.target.execute(f"SELECT COUNT(*) FROM {TABLE}")[0][0])
         for name, way in _WAYS.items():
-            values = [_timed(rig, way, wanted, name) for _ in range(rig.runs)]
-            rig.report.measured(f"diff, {missing} % missing", name, values, rows)
-            best = min(values)
-            equal.setdefault(name, best)
-            print(f"  {name}: {size / best / 1e6:.0f} MB/s, {best / equal[name]:.2f} of the equal case", flush=True)
-        if missing == 0:
-            _beside_the_copy(rig, equal, rows, size)
+            runs = [_compared(rig, way, wanted, name) for _ in range(rig.runs)]
+            used = statistics.median(run.total for run in runs)
+            equal.setdefault(name, used)
+            seconds = [run.seconds for run in runs]
+            rig.report.measured(f"diff, {missing} % missing", name, seconds, rows, cpu=[run.cpu for run in runs])
+            print(f"{cpu_line(runs[-1].cpu, rows)}; {used / equal[name]:.2f} of the equal case", flush=True)
+            if missing and name == OURS:
+                work = f"diff: {missing} % of the rows missing"
+                rig.report.add(Figure("", work, "all rows equal", used / equal[name], "x", MOST, at_most=True))
+    rig.report.ratio("", "diff: checksums, CPU", PEER, [equal[OURS]], [equal[PEER]], 3.0)
+    _beside_the_copy(rig, equal[OURS], rows, size)
     rig.target.wipe()
 
 
-def _beside_the_copy(rig: Rig, equal: dict[str, float], rows: int, size: int) -> None:
-    ours, peer = equal["checksums"], equal["peer: MD5 of CONCAT_WS"]
-    rig.report.ratio("", "diff: checksums", "MD5 of CONCAT_WS", [ours], [peer], 3.0)
-    rig.target.wipe()
-    cfg = rig.config("full")
-    copy = timed(DumpUnit(cfg, rig.engine)) + timed(LoadUnit(cfg, rig.engine))
-    print(f"  full copy: {size / copy / 1e6:.0f} MB/s", flush=True)
-    rig.report.ratio("", "diff: checksums", "own full copy", [ours], [copy], 8.0)
+def _beside_the_copy(rig: Rig, ours: float, rows: int, size: int) -> None:
+    copies = []
+    # The first copy also starts the engine's processes.
+    for _ in range(rig.runs + 1):
+        rig.target.wipe()
+        cfg = rig.config("full")
+        before = cpu_by_kind(rig.stages())
+        timed(DumpUnit(cfg, rig.engine))
+        timed(LoadUnit(cfg, rig.engine))
+        copies.append(_since(before, rig))
+    copy = statistics.median(sum(one.values()) for one in copies[1:])
+    print(f"  full copy: {size / copy / 1e6:.0f} MB per second of CPU\n{cpu_line(copies[-1], rows)}", flush=True)
+    print(f"  checksums: {size / ours / 1e6:.0f} MB per second of CPU", flush=True)
+    rig.report.ratio("", "diff: checksums, CPU", "own full copy", [ours], [copy], 8.0)
 
 
-def _timed(rig: Rig, way: _Compare, wanted: int, name: str) -> float:
+@dataclass(frozen=True)
+class _Run:
+    """Elapsed seconds, and CPU seconds by kind of process."""
+
+    seconds: float
+    cpu: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.cpu.values())
+
+
+def _compared(rig: Rig, way: _Compare, wanted: int, name: str) -> _Run:
     with _sessions(rig) as (here, there):
+        before = cpu_by_kind(rig.stages())
         begin = time.monotonic()
         found = way(here, there)
-        seconds = time.monotonic() - begin
+        run = _Run(time.monotonic() - begin, _since(before, rig))
     if found != wanted:
         raise HarnessError(f"{name} found {found} differences instead of {wanted}")
-    return seconds
+    return run
+
+
+def _since(before: Mapping[str, float], rig: Rig) -> dict[str, float]:
+    return spent(before, cpu_by_kind(rig.stages()))
 
 
 @contextmanager
@@ -145,8 +179,8 @@ def _rows(values: Sequence[bytes | None]) -> set[tuple[bytes | None, ...]]:
 _JOINED = f"CONCAT_WS(',', {', '.join(_COLUMNS)}, CONCAT({', '.join(f'ISNULL({name})' for name in _COLUMNS)}))"
 _HALVES = [f"CAST(CONV(SUBSTRING(MD5({_JOINED}), {start}, 16), 16, 10) AS UNSIGNED)" for start in (1, 17)]
 _WAYS: dict[str, _Compare] = {
-    "checksums": _ours(Way.PUSHED),
+    OURS: _ours(Way.PUSHED),
     "rows": _ours(Way.STREAMED),
-    "peer: MD5 of CONCAT_WS": _peer(f"BIT_XOR({_HALVES[0]} ^ {_HALVES[1]})"),
+    PEER: _peer(f"BIT_XOR({_HALVES[0]} ^ {_HALVES[1]})"),
     "peer: CRC32 of CONCAT_WS": _peer(f"BIT_XOR(CAST(CRC32({_JOINED}) AS UNSIGNED))"),
 }

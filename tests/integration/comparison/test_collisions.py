@@ -120,11 +120,11 @@ ON_PAIRS = [
 SCHEMA = "corpus"
 
 
-def create(server: SQLServer, case: Collision, types: str, first: str, name: str) -> None:
+def create(server: SQLServer, case: Collision, types: str, first: str, name: str, *, schema: str = SCHEMA) -> None:
     """A table with the row that is told apart, and rows that are the same on both sides."""
     key = "PRIMARY KEY" if name.startswith("keyed") else ""
     rows = [first, case.same, case.same if case.target else case.one]
-    conn = server.connect(database=SCHEMA)
+    conn = server.connect(database=schema)
     with conn, conn.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'")
         cursor.execute(f"DROP TABLE IF EXISTS {name}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from deploy.local.mysql import SQLServer
+from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ComparisonLimits
 from dm_worker.comparison.pair import NotCompared, TablePair, Way
@@ -149,6 +152,34 @@ def test_values_over_the_packet_limit(mariadbs: tuple[SQLServer, SQLServer], str
 
 
 @WAYS
+def test_rows_of_10_mb_in_16_shards_take_bounded_memory(mariadbs: tuple[SQLServer, SQLServer], streamed: bool) -> None:
+    """All rows differ. Only what is reported of them is the caller's."""
+    upstream, target = mariadbs
+    shards, size = range(1, 17), 10_000_000
+    shape = "(id INT PRIMARY KEY, v LONGBLOB)"
+    fresh(upstream, *(f"CREATE TABLE t{n} {shape}" for n in shards))
+    fresh(target, f"CREATE TABLE t {shape}")
+    for n in shards:
+        upstream.execute(f"INSERT INTO d.t{n} VALUES ({n}, REPEAT('x', {size}))")
+        target.execute(f"INSERT INTO d.t VALUES ({n}, CONCAT(REPEAT('x', {size - 1}), 'y'))")
+    found: list[bytes] = []
+    with snapshots(upstream, target) as (here, there):
+        pair = pair_of([here], there, names=[SourceName(0, "d", f"t{n}") for n in shards])
+        assert isinstance(pair, TablePair)
+        if streamed:
+            pair = replace(pair, way=Way.STREAMED)
+        tracemalloc.start()
+        try:
+            compare_chunk([here], there, pair, report=lambda one: found.append(one.key[0]))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert sorted(map(int, found)) == list(shards)
+    # 64 MiB of rows and a row too many; one row's packets, values and literals while they are made. All have 960 MB.
+    assert peak < 300 << 20, f"{peak >> 20} MiB"
+
+
+@WAYS
 def test_keys_that_only_a_collation_calls_equal(sides: tuple[SQLServer, SQLServer], streamed: bool) -> None:
     upstream, target = sides
     on_both(sides, "CREATE TABLE t (k VARCHAR(10) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT)")
@@ -159,6 +190,32 @@ def test_keys_that_only_a_collation_calls_equal(sides: tuple[SQLServer, SQLServe
         ("extra", (b"'AB'",)),
         ("missing", (b"'ab'",)),
     ]
+
+
+MIXED = (
+    "CREATE TABLE t (id VARCHAR(9) COLLATE {0} PRIMARY KEY, a VARCHAR(9) COLLATE {1}, b CHAR(9) COLLATE {2} NOT NULL,"
+    " c VARCHAR(9) CHARACTER SET latin1, d TEXT COLLATE utf8mb4_unicode_ci, e VARCHAR(9) CHARACTER SET {3},"
+    " f VARBINARY(9), g VARCHAR(9) CHARACTER SET gbk, h VARCHAR(9) COLLATE {1} NOT NULL)"
+)
+
+
+@WAYS
+def test_texts_of_many_charsets_and_collations(sides: tuple[SQLServer, SQLServer], streamed: bool) -> None:
+    """A row's text joins bytes: no collation of one column decides about another, and both sides may have others."""
+    upstream, target = sides
+    fresh(upstream, MIXED.format("utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8"))
+    fresh(target, MIXED.format("utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_general_ci", "utf8mb4"))
+    row = "'{0}', 'é😀', 'B ', 'ä€', 'Ж', '语', x'00ff', '啊', 'z'"
+    for server in sides:
+        server.execute(*(f"INSERT INTO d.t VALUES ({row.format(key)})" for key in ("a", "b", "ü", "😀")))
+    assert compare(upstream, target, streamed=streamed).differences == []
+    for number, (column, value) in enumerate(
+        {"a": "'É😀'", "b": "'b'", "c": "'Ä€'", "d": "'ж'", "e": "'話'", "f": "x'00'", "g": "'阿'", "h": "'Z'"}.items()
+    ):
+        target.execute(f"UPDATE d.t SET {column} = {value} WHERE id = 'ü'")
+        (one,) = compare(upstream, target, streamed=streamed).differences
+        assert (one.key, len(one.columns)) == (("'ü'".encode(),), number + 1)
+        assert column in one.columns
 
 
 @WAYS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -23,16 +24,18 @@ Row = tuple[FieldValue, ...]
 MARIADB = ComparedServer("mariadb")
 
 
-def row_text(columns: Sequence[ComparedColumn], row: Row) -> bytes:
-    """The text whose MD5 is the row's digest: :func:`~dm_worker.comparison.statements.row_digest` in SQL."""
+def row_text(columns: Sequence[ComparedColumn], row: Row, *, nullable: bool = True) -> bytes:
+    """The text whose SHA1 is the row's digest: :func:`~dm_worker.comparison.statements.row_digest` in SQL."""
     plain: list[bytes] = []
     lengths: list[bytes] = []
     texts: list[bytes] = []
+    rest = next((one.name for one in reversed(columns) if one.free and not one.bulky), "")
     for column, value in zip(columns, row, strict=True):
         if column.bulky:
-            plain.append(b"N" if value is None else hashlib.md5(value).hexdigest().encode())
+            plain.append(b"N" if value is None else hashlib.sha1(value).hexdigest().encode())
         elif column.free:
-            lengths.append(b"N" if value is None else b"%d" % len(value))
+            if nullable or column.name != rest:
+                lengths.append(b"N" if value is None else b"%d" % len(value))
             texts.append(value or b"")
         else:
             plain.append(b"N" if value is None else value)
@@ -40,7 +43,7 @@ def row_text(columns: Sequence[ComparedColumn], row: Row) -> bytes:
 
 
 def row_digest(columns: Sequence[ComparedColumn], row: Row) -> bytes:
-    return hashlib.md5(row_text(columns, row)).hexdigest().encode()
+    return hashlib.sha1(row_text(columns, row)).hexdigest().encode()
 
 
 def result_set(rows: Sequence[Row]) -> bytes:
@@ -98,15 +101,16 @@ class FakeServers:
         self._tables = tables
         self._piece = piece
 
-    def checksums(self, _: TablePair, side: TableSide, __: object) -> Asked:
+    def checksums(self, _: TablePair, side: TableSide, __: object, *, grouped: bool) -> Asked:
         def rows(table: Sequence[Row]) -> list[Row]:
             buckets: dict[int, list[int]] = {}
             for row in table:
                 digest = row_digest(self._pair.columns, row)
-                one, another = int(digest[:16], 16), int(digest[16:], 16)
-                sums = buckets.setdefault(int(digest[:2], 16), [0, 0, 0, 0, 0, 0])
-                more = (sums[0] + 1, sums[1] + 1, sums[2] ^ one, sums[3] ^ another, sums[4] + one, sums[5] + another)
-                sums[:] = more
+                numbers = [zlib.crc32(digest[start : start + 10]) for start in range(0, 40, 10)]
+                sums = buckets.setdefault(int(digest[:2], 16) if grouped else 0, [0] * 10)
+                xors = [one ^ another for one, another in zip(sums[2:6], numbers, strict=True)]
+                totals = [one + another for one, another in zip(sums[6:], numbers, strict=True)]
+                sums[:] = [sums[0] + 1, sums[1] + 1, *xors, *totals]
             return [tuple(b"%d" % number for number in (bucket, *sums)) for bucket, sums in buckets.items()]
 
         return Asked(side, rows)

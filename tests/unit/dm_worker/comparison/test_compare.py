@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dm_worker.comparison import row_reader
 from dm_worker.comparison.outcome import ComparisonLimits, Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, Way
 from dm_worker.comparison.value_forms import Reading
@@ -126,8 +127,10 @@ def test_a_difference_names_key_columns_and_both_values(monkeypatch: pytest.Monk
     ]
 
 
-def test_rows_in_one_order_are_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("window_bytes", [row_reader.WINDOW_BYTES, 100], ids=["short rows", "long rows"])
+def test_rows_in_one_order_are_never_held(monkeypatch: pytest.MonkeyPatch, window_bytes: int) -> None:
     """A few rows missing, doubled or changed must not put the two streams apart for good."""
+    monkeypatch.setattr(row_reader, "WINDOW_BYTES", window_bytes)
     upstream: list[Row] = [(b"%d" % number, b"a", b"b") for number in range(20_000)]
     target = [row for row in upstream if row[0] not in (b"5", b"6", b"9000")]
     target[3000:3000] = [(b"%d" % number, b"extra", b"b") for number in range(30_000, 30_040)]
@@ -153,6 +156,16 @@ ANY_ROW = st.tuples(*(st.one_of(st.none(), values) for _, values in FIELDS))
 @given(ANY_ROW, ANY_ROW)
 def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
     assert (row_text(COLUMNS, one) == row_text(COLUMNS, another)) == (one == another)
+
+
+NEVER_NULL = st.tuples(*(values for _, values in FIELDS))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(NEVER_NULL, NEVER_NULL)
+def test_the_last_text_needs_no_length_where_it_is_never_null(one: Row, another: Row) -> None:
+    texts = [row_text(COLUMNS, row, nullable=False) for row in (one, another)]
+    assert (texts[0] == texts[1]) == (one == another)
 
 
 @settings(max_examples=500, deadline=None)
