@@ -220,11 +220,11 @@ def _operate_cutover(request: master.OperateCutoverRequest) -> Preview | None:
         command = _command("cutover", "run", task, *quiet, *accepted)
         return Preview(f"Cut task {task} over", command, effects, danger=True)
     if request.op == master.EndCutover:
-        effects = ("The upstreams are watched no longer, and the task may be resumed or stopped again.",)
-        return Preview(f"End the cutover of task {task}", _command("cutover", "end", task), effects)
+        effect = "The upstreams are watched no longer, and the task may be resumed or stopped again."
+        return Preview(f"End the cutover of task {task}", _command("cutover", "end", task), (effect,))
     if request.op == master.ReverseCutover:
-        effects = ("The opposite task starts: what applications write to the target reaches the old upstreams.",)
-        return Preview(f"Reverse task {task}", _command("cutover", "reverse", task), effects)
+        effect = "The opposite task starts: what applications write to the target reaches the old upstreams."
+        return Preview(f"Reverse task {task}", _command("cutover", "reverse", task), (effect,))
     return None
 
 
