@@ -151,7 +151,8 @@ class DiffRun:
             begun = time.monotonic()
             self._plan_more()
             rows, read = self._round()
-            self._stop.wait(rest_after(rows, read, time.monotonic() - begun, self.record.settings.rows_per_second))
+            if not self.progress.is_done:
+                self._stop.wait(rest_after(rows, read, time.monotonic() - begun, self.record.settings.rows_per_second))
         self.record = replace(self.record, stage=FINISHED, whole=max(0.0, time.time() - self.record.begun))
         self._table.note(self.record)
         log.info("the comparison is done", task=self._cfg.name, verdict=self.progress.verdict())
