@@ -51,6 +51,7 @@ _OWN_META_TABLES = (
     "syncer_taken_over",
     "diff_state",
     "diff_pair",
+    "sweep_state",
 )
 #: What tables of the target still lack: it outlives the task's progress (``dm_worker/meta/loader_keys.py``).
 _KEYS_TABLE = "loader_keys"

@@ -1,7 +1,7 @@
-"""The comparison beside a subtask's replication: starts with it, ends with it, and continues after every restart.
+"""The comparisons beside a subtask's replication: start with it, end with it, and continue after every restart.
 
 What was asked for is in the target (:mod:`state_table`), so that any worker that replicates the source continues it. A
-paused subtask's comparison waits.
+paused subtask's comparison waits. While no such comparison runs, the validation's sweep does (:mod:`sweep`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm_worker.diff.difference_files import DifferenceFiles
-from dm_worker.diff.holds import PairHolds
+from dm_worker.diff.holds import HoldSyncer, PairHolds
 from dm_worker.diff.meeting import PairMeeting, creation, pair_table
 from dm_worker.diff.progress import DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings, is_exact
 from dm_worker.diff.state_table import FINISHED, RUNNING, STOPPED, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.sweep import Sweep, SweepReader
 from dm_worker.subtask.companion import FailSubTask
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -35,6 +36,8 @@ log = get_logger("diff")
 _RETRY = 5.0
 #: Seconds between two looks whether other sources still compare.
 _SERVE_POLL = 1.0
+#: Seconds between two looks whether the sweep wants a pair: it is in no hurry.
+_SWEEP_IDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,15 @@ class DiffCompanion:
 
     unit_type = pb.Sync
 
-    def __init__(self, cfg: SubTaskConfig, surroundings: Callable[[], DiffSurroundings | None]) -> None:
-        """``surroundings``: None while the subtask does not replicate."""
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        surroundings: Callable[[], DiffSurroundings | None],
+        reader: SweepReader | None = None,
+    ) -> None:
+        """``surroundings``: None while the subtask does not replicate. ``reader``: takes what the sweep finds."""
         self._cfg = cfg
+        self._sweep = None if reader is None else Sweep(cfg, reader, surroundings, self._sweep_holds)
         self._surroundings = surroundings
         self._lock = threading.Lock()
         #: Set while the unit runs.
@@ -175,6 +184,8 @@ class DiffCompanion:
             self._wake.clear()
             try:
                 self._work()
+                if self._sweep is not None:
+                    self._sweep.work(self._wake.wait, self._is_interrupted)
             except Exception as exc:  # noqa: BLE001 - without this thread the comparison would hang
                 if not self._accompanies:
                     continue
@@ -182,6 +193,13 @@ class DiffCompanion:
                 log.warning("a comparison cannot continue; trying again", error=str(exc), trace=trace)
                 if not self._ended.wait(_RETRY):
                     self._wake.set()
+
+    def _is_interrupted(self) -> bool:
+        """Whether the sweep has to leave the thread."""
+        return self._wake.is_set() or not self._accompanies or self._ended.is_set()
+
+    def _sweep_holds(self, syncer: HoldSyncer) -> PairHolds:
+        return PairHolds(self._meeting, syncer, _SWEEP_IDLE)
 
     def _work(self) -> None:
         """Runs the comparison that is due, if there is one."""

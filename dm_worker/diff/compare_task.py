@@ -16,9 +16,10 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import RowMatch, repair
+from dm_worker.diff.repairs import repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
+from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.table_reads.chunks import shape_of
 from pkg import errors
 from pkg.errors import Code, DMError

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
-from dm_worker.diff.repairs import RowMatch, repair
+from dm_worker.diff.repairs import repair
 from dm_worker.diff.spans import readable
+from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg import errors
 from pkg.errors import Code, DMError
 

@@ -18,7 +18,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("diff.holds")
 
-#: Seconds between two looks whether a task wants a pair.
+#: Seconds between two looks whether a task wants a pair, if nothing else is said.
 _IDLE = 0.05
 #: Seconds for a task to open its snapshots: of the upstreams, whose workers it asks one after the other; and of the
 #: target, for which the syncer is held.
@@ -42,9 +42,11 @@ class HoldSyncer(Protocol):
 class PairHolds:
     """Serves tasks from a thread of its own within a ``with`` block."""
 
-    def __init__(self, open_meeting: Callable[[], PairMeeting], syncer: HoldSyncer) -> None:
+    def __init__(self, open_meeting: Callable[[], PairMeeting], syncer: HoldSyncer, idle: float = _IDLE) -> None:
+        """``idle``: seconds between two looks whether a task wants a pair."""
         self._open_meeting = open_meeting
         self._syncer = syncer
+        self._idle = idle
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="diff-holds", daemon=True)
 
@@ -69,7 +71,7 @@ class PairHolds:
                 if meeting is not None:
                     meeting.close()
                 meeting = None
-            self._stop.wait(_IDLE)
+            self._stop.wait(self._idle)
         if meeting is not None:
             meeting.close()
 

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
-from dm_worker.syncer.rows.row_matching import MatchExpression, around, condition
+from dm_worker.syncer.rows.row_matching import RowMatch, around, condition
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import TargetValues
-
-#: For each column of a pair, the condition that the target's column has a literal's value exactly.
-RowMatch = tuple[MatchExpression, ...]
 
 
 def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowMatch:

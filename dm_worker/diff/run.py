@@ -8,15 +8,17 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dm_worker.comparison.outcome import Difference
+from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.compare_task import ChunkReport, ComparedTable, CompareSpec, counts_of, keys_of, run_compare_task
 from dm_worker.diff.confirmations import Confirmations
-from dm_worker.diff.difference_files import DifferenceFiles
 from dm_worker.diff.holds import HoldSyncer
 from dm_worker.diff.meeting import pair_table
+from dm_worker.diff.pace import rest_after
 from dm_worker.diff.progress import ChunkWork, DiffProgress
 from dm_worker.diff.snapshot_pair import PairServers, PairUpstream
 from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings, DiffStateTable
@@ -26,6 +28,7 @@ from dm_worker.diff.upstream_snapshot import UpstreamKind
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate
+from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
@@ -39,6 +42,8 @@ log = get_logger("diff")
 PAIR_SECONDS = 20.0
 #: The same for a transaction that repairs: replication waits for it.
 REPAIR_SECONDS = 3.0
+#: The same where a comparison rests between its jobs.
+PACED_SECONDS = 1.0
 #: Chunks per task that are planned before a round, unless planning takes longer than these seconds.
 _PLANNED_AHEAD, _PLAN_SECONDS = 16, 3.0
 #: Chunks that one pair may be given.
@@ -65,6 +70,18 @@ class DiffSurroundings:
     siblings: Callable[[], Sequence[SubTaskConfig]]
 
 
+class Findings(Protocol):
+    """Keeps the differences that a comparison finds."""
+
+    def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
+        """Prepares to append behind these ends of what is recorded; False where that is lost. Raises DMError."""
+        ...
+
+    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+        """Keeps the differences of a chunk durably; returns where they end. Raises DMError."""
+        ...
+
+
 def is_exact(cfg: SubTaskConfig, settings: DiffSettings) -> bool:
     """Whether a snapshot of this upstream can be certain to have exactly the transactions before its position."""
     return cfg.flavor == "mariadb" or cfg.enable_gtid or settings.lock
@@ -78,14 +95,14 @@ class DiffRun:
         cfg: SubTaskConfig,
         around: DiffSurroundings,
         table: DiffStateTable,
-        files: DifferenceFiles,
+        findings: Findings,
         record: DiffRecord,
         progress: DiffProgress,
     ) -> None:
         self._cfg = cfg
         self._around = around
         self._table = table
-        self._files = files
+        self._findings = findings
         self.record = record
         self.progress = progress
         self.waits_for = ""
@@ -123,7 +140,7 @@ class DiffRun:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
-        if not self._files.resume(self.progress.ends):
+        if not self._findings.resume(self.progress.ends):
             self._table.forget_chunks(self.record.run, self.progress.forget_differences())
         self._finder.refresh()
         if not self.progress.tables:
@@ -131,9 +148,12 @@ class DiffRun:
         while not self.progress.is_done:
             if self._stop.is_set() or not self._await_lag():
                 return
+            begun = time.monotonic()
             self._plan_more()
-            self._round()
-        self.record = self.record.at(FINISHED)
+            rows, read = self._round()
+            if not self.progress.is_done:
+                self._stop.wait(rest_after(rows, read, time.monotonic() - begun, self.record.settings.rows_per_second))
+        self.record = replace(self.record, stage=FINISHED, whole=max(0.0, time.time() - self.record.begun))
         self._table.note(self.record)
         log.info("the comparison is done", task=self._cfg.name, verdict=self.progress.verdict())
 
@@ -184,20 +204,20 @@ class DiffRun:
         # Replication must always find a slot: the syncer has to reach the position at which it is held.
         return max(1, min(self.record.settings.threads or 2, slots // 2))
 
-    def _round(self) -> None:
+    def _round(self) -> tuple[int, int]:
         """One Spark job: each task compares chunks in one pair of snapshots. All tables of a job have rows of the same
-        sources, so that no task holds a source that it does not need."""
+        sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
         repairs = bool(self._to_repair)
         waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS)
         if not waiting:
-            return
+            return 0, 0
         sources = self._finder.sources_of(waiting[0].target)
         works = [work for work in waiting if self._finder.sources_of(work.target) == sources]
         tables = self._prepared(list(dict.fromkeys(work.target for work in works)))
         works = [work for work in works if work.target in tables]
         if not works:
-            return
+            return 0, 0
         shares = [(slot, works[slot::threads]) for slot in range(min(threads, len(works)))]
         spec = self._spec(sources, tables, len(shares))
         if repairs:
@@ -212,6 +232,8 @@ class DiffRun:
         lost = [error for work, error in errs if work is None or error.retryable]
         if lost and not any(report.result is not None for report in reports):
             raise lost[0]
+        results = [report.result for report in reports if report.result is not None]
+        return sum(one.rows for one in results), sum(one.bytes for one in results)
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         """The pairs of the tables of a round, made anew: DDL may have changed them since the last one."""
@@ -229,7 +251,8 @@ class DiffRun:
             for one in configs
         )
         servers = PairServers(upstreams, cfg.to, pair_table(cfg.meta_schema, cfg.name), cfg.source_id)
-        return CompareSpec(servers, tables, PAIR_SECONDS, math.ceil(settings.bytes_per_second / tasks))
+        seconds = PACED_SECONDS if settings.rows_per_second else PAIR_SECONDS
+        return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks))
 
     def _compared(self, shares: Sequence[tuple[int, Sequence[ChunkWork]]], spec: CompareSpec) -> list[ChunkReport]:
         work = functools.partial(run_compare_task, spec)
@@ -279,7 +302,7 @@ class DiffRun:
             self._table.note_chunk(self.record.run, work.target, work.number, result)
 
     def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
-        return self._files.append(table.pair, table.matches, found)
+        return self._findings.append(table.pair, table.matches, found)
 
     def _note_repair(self, work: ChunkWork, rows: int) -> None:
         """The chunk was repaired; it is compared once more, and that look counts."""

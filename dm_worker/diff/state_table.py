@@ -1,4 +1,5 @@
 """``<task>_diff_state`` in the target's meta schema: a comparison, its tables and chunks, so that it survives restarts.
+``<task>_sweep_state`` has the same of the validation's sweep.
 
 One row per chunk that is done, one per table with its chunks (number -1), and one per comparison (no table, number -1).
 ``run`` identifies the comparison: a late write of an earlier one is never read as part of a later one.
@@ -27,13 +28,16 @@ _NO_TABLE = ("", "")
 #: Seconds within which all sources begin.
 _BEGIN_SECONDS = 60.0
 RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
+#: What the names of the tables end in.
+DIFF_TABLE, SWEEP_TABLE = "diff_state", "sweep_state"
 
 
 @dataclass(frozen=True, slots=True)
 class DiffSettings:
     """What an operator asked for. ``sources``: those that take part. ``tables``: patterns of target tables, all without
     any. ``sample``: the share of the chunks in percent, 0 for all. ``redact``: no values of rows in files. ``repair``:
-    rows that differ get the upstream's values. Zeros: the worker chooses, or no limit."""
+    rows that differ get the upstream's values. ``rows_per_second``: it rests between short jobs, as a sweep does.
+    Zeros: the worker chooses, or no limit."""
 
     sources: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -44,16 +48,19 @@ class DiffSettings:
     threads: int = 0
     bytes_per_second: int = 0
     most_lag: int = 0
+    rows_per_second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:
-    """A comparison as a whole; ``run`` is the same on all of its sources. ``begun``: unix seconds."""
+    """A comparison as a whole; ``run`` is the same on all of its sources. ``begun``: unix seconds. ``whole``: how many
+    seconds it took; of a sweep that is not finished, its last whole round."""
 
     run: str
     begun: float
     stage: str
     settings: DiffSettings
+    whole: float = 0.0
 
     def at(self, stage: str) -> DiffRecord:
         return replace(self, stage=stage)
@@ -63,10 +70,10 @@ class DiffStateTable:
     """The rows of one source. Each method is a transaction of its own, tried again until ``should_stop`` is true.
     Raises DMError."""
 
-    def __init__(self, cfg: SubTaskConfig, should_stop: Callable[[], bool]) -> None:
+    def __init__(self, cfg: SubTaskConfig, should_stop: Callable[[], bool], what: str = DIFF_TABLE) -> None:
         self._schema = cfg.meta_schema
         self._source = cfg.source_id
-        self.name = qualified(cfg.meta_schema, f"{cfg.name}_diff_state")
+        self.name = qualified(cfg.meta_schema, f"{cfg.name}_{what}")
         self._transactions = MetaTransactions(cfg.to, self.name, should_stop)
 
     def close(self) -> None:
@@ -194,7 +201,9 @@ def restored(rows: list[tuple[str, TableId, int, dict[str, Any]]]) -> tuple[Diff
 def _record(detail: dict[str, Any]) -> DiffRecord:
     settings = detail["settings"]
     names = {name: tuple(settings[name]) for name in ("sources", "tables")}
-    return DiffRecord(detail["run"], detail["begun"], detail["stage"], DiffSettings(**(settings | names)))
+    # An earlier version stored no such time.
+    whole = float(detail.get("whole", 0.0))
+    return DiffRecord(detail["run"], detail["begun"], detail["stage"], DiffSettings(**(settings | names)), whole)
 
 
 def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:

@@ -349,13 +349,13 @@ class SourceWorker:
             after_unit=lambda unit: _after_unit(claim, unit),
             on_change=self._changed,
             on_failure=self._failed,
-            companions=[validator, *self._companions(config)],
+            companions=[*self._companions(config, validator), validator],
         )
 
-    def _companions(self, config: SubTaskConfig) -> list[Companion]:
+    def _companions(self, config: SubTaskConfig, validator: Validator) -> list[Companion]:
         if pb.Sync not in CHAINS[config.task_mode]:
             return []
-        return [DiffCompanion(config, lambda: self._diff_surroundings(config))]
+        return [DiffCompanion(config, lambda: self._diff_surroundings(config), validator)]
 
     def _diff_surroundings(self, config: SubTaskConfig) -> DiffSurroundings | None:
         subtask = self.subtask(config.name)

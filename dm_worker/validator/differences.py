@@ -28,7 +28,8 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class RowMismatch:
     """A row that differs in a snapshot. ``check`` is a SELECT that returns a row when the row is right. ``expected``
-    and ``found`` are its values as text, '' for a row that is gone."""
+    and ``found`` are its values as text, '' for a row that is gone. ``swept``: the round of the sweep that found it, ''
+    for a row that the binlog named."""
 
     target: TableId
     source: TableId
@@ -37,6 +38,7 @@ class RowMismatch:
     expected: str
     found: str
     check: bytes
+    swept: str = ""
 
     @property
     def row(self) -> RowId:

@@ -200,7 +200,7 @@ def _stored_key(key: bytes) -> str:
 
 def _values(error: RowError) -> tuple[Any, ...]:
     one = error.difference
-    data = json.dumps({"key": one.key.hex(), "row": one.expected})
+    data = json.dumps({"key": one.key.hex(), "row": one.expected, "swept": one.swept})
     return (
         *one.source, *one.target, _stored_key(one.key), data, one.found, one.kind, error.status,
         error.times, one.check, error.hidden, error.time,
@@ -211,7 +211,9 @@ def _error(row: tuple[Any, ...]) -> RowError:
     number, *names, data, found, kind, status, times, check, hidden, time = row
     source, target = (str(names[0]), str(names[1])), (str(names[2]), str(names[3]))
     stored = json.loads(data)
+    # An earlier version had no sweep.
+    swept = str(stored.get("swept", ""))
     difference = RowMismatch(
-        target, source, bytes.fromhex(stored["key"]), int(kind), stored["row"], str(found), bytes(check)
+        target, source, bytes.fromhex(stored["key"]), int(kind), stored["row"], str(found), bytes(check), swept
     )
     return RowError(int(number), difference, int(status), int(times), bool(hidden), str(time))

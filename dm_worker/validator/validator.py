@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from dm_worker.comparison.outcome import Difference
+from dm_worker.comparison.pair import TablePair
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.companion import FailSubTask
 from dm_worker.subtask.subtask import process_result
@@ -22,6 +24,7 @@ from dm_worker.syncer.execution.row_look import problem_of
 from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.batch_report import Changes
 from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.syncer.unit.batch_observer import Unsettled
 from dm_worker.validator import view
@@ -30,6 +33,7 @@ from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
+from dm_worker.validator.swept_rows import mismatches
 from dm_worker.validator.target_reads import TableChanged, TargetReads
 from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
 from pkg import errors
@@ -104,6 +108,7 @@ class Validator:
         #: After a stop, when the thread gives up comparing the rest.
         self._deadline = 0.0
         self._spec: TargetSpec | None = None
+        self._sweep_text: Callable[[], str] = str
         self._wake = threading.Event()
         self._next_check = 0
         self._alive = False
@@ -401,6 +406,30 @@ class Validator:
                 if is_right:
                     self._state.errors.repaired(error.difference.row)
 
+    # -- the sweep: see :class:`dm_worker.diff.sweep.SweepReader` ---------------------------------------------------
+
+    @property
+    def sweep_rate(self) -> int:
+        with self._lock:
+            return self._cfg.validator.sweep_rate if self._runs and self._mode == "full" else 0
+
+    def show_sweep(self, text: Callable[[], str]) -> None:
+        self._sweep_text = text
+
+    def swept(self, run: str, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> None:
+        with self._storing:
+            self._load()
+        with self._lock:
+            self._accept(Verdicts(mismatches(run, pair, matches, found)))
+        self._flush()
+
+    def sweep_ended(self, run: str, tables: Collection[TableId]) -> None:
+        with self._storing:
+            self._load()
+        with self._lock:
+            self._state.errors.swept(run, tables)
+        self._flush()
+
     # -- durable state --------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
@@ -472,6 +501,7 @@ class Validator:
                 errorRowsStatus=view.counts("new/ignored/resolved", state.errors.counts()),
                 cutoverBinlogPos=state.progress.cutover.position,
                 cutoverBinlogGtid=state.progress.cutover.gtid_set,
+                sweepStatus=self._sweep_text() if self.sweep_rate else "",
             )
             view.fill_progress(status, state.progress, self._backlog.pending)
             cutover = state.progress.cutover.note(state.progress.location, self._cfg.flavor)

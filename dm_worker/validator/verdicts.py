@@ -204,6 +204,13 @@ class ErrorList:
         if error is not None and not error.hidden and error.status != RESOLVED:
             self._put(row, replace(error, status=RESOLVED))
 
+    def swept(self, run: str, tables: Collection[TableId]) -> None:
+        """A round of the sweep has looked at each row of ``tables``: what earlier rounds found there and it did not is
+        right again."""
+        for row, error in list(self.errors.items()):
+            if row[0] in tables and error.difference.swept not in ("", run):
+                self.repaired(row)
+
     def to_check(self) -> list[RowError]:
         """The errors that a repair would settle."""
         return [error for error in self.errors.values() if error.status != RESOLVED and not error.hidden]

@@ -114,7 +114,7 @@ class SyncerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ValidatorConfig:
-    """Continuous validation. Intervals in seconds, ``max_pending_row_size`` in bytes.
+    """Continuous validation. Intervals in seconds, ``max_pending_row_size`` in bytes, ``sweep_rate`` in rows a second.
 
     There is no delay of errors: a difference is an error once it is certain.
     """
@@ -127,6 +127,7 @@ class ValidatorConfig:
     batch_query_size: int = 100
     max_pending_row_size: int = 500 << 20
     max_pending_row_count: int = 2147483647
+    sweep_rate: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)

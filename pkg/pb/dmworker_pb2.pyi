@@ -797,7 +797,7 @@ class GetValidationStatusRequest(_message.Message):
     def __init__(self, taskName: _Optional[str] = ..., filterStatus: _Optional[_Union[Stage, str]] = ...) -> None: ...
 
 class ValidationStatus(_message.Message):
-    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes")
+    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes", "sweepStatus")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -811,6 +811,7 @@ class ValidationStatus(_message.Message):
     CUTOVERBINLOGPOS_FIELD_NUMBER: _ClassVar[int]
     CUTOVERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    SWEEPSTATUS_FIELD_NUMBER: _ClassVar[int]
     task: str
     source: str
     mode: str
@@ -824,7 +825,8 @@ class ValidationStatus(_message.Message):
     cutoverBinlogPos: str
     cutoverBinlogGtid: str
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    sweepStatus: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., sweepStatus: _Optional[str] = ...) -> None: ...
 
 class ValidationTableStatus(_message.Message):
     __slots__ = ("source", "srcTable", "dstTable", "stage", "message")

@@ -151,3 +151,47 @@ def test_errors_and_comparison_go_on_after_a_failover_and_a_transfer(
         60,
         step=0.5,
     )
+
+
+def wait_errors(cluster: Cluster, task: str, *wanted: tuple[str, str]) -> None:
+    """Until the task has these errors, in any order."""
+    found: list[tuple[str, str]] = []
+
+    def reached() -> bool:
+        try:
+            found[:] = errors(cluster, task)
+        except HarnessError:  # no worker answers
+            return False
+        return sorted(found) == sorted(wanted)
+
+    wait_until(reached, lambda: f"errors are {wanted}: {found} {status(cluster, task)}", 180, step=0.5)
+
+
+def test_the_sweep_finds_foreign_writes_also_after_a_failover(
+    checked: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    target.execute("UPDATE checked.t SET c = 'foreign' WHERE id = 3")
+    wait_errors(checked, "checked", ("Column data not matched", "NewErr"))
+
+    victim = next(worker for worker in checked.workers if worker.member == bound(checked))
+    victim.kill()
+    target.execute("DELETE FROM checked.t WHERE id = 4", "INSERT INTO checked.t VALUES (500, 1, 'foreign')")
+    insert(mariadb_upstream, 100)
+    wait_errors(
+        checked,
+        "checked",
+        ("Column data not matched", "NewErr"),
+        ("Expected rows not exist", "NewErr"),
+        ("Deleted rows exist", "NewErr"),
+    )
+    (shown,) = status(checked, "checked")
+    assert shown["sweepStatus"].startswith("last whole round: "), shown
+
+    target.execute("UPDATE checked.t SET c = 'c3' WHERE id = 3", "DELETE FROM checked.t WHERE id = 500")
+    wait_errors(
+        checked,
+        "checked",
+        ("Column data not matched", "ResolvedErr"),
+        ("Expected rows not exist", "NewErr"),
+        ("Deleted rows exist", "ResolvedErr"),
+    )

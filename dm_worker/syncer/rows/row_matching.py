@@ -17,6 +17,8 @@ from pkg.mysql.target_values import EXACT_VALUES, TargetValues
 
 #: An SQL expression in parts; the value's literal goes between each two of them.
 MatchExpression = tuple[str, ...]
+#: For each column of a row, the condition that the target's column has a literal's value exactly.
+RowMatch = tuple[MatchExpression, ...]
 #: A column's value, and the value of a literal in it, in one form with equal bytes for equal values only.
 DigestForm = tuple[str, MatchExpression]
 

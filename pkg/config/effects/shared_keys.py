@@ -373,6 +373,14 @@ _VALIDATOR = (
         zero_is_default=True,
         sample="2147483647",
     ),
+    FileKey(
+        "sweep-rate",
+        "Rows per second of the sweep over whole tables, mode full; 512 bytes that are read count as a row. 0: none.",
+        _VALIDATION,
+        sample="20000",
+        comment="Rows per second of the sweep over whole tables in mode full, which finds what others write into the "
+        "target. 0: no sweep.",
+    ),
 )
 
 MYDUMPERS = Block("mydumpers", _MYDUMPER, "named", MydumperConfig, names=("global",), comment="\nReading the upstream.")

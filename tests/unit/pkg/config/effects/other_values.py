@@ -234,6 +234,7 @@ TASK_VALUES: dict[str, tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = {
         "validators.*.batch-query-size": 7,
         "validators.*.max-pending-row-size": "7m",
         "validators.*.max-pending-row-count": 7,
+        "validators.*.sweep-rate": 7,
         "clean-dump-file": False,
         "ansi-quotes": True,
         "remove-meta": True,

@@ -1,0 +1,157 @@
+"""The rotating sweep of the continuous validation: compares a source's tables again and again, at a low rate.
+
+It finds what a foreign session wrote into the target, also in rows that no binlog names. It is a comparison like one
+that an operator starts, with a state table of its own; what it finds goes to the validation. It has tables whose rows
+come from its source alone: for others it would have to hold the replication of sources that may not run.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Protocol
+
+from dm_worker.comparison.outcome import Difference
+from dm_worker.comparison.pair import TablePair
+from dm_worker.diff.holds import HoldSyncer
+from dm_worker.diff.pace import SweepState
+from dm_worker.diff.progress import ComparedState, DiffProgress
+from dm_worker.diff.run import DiffRun, DiffSurroundings
+from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.subtask.periodic import Periodic
+from dm_worker.syncer.rows.row_matching import RowMatch
+from pkg.config.model import SubTaskConfig
+from pkg.mysql.names import TableId
+from pkg.process.log import get_logger
+
+log = get_logger("sweep")
+
+#: Seconds between two checks during a round whether it is to end.
+_POLL = 0.5
+#: Seconds between two checks whether a round is due, and from the end of a round to the begin of the next one.
+_IDLE, ROUND_PAUSE = 1.0, 30.0
+#: Seconds of lag above which the sweep waits.
+MOST_LAG = 10
+#: Why a round does not go on.
+_STOPPED = "it continues once the task replicates and no `dmctl diff` runs"
+#: The states of tables of which each row was looked at.
+_WHOLE = frozenset({ComparedState.EQUAL, ComparedState.DIFFERENT})
+
+
+class SweepReader(Protocol):
+    """Takes what a sweep finds. ``run`` identifies a round."""
+
+    @property
+    def sweep_rate(self) -> int:
+        """Rows per second; 0 while nothing is to be swept."""
+        ...
+
+    def show_sweep(self, text: Callable[[], str]) -> None:
+        """``text`` tells operators where the sweep is."""
+        ...
+
+    def swept(self, run: str, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> None:
+        """These rows differ. They are durable afterwards. Raises DMError."""
+        ...
+
+    def sweep_ended(self, run: str, tables: Collection[TableId]) -> None:
+        """The round has looked at each row of the tables."""
+        ...
+
+
+class SweepFindings:
+    """What a round found: see :class:`dm_worker.diff.run.Findings`."""
+
+    def __init__(self, reader: SweepReader, run: str) -> None:
+        self._reader = reader
+        self._run = run
+
+    def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
+        """What was found is with the validation."""
+        return True
+
+    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+        self._reader.swept(self._run, pair, matches, found)
+        return 0, 0
+
+
+class Sweep:
+    """Works in the thread of :meth:`work`; :meth:`text` is for any thread. ``holds`` serves the pairs of snapshots."""
+
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        reader: SweepReader,
+        surroundings: Callable[[], DiffSurroundings | None],
+        holds: Callable[[HoldSyncer], AbstractContextManager[object]],
+    ) -> None:
+        self._cfg = cfg
+        self._reader = reader
+        self._surroundings = surroundings
+        self._holds = holds
+        self._run: DiffRun | None = None
+        #: The round that was worked on last.
+        self._last: tuple[DiffRecord, DiffProgress] | None = None
+        #: When the next round may begin, of a steady clock.
+        self._due = 0.0
+        reader.show_sweep(self.text)
+
+    def work(self, ends_within: Callable[[float], bool], should_end: Callable[[], bool]) -> None:
+        """Sweeps until ``should_end``; ``ends_within`` waits for that so many seconds. Raises DMError."""
+        while not should_end():
+            around = self._surroundings() if self._reader.sweep_rate and time.monotonic() >= self._due else None
+            if around is not None:
+                self._work_on_round(around, should_end)
+            if ends_within(_IDLE):
+                return
+
+    def _work_on_round(self, around: DiffSurroundings, should_end: Callable[[], bool]) -> None:
+        table = DiffStateTable(self._cfg, should_end, SWEEP_TABLE)
+        try:
+            record, progress = self._begun(table)
+            findings = SweepFindings(self._reader, record.run)
+            run = DiffRun(self._cfg, around, table, findings, record, progress)
+
+            def end_if_unwanted() -> None:
+                if should_end() or not self._reader.sweep_rate:
+                    run.stop()
+
+            self._run = run
+            try:
+                with self._holds(around.syncer), Periodic(_POLL, end_if_unwanted):
+                    run.work()
+            finally:
+                self._last, self._run = (run.record, run.progress), None
+            if run.record.stage != RUNNING:
+                self._due = time.monotonic() + ROUND_PAUSE
+                whole = [target for target, one in run.progress.tables.items() if one.state in _WHOLE]
+                self._reader.sweep_ended(record.run, whole)
+        finally:
+            table.close()
+
+    def _begun(self, table: DiffStateTable) -> tuple[DiffRecord, DiffProgress]:
+        """The round that an earlier process or run left, else a new one."""
+        rate = self._reader.sweep_rate
+        settings = DiffSettings((self._cfg.source_id,), threads=1, most_lag=MOST_LAG, rows_per_second=rate)
+        found = table.read()
+        if found is not None and found[0].stage == RUNNING:
+            return replace(found[0], settings=settings), found[1]
+        record = DiffRecord(uuid.uuid4().hex, time.time(), RUNNING, settings, found[0].whole if found else 0.0)
+        table.begin(record)
+        log.info("a round of the sweep begins", task=self._cfg.name, source=self._cfg.source_id, run=record.run)
+        return record, DiffProgress(())
+
+    def text(self) -> str:
+        """'' before the first round of this process."""
+        run, last = self._run, self._last
+        known = (run.record, run.progress) if run is not None else last
+        if known is None:
+            return ""
+        record, progress = known
+        if record.stage != RUNNING:
+            return SweepState(progress, None, record.whole).text()
+        elapsed = max(0.0, time.time() - record.begun)
+        return SweepState(progress, elapsed, record.whole, _STOPPED if run is None else run.waits_for).text()

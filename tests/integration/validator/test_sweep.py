@@ -1,0 +1,219 @@
+"""Hazard: a foreign session's write into the target is never found, or the sweep reports rows that are right."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
+from dm_worker.diff import run as diff_run
+from dm_worker.diff import sweep, tables
+from dm_worker.diff.companion import DiffCompanion
+from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.source.diff_surroundings import diff_surroundings
+from pkg.config.model import SubTaskConfig
+from pkg.pb import dmworker_pb2 as pb
+from tests.integration.syncer.support import subtask
+from tests.integration.validator.support import QUICK, Validated, validated
+
+DELETED, MISSING, CHANGED = "Deleted rows exist", "Expected rows not exist", "Column data not matched"
+ROWS = 1000
+
+
+def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job compares one chunk of a few rows."""
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(diff_run, "PACED_SECONDS", 0.001)
+
+
+def fails(found: object) -> None:
+    raise AssertionError(f"a sweep does not stop its task: {found}")
+
+
+@contextmanager
+def swept(cfg: SubTaskConfig, spark: SparkEngine, mode: str = "full") -> Iterator[tuple[Validated, DiffCompanion]]:
+    """A syncer, its validator and its comparisons."""
+    with validated(cfg, spark, mode) as running:
+        companion = DiffCompanion(cfg, lambda: diff_surroundings(running.run.unit, spark, list), running.validator)
+        companion.start(fails)
+        try:
+            yield running, companion
+        finally:
+            companion.join()
+
+
+def sweep_record(cfg: SubTaskConfig) -> tuple[DiffRecord, int] | None:
+    """The stored round, and how many chunks of it are done."""
+    table = DiffStateTable(cfg, lambda: True, SWEEP_TABLE)
+    try:
+        found = table.read()
+    finally:
+        table.close()
+    return None if found is None else (found[0], sum(len(one.done) for one in found[1].tables.values()))
+
+
+def wait_round(cfg: SubTaskConfig, running: Validated) -> None:
+    """Until a round that begins from now on has ended."""
+    before = sweep_record(cfg)
+    ended: set[str] = set()
+
+    def done() -> bool:
+        now = sweep_record(cfg)
+        if now is not None and now[0].stage != RUNNING:
+            ended.add(now[0].run)
+        return len(ended - ({before[0].run} if before else set())) > 0
+
+    wait_until(done, lambda: f"a round ends: {running.status()}")
+
+
+@pytest.fixture
+def servers(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, monkeypatch: pytest.MonkeyPatch
+) -> tuple[MariaDBServer, MariaDBServer]:
+    """Both have the same rows: the first half is the writer's, nobody writes the second."""
+    monkeypatch.setattr(sweep, "ROUND_PAUSE", 0.2)
+    for server in (mariadb_upstream, target):
+        server.execute(
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), n INT NOT NULL)",
+            "CREATE TABLE d.k (a INT, b VARCHAR(20))",
+            "INSERT INTO d.t VALUES " + ", ".join(f"({n}, 'v{n}', {n})" for n in range(1, ROWS + 1)),
+            "INSERT INTO d.k VALUES (1, 'x'), (1, 'x'), (2, NULL)",
+        )
+    return mariadb_upstream, target
+
+
+@contextmanager
+def writers(server: MariaDBServer) -> Iterator[None]:
+    """Changes, deletes and inserts rows of the first half."""
+    stop = threading.Event()
+
+    def write() -> None:
+        conn = server.connect(autocommit=True)
+        number = 0
+        with conn.cursor() as cursor:
+            while not stop.is_set():
+                number += 1
+                row = number * 37 % (ROWS // 2) + 1
+                cursor.execute(f"UPDATE d.t SET n = n + 1 WHERE id IN (1, {row})")
+                cursor.execute(f"DELETE FROM d.t WHERE id = {row + 1}")
+                cursor.execute(f"INSERT INTO d.t VALUES ({row + 1}, 'again', {number})")
+                cursor.execute(f"INSERT INTO d.k VALUES ({number % 5 + 10}, 'hot')")
+                # Not faster than the syncer.
+                stop.wait(0.005)
+        conn.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def keys(errors: list[pb.ValidationError]) -> dict[str, str]:
+    return {one.errorType: one.srcData or one.dstData for one in errors if one.dstTable == "`d`.`t`"}
+
+
+def test_foreign_writes_are_found_while_writers_write_and_nothing_else(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine
+) -> None:
+    upstream, target = servers
+    cfg = subtask(upstream, target, validator=QUICK)
+    with swept(cfg, spark) as (running, _), writers(upstream):
+        wait_round(cfg, running)
+        assert running.errors() == []
+        target.execute(
+            "UPDATE d.t SET v = 'foreign' WHERE id = 600",
+            "DELETE FROM d.t WHERE id = 700",
+            "INSERT INTO d.t VALUES (5000, 'foreign', 1)",
+            "INSERT INTO d.k VALUES (1, 'x')",
+        )
+        found = running.wait_kinds(CHANGED, MISSING, DELETED, DELETED)
+        assert {one.status for one in found} == {pb.NewErr}
+        assert {kind: data.partition(",")[0] for kind, data in keys(found).items()} == {
+            CHANGED: '{"id": "600"', MISSING: '{"id": "700"', DELETED: '{"id": "5000"',
+        }  # fmt: skip
+        wait_round(cfg, running)
+        assert len(running.errors()) == 4, "a row that is found again is one error"
+        assert "last whole round: " in running.status().sweepStatus
+
+        target.execute(
+            "UPDATE d.t SET v = 'v600' WHERE id = 600",
+            "INSERT INTO d.t VALUES (700, 'v700', 700)",
+            "DELETE FROM d.t WHERE id = 5000",
+            "DELETE FROM d.k WHERE a = 1 LIMIT 1",
+        )
+        wait_until(
+            lambda: {one.status for one in running.errors()} == {pb.ResolvedErr},
+            lambda: f"repaired rows are resolved: {running.errors()}",
+        )
+        wait_round(cfg, running)
+        assert running.status().errorRowsStatus == "new/ignored/resolved: 0/0/4"
+
+
+def test_a_restart_continues_a_round_where_it_was(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream, target = servers
+    small_jobs(monkeypatch)
+    cfg = subtask(upstream, target, validator=replace(QUICK, sweep_rate=60))
+    target.execute("DELETE FROM d.t WHERE id = 2", f"UPDATE d.t SET n = 0 WHERE id = {ROWS}")
+
+    def begun() -> tuple[DiffRecord, int]:
+        found = sweep_record(cfg)
+        assert found is not None
+        return found
+
+    with swept(cfg, spark) as (running, _):
+        wait_until(lambda: (sweep_record(cfg) or (None, 0))[1] > 0, "the first chunks are done")
+        running.wait_kinds(MISSING)
+    first, done = begun()
+    assert first.stage == RUNNING
+    assert done > 0
+    monkeypatch.setattr(sweep, "ROUND_PAUSE", 600.0)
+    monkeypatch.setattr(diff_run, "PACED_SECONDS", 20.0)
+    with swept(replace(cfg, validator=replace(QUICK, sweep_rate=1_000_000)), spark) as (running, _):
+        wait_until(lambda: begun()[0].stage != RUNNING, lambda: f"the round ends: {running.status()}")
+        found = running.wait_kinds(MISSING, CHANGED)
+    assert begun()[0].run == first.run
+    assert begun()[0].whole > 0
+    assert {one.message for one in found} == {""}, "no chunk was compared again"
+
+
+def test_an_operators_comparison_goes_first(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream, target = servers
+    small_jobs(monkeypatch)
+    cfg = subtask(upstream, target, validator=replace(QUICK, sweep_rate=1))
+    with swept(cfg, spark) as (running, companion):
+        wait_until(lambda: (sweep_record(cfg) or (None, 0))[1] > 0, "the sweep rests after its first chunks")
+        companion.begin("own", DiffSettings(sources=(cfg.source_id,)))
+        wait_until(lambda: companion.status().stage == "Finished", lambda: f"it ends: {companion.status()}")
+        assert {one.state for one in companion.status().tables} == {"equal"}
+        wait_until(
+            lambda: "present round" in running.status().sweepStatus and "waits" not in running.status().sweepStatus,
+            lambda: f"the sweep goes on: {running.status()}",
+        )
+
+
+def test_only_the_full_mode_sweeps(servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine) -> None:
+    upstream, target = servers
+    cfg = subtask(upstream, target, validator=QUICK)
+    with swept(cfg, spark, "fast") as (running, _):
+        upstream.execute("INSERT INTO d.t VALUES (2000, 'new', 1)")
+        running.wait_compared(upstream)
+        assert (sweep_record(cfg), running.status().sweepStatus) == (None, "")
+        running.validator.expect("full")
+        wait_round(cfg, running)
+        assert "last whole round" in running.status().sweepStatus
+        running.validator.expect("fast")
+        assert (running.validator.sweep_rate, running.status().sweepStatus) == (0, "")
