@@ -22,6 +22,7 @@ from tests.bench import (
     decode,
     diff,
     fullcopy,
+    keyless,
     lag,
     load_keys,
     many_tables,
@@ -53,6 +54,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
     made["validation"] = validation.run
+    made["keyless"] = keyless.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

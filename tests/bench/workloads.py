@@ -121,16 +121,16 @@ def fill(server: SQLServer, table: str, rows: int, columns: str) -> None:
 
 def big_transaction(server: SQLServer, first: int, last: int) -> None:
     """Writes rows ``first``..``last`` of the sysbench table in one transaction."""
-    server.execute(f"INSERT INTO {TABLE} SELECT {_columns(last)} FROM {SCHEMA}.seq_{first}_to_{last}")
+    server.execute(f"INSERT INTO {TABLE} SELECT {sysbench_columns(last)} FROM {SCHEMA}.seq_{first}_to_{last}")
 
 
-def _columns(rows: int) -> str:
+def sysbench_columns(rows: int) -> str:
     return f"seq, 1 + FLOOR(RAND(seq) * {rows}), {_C.format('seq')}, {_PAD.format('seq')}"
 
 
 def _sysbench(server: SQLServer, rows: int, table: str = TABLE) -> None:
     server.execute(f"CREATE TABLE {table} {_SHAPE}")
-    fill(server, table, rows, _columns(rows))
+    fill(server, table, rows, sysbench_columns(rows))
 
 
 def _random(rows: int) -> str:

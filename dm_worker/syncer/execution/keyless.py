@@ -5,13 +5,18 @@ row images, and a run of changes sets another count for each image. One scan cou
 from, the changes are applied to the counts, one scan deletes the images whose count decreased, and INSERT writes the
 remaining copies of them, and the new ones.
 
-A digest of its values identifies an image. The target computes it the same way for its rows and for literals.
+A digest of its values identifies an image. If the target can write its rows as literals, as
+:func:`row_matching.literal_text` says, it computes the digests of these texts, and those of the images are computed
+here. A row may have another text than its image. So if a row is missing, and where there are no such texts, the target
+computes the digests of literals too, in the form that it uses for its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.row_matching import around
@@ -22,7 +27,7 @@ from pkg.mysql.names import qualified, quote
 LEAST_CHANGES = 16
 #: The number of digests of literals per statement, and of images per scan.
 DIGESTS_PER_STATEMENT = 1000
-IMAGES_PER_SCAN = 50_000
+IMAGES_PER_SCAN = 200_000
 DIGEST_BYTES = 32
 #: The length of a digest in a statement: x'…' and a comma.
 _DIGEST_TEXT = 2 * DIGEST_BYTES + 4
@@ -47,6 +52,14 @@ class DistinctImages:
     looked_for: list[int]
     #: Number of the image before and after each change.
     changes: list[tuple[int | None, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDigests:
+    """The digests of images by their numbers, and the SQL expression of a row's digest."""
+
+    of_row: bytes
+    of: Mapping[int, bytes]
 
 
 @dataclass(slots=True)
@@ -80,7 +93,7 @@ def _alike(one: TablePlan, other: TablePlan) -> bool:
     return (
         one.target_number == other.target_number
         and (one.columns, one.derived, one.write) == (other.columns, other.derived, other.write)
-        and (one.write_names, one.digests) == (other.write_names, other.digests)
+        and (one.write_names, one.digests, one.texts) == (other.write_names, other.digests, other.texts)
     )
 
 
@@ -88,12 +101,11 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> DistinctImages:
     """The images of the rows, each once."""
     found = DistinctImages([], [], [], [])
     numbers: dict[bytes, int] = {}
-    looked_for: set[int] = set()
+    looked_for: dict[int, None] = {}
+    chosen = _chooser(plan.write)
 
-    def number_of(image: Sequence[bytes] | None) -> int | None:
-        if image is None:
-            return None
-        values = [image[i] for i in plan.write]
+    def number_of(image: Sequence[bytes]) -> int:
+        values = chosen(image)
         literals = b",".join(values)
         number = numbers.setdefault(literals, len(numbers))
         if number == len(found.literals):
@@ -102,15 +114,35 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> DistinctImages:
         return number
 
     for _, _, _, _, before, after in rows:
-        first, second = number_of(before), number_of(after)
-        found.changes.append((first, second))
-        if first is not None and first not in looked_for:
-            looked_for.add(first)
-            found.looked_for.append(first)
+        first = None if before is None else number_of(before)
+        found.changes.append((first, None if after is None else number_of(after)))
+        if first is not None:
+            looked_for[first] = None
+    found.looked_for = list(looked_for)
     return found
 
 
-def merge_equal(images: DistinctImages, digests: Sequence[bytes]) -> dict[int, bytes]:
+def _chooser(numbers: Sequence[int]) -> Callable[[Sequence[bytes]], Sequence[bytes]]:
+    """Returns the values with these numbers of an image."""
+    if len(numbers) == 1:
+        (only,) = numbers
+        return lambda image: (image[only],)
+    return itemgetter(*numbers)
+
+
+def digests_of_literals(plan: TablePlan, images: DistinctImages) -> ImageDigests | None:
+    """The digests of the images looked for as texts; None if the target can't write its rows as literals.
+
+    Equal digests prove that a row equals the image. Different ones prove nothing.
+    """
+    if not plan.texts or not all(plan.texts):
+        return None
+    of_row = b"UNHEX(SHA2(CONCAT(%b),256))" % b",',',".join(text.encode() for text in plan.texts)
+    literals = images.literals
+    return ImageDigests(of_row, {number: hashlib.sha256(literals[number]).digest() for number in images.looked_for})
+
+
+def merge_equal(plan: TablePlan, images: DistinctImages, digests: Sequence[bytes]) -> ImageDigests:
     """Merges images that are equal in the target's columns; ``digests`` belong to ``images.looked_for``.
 
     Returns the digests of the remaining images.
@@ -120,7 +152,8 @@ def merge_equal(images: DistinctImages, digests: Sequence[bytes]) -> dict[int, b
     if len(first) < len(same):
         images.changes = [(_mapped(same, before), _mapped(same, after)) for before, after in images.changes]
         images.looked_for = list(first.values())
-    return {number: digest for digest, number in first.items()}
+    of_row = _digest(column.encode() for column, _ in plan.digests)
+    return ImageDigests(of_row, {number: digest for digest, number in first.items()})
 
 
 def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
@@ -182,18 +215,15 @@ def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
 
 
 def count_query(
-    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+    plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int
 ) -> bytes:
     """The SELECT of the digest and row count of these images in the table. It locks the rows."""
-    digest = _digest_of_row(plan)
     where = _where(plan, images, digests, numbers, most)
     # By its position: a column of the table may have any name.
-    return b"SELECT %b, COUNT(*) FROM %b%b GROUP BY 1 FOR UPDATE" % (digest, _table(plan), where)
+    return b"SELECT %b, COUNT(*) FROM %b%b GROUP BY 1 FOR UPDATE" % (digests.of_row, _table(plan), where)
 
 
-def removal(
-    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
-) -> bytes:
+def removal(plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int) -> bytes:
     """The DELETE of all rows that have one of the images."""
     return b"DELETE FROM %b%b" % (_table(plan), _where(plan, images, digests, numbers, most))
 
@@ -207,33 +237,47 @@ def _table(plan: TablePlan) -> bytes:
     return qualified(*plan.target).encode()
 
 
-def _digest_of_row(plan: TablePlan) -> bytes:
-    return _digest(column.encode() for column, _ in plan.digests)
-
-
 def _digest(values: Iterable[bytes]) -> bytes:
     """The digest of all values, separated by their quotes; NULL has none. NULL for a value over the server's limit."""
     quoted = b",',',".join(b"QUOTE(%b)" % value for value in values)
     return b"UNHEX(SHA2(CONCAT(%b),256))" % quoted
 
 
-def _where(
-    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
-) -> bytes:
-    listed = b",".join(b"x'%b'" % digests[number].hex().encode() for number in numbers)
+def _where(plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int) -> bytes:
+    listed = b",".join([b"x'%b'" % digests.of[number].hex().encode() for number in numbers])
     room = min(_LOOKUP_BYTES, most // _LOOKUP_PART) // max(1, len(plan.lookups))
+    # The server evaluates the conditions in this order, and a digest costs more than all others.
     parts = [lookup for at in plan.lookups if (lookup := _lookup(plan, images, at, numbers, room))]
-    return b" WHERE " + b" AND ".join([*parts, b"%b IN (%b)" % (_digest_of_row(plan), listed)])
+    parts += [_range(plan, images, at, numbers) for at in plan.integers]
+    return b" WHERE " + b" AND ".join([*parts, b"%b IN (%b)" % (digests.of_row, listed)])
 
 
 def _lookup(plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int], room: int) -> bytes:
     """A condition that is true at least for these images, and that an index on the column can use; empty for values
     longer than ``room``."""
-    values = {images.values[number][at] for number in numbers}
-    name = quote(plan.write_names[at]).encode()
-    null = b"NULL" in values
-    values.discard(b"NULL")
+    name, values, null = _values_at(plan, images, at, numbers)
     if sum(map(len, values)) + len(values) > room:
         return b""
-    listed = [b"%b IN (%b)" % (name, b",".join(sorted(values)))] if values else []
-    return b"(" + b" OR ".join([*listed, *([b"%b IS NULL" % name] if null else [])]) + b")"
+    return _or_null(name, b"%b IN (%b)" % (name, b",".join(sorted(values))) if values else b"", null=null)
+
+
+def _range(plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int]) -> bytes:
+    """A condition that is true at least for these images: the range of an integer column."""
+    name, values, null = _values_at(plan, images, at, numbers)
+    found = list(map(int, values))
+    return _or_null(name, b"%b BETWEEN %d AND %d" % (name, min(found), max(found)) if found else b"", null=null)
+
+
+def _values_at(
+    plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int]
+) -> tuple[bytes, set[bytes], bool]:
+    """The column's name, its different values in these images, and whether NULL is among them."""
+    values = {images.values[number][at] for number in numbers}
+    null = b"NULL" in values
+    values.discard(b"NULL")
+    return quote(plan.write_names[at]).encode(), values, null
+
+
+def _or_null(name: bytes, condition: bytes, *, null: bool) -> bytes:
+    parts = [condition] if condition else []
+    return b"(" + b" OR ".join([*parts, *([b"%b IS NULL" % name] if null else [])]) + b")"

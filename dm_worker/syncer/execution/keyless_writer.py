@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.execution import keyless, row_statements
-from dm_worker.syncer.execution.keyless import DistinctImages, ImageChanges, KeylessRows, MissingRow
+from dm_worker.syncer.execution.keyless import DistinctImages, ImageChanges, ImageDigests, KeylessRows, MissingRow
 from dm_worker.syncer.execution.merge import INSERT_ROWS
 from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -63,15 +64,25 @@ class _KeylessWriter:
 
     def write(self, step: KeylessRows) -> int:
         images = keyless.images_of(self._plan, step.rows)
-        digests = keyless.merge_equal(images, list(self._digests(images)))
+        digests = keyless.digests_of_literals(self._plan, images)
+        if digests is not None:
+            # A missing row may be there with another text.
+            with suppress(MissingRow):
+                self._exchange(images, digests, self._counts(images, digests))
+                return self._statements
+        digests = keyless.merge_equal(self._plan, images, list(self._digests(images)))
         counts = self._counts(images, digests)
         try:
-            outcome = keyless.play_changes(images, counts)
+            self._exchange(images, digests, counts)
         except MissingRow as exc:
             raise self._explained(step, images, counts, exc.change) from exc
+        return self._statements
+
+    def _exchange(self, images: DistinctImages, digests: ImageDigests, counts: Mapping[int, int]) -> None:
+        """Writes the rows. Raises ``MissingRow`` before it writes any."""
+        outcome = keyless.play_changes(images, counts)
         self._remove(images, digests, outcome, counts)
         self._insert(images, outcome)
-        return self._statements
 
     def _digests(self, images: DistinctImages) -> Iterator[bytes]:
         for text in keyless.digest_queries(self._plan, images, min(self._most, self._form.limit)):
@@ -81,8 +92,8 @@ class _KeylessWriter:
             for start in range(0, len(value), keyless.DIGEST_BYTES):
                 yield value[start : start + keyless.DIGEST_BYTES]
 
-    def _counts(self, images: DistinctImages, digests: Mapping[int, bytes]) -> dict[int, int]:
-        numbers = {digest: number for number, digest in digests.items()}
+    def _counts(self, images: DistinctImages, digests: ImageDigests) -> dict[int, int]:
+        numbers = {digest: number for number, digest in digests.of.items()}
         counts: dict[int, int] = {}
         for part in keyless.scans(images.looked_for, self._most):
             for digest, count in self._rows(keyless.count_query(self._plan, images, digests, part, self._most)):
@@ -90,7 +101,7 @@ class _KeylessWriter:
         return counts
 
     def _remove(
-        self, images: DistinctImages, digests: Mapping[int, bytes], outcome: ImageChanges, counts: Mapping[int, int]
+        self, images: DistinctImages, digests: ImageDigests, outcome: ImageChanges, counts: Mapping[int, int]
     ) -> None:
         for part in keyless.scans(outcome.fewer, self._most):
             removed = self._execute(keyless.removal(self._plan, images, digests, part, self._most))

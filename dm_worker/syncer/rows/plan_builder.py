@@ -193,7 +193,12 @@ def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInf
     )
     if plan.key or plan.extra_columns or not plan.bulk or plan.filter.leaves_gaps:
         return plan
-    return replace(plan, digests=_digests(columns.compared, values), lookups=_lookups(target, columns.compared))
+    return replace(
+        plan,
+        digests=_digests(columns.compared, values),
+        lookups=_lookups(target, columns.compared),
+        integers=tuple(number for number, both in enumerate(columns.compared) if _are_integers(*both)),
+    )
 
 
 def _is_wide_bits(column: Column) -> bool:
@@ -296,6 +301,10 @@ def _lookups(target: TableInfo, columns: Sequence[tuple[Column, Column]]) -> tup
         for number, (here, there) in enumerate(columns)
         if there.name.lower() in leading and is_searchable(here, there)
     )
+
+
+def _are_integers(here: Column, there: Column) -> bool:
+    return here.type_name in _INTEGERS and there.type_name in _INTEGERS
 
 
 def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:

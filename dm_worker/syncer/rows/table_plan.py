@@ -74,7 +74,8 @@ class TablePlan:
     ``bulk``: the target's written columns when bulk executions may write rows, empty otherwise.
     ``matchers``, one per written column, compare the target's column with a literal exactly. ``digests``, for tables
     without a key, are the digest forms of the written columns; empty when a digest of them can't identify rows.
-    ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
+    ``lookups`` are the numbers of those among the written columns that an index of the target begins with,
+    ``integers`` of those that are integers in both tables.
     ``filter`` says which row changes are left out.
     ``period_keys``: rows collide by these when their periods overlap. The server takes no REPLACE and no ON DUPLICATE
     KEY UPDATE for such a table.
@@ -114,6 +115,7 @@ class TablePlan:
     filter: RowFilter = TAKES_ALL
     digests: tuple[DigestForm, ...] = ()
     lookups: tuple[int, ...] = ()
+    integers: tuple[int, ...] = ()
     computed: tuple[str, ...] = ()
     alike: bool = False
     upserts: bool = True

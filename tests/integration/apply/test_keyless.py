@@ -17,6 +17,7 @@ from dm_worker.syncer.execution.keyless import KeylessRows
 from dm_worker.syncer.execution.merge import BucketContent
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.position import Location
 from pkg.binlog.rows.row_decoder import RowImages
 from pkg.errors import DMError
@@ -306,9 +307,62 @@ def test_where_rows_can_not_be_exchanged_they_are_changed_one_by_one(
 def test_rows_with_equal_digests_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
     _simple(target, 40)
     plan = plan_of(target, "t", source="up")
-    wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]))
+    wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]), texts=("", ""))
     next_batch(target)
     content = BucketContent(ordered={1: _changes(40, last="100")}, changes=40)
     apply_bucket(spec_of(target), TOKEN, 0, content, {1: wrong})
     assert merged == []
     assert target.execute("SELECT * FROM d.t") == [(100, "x")]
+
+
+@pytest.fixture
+def digest_queries(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of images of each call that let the target compute the digests of literals."""
+    seen: list[int] = []
+    queries = keyless.digest_queries
+
+    def spy(plan: TablePlan, images: keyless.DistinctImages, most: int) -> Iterator[bytes]:
+        seen.append(len(images.looked_for))
+        return queries(plan, images, most)
+
+    monkeypatch.setattr(keyless, "digest_queries", spy)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("texts", "asked"),
+    [
+        pytest.param(None, [], id="the target writes its rows as literals"),
+        pytest.param(("", ""), [40], id="it can't"),
+        pytest.param(("'0'", "'y'"), [40], id="its texts are others"),
+    ],
+)
+def test_the_target_computes_digests_of_literals_only_where_texts_do_not_find_all_rows(
+    target: MariaDBServer,
+    merged: list[int],
+    digest_queries: list[int],
+    texts: tuple[str, ...] | None,
+    asked: list[int],
+) -> None:
+    _simple(target, 40)
+    plan = plan_of(target, "t", source="up")
+    assert all(plan.texts)
+    next_batch(target)
+    content = BucketContent(ordered={1: _changes(40, last="100")}, changes=40)
+    apply_bucket(spec_of(target), TOKEN, 0, content, {1: plan if texts is None else replace(plan, texts=texts)})
+    assert (merged, digest_queries) == ([40], asked)
+    assert target.execute("SELECT * FROM d.t") == [(100, "x")]
+
+
+def test_rows_that_a_text_does_not_find_are_not_lost_among_those_that_it_finds(
+    target: MariaDBServer, merged: list[int], digest_queries: list[int]
+) -> None:
+    """Every second row has another text than its literal."""
+    _simple(target, 40)
+    plan = plan_of(target, "t", source="up")
+    texts = (f"IF(`a` % 2, '-0', {plan.texts[0]})", plan.texts[1])
+    next_batch(target)
+    content = BucketContent(ordered={1: _changes(40, last="3")}, changes=40)
+    apply_bucket(spec_of(target), TOKEN, 0, content, {1: replace(plan, texts=texts)})
+    assert (merged, digest_queries) == ([40], [40])
+    assert target.execute("SELECT * FROM d.t") == [(3, "x")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,14 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import keyless
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
-from dm_worker.syncer.execution.keyless import MissingRow, images_of, merge_equal, play_changes
+from dm_worker.syncer.execution.keyless import (
+    DistinctImages,
+    ImageDigests,
+    MissingRow,
+    images_of,
+    merge_equal,
+    play_changes,
+)
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_matching import condition, digest_form
@@ -22,6 +31,9 @@ A = Column("a", "int", "int(11)")
 S = Column("s", "varchar", "varchar(9)", charset="gbk", collation="gbk_chinese_ci")
 TABLE = TableInfo("d", "t", (A, S), (Index("i", (IndexPart("a"),)),), "utf8mb4", "utf8mb4_bin", engine="InnoDB")
 PLAN = build(1, 1, b"", TABLE.renamed("u", "t"), TABLE, PlanOptions())
+UTF8_TABLE = replace(TABLE, columns=(A, Column("s", "varchar", "varchar(9)", charset="utf8mb4")), indexes=())
+UTF8 = build(1, 1, b"", UTF8_TABLE.renamed("u", "t"), UTF8_TABLE, PlanOptions())
+UNINDEXED = replace(PLAN, lookups=())
 #: The literals of b and B are one value to the target.
 _VALUES = {b"a": b"1", b"b": b"2", b"B": b"2", b"c": b"3"}
 
@@ -29,9 +41,13 @@ values = st.sampled_from(sorted(_VALUES))
 changes = st.lists(st.tuples(st.sampled_from([INSERT, UPDATE, DELETE]), values, values), max_size=12)
 
 
-def _row(number: int, op: int, before: bytes, after: bytes) -> OrderedRow:
-    images = ([b"1", before] if op != INSERT else None, [b"1", after] if op != DELETE else None)
+def _row(number: int, op: int, before: bytes, after: bytes, a: bytes = b"1") -> OrderedRow:
+    images = ([a, before] if op != INSERT else None, [a, after] if op != DELETE else None)
     return (number, op, 1, number, *images)
+
+
+def _some_digests(images: DistinctImages) -> ImageDigests:
+    return merge_equal(PLAN, images, [b"%032d" % number for number in images.looked_for])
 
 
 def _one_by_one(there: Counter[bytes], wanted: list[tuple[int, bytes, bytes]]) -> Counter[bytes] | int:
@@ -54,7 +70,7 @@ def test_a_multiset_ends_as_the_changes_one_by_one_do(
     rows = Counter(_VALUES[value] for value in there)
     images = images_of(PLAN, [_row(number, *change) for number, change in enumerate(wanted)])
     stored = [_VALUES[image[1]] for image in images.values]
-    digests = merge_equal(images, [stored[number] for number in images.looked_for])
+    digests = merge_equal(PLAN, images, [stored[number] for number in images.looked_for]).of
     assert len(set(digests.values())) == len(digests) == len(images.looked_for)
     counts = {number: rows[digest] for number, digest in digests.items() if rows[digest]}
     expected = _one_by_one(rows, wanted)
@@ -76,7 +92,7 @@ def test_a_multiset_ends_as_the_changes_one_by_one_do(
 def test_scans_look_for_as_many_images_as_a_statement_takes() -> None:
     rows = [_row(n, DELETE, b"'%d'" % n, b"") for n in range(5000)]
     images = images_of(PLAN, rows)
-    digests = {number: b"%032d" % number for number in images.looked_for}
+    digests = _some_digests(images)
     most = 100_000
     parts = list(keyless.scans(images.looked_for, most))
     assert [number for part in parts for number in part] == images.looked_for
@@ -91,13 +107,38 @@ def test_scans_look_for_as_many_images_as_a_statement_takes() -> None:
 def test_an_index_of_the_target_is_used_for_the_values_that_it_holds() -> None:
     rows = [(n, DELETE, 1, n, [b"NULL" if n == 3 else b"%d" % n, b"'x'"], None) for n in range(5)]
     images = images_of(PLAN, rows)
-    digests = {number: b"%032d" % number for number in images.looked_for}
+    digests = _some_digests(images)
     text = keyless.removal(PLAN, images, digests, images.looked_for, 1 << 20).decode()
     digest = "UNHEX(SHA2(CONCAT(QUOTE(`a`+0),',',QUOTE(CAST(`s` AS BINARY))),256))"
-    listed = ",".join(f"x'{digest.hex()}'" for digest in digests.values())
-    assert text == f"DELETE FROM `d`.`t` WHERE (`a` IN (0,1,2,4) OR `a` IS NULL) AND {digest} IN ({listed})"
+    listed = ",".join(f"x'{digest.hex()}'" for digest in digests.of.values())
+    values = "(`a` IN (0,1,2,4) OR `a` IS NULL) AND (`a` BETWEEN 0 AND 4 OR `a` IS NULL)"
+    assert text == f"DELETE FROM `d`.`t` WHERE {values} AND {digest} IN ({listed})"
     # More values than fit: the scan finds them all the same.
     assert b"`a` IN" not in keyless.removal(PLAN, images, digests, images.looked_for, 20)
+
+
+def test_only_rows_within_the_range_of_the_integers_need_a_digest() -> None:
+    integers = [b"18446744073709551615", b"-3", b"NULL", b"7", b"-3"]
+    images = images_of(UNINDEXED, [_row(n, DELETE, b"'%d'" % n, b"", a=value) for n, value in enumerate(integers)])
+    digests = _some_digests(images)
+
+    def condition_of(*numbers: int) -> str:
+        text = keyless.count_query(UNINDEXED, images, digests, numbers, 1 << 20).decode()
+        return text.partition(" WHERE ")[2].partition(" AND UNHEX")[0]
+
+    assert condition_of(*images.looked_for) == "(`a` BETWEEN -3 AND 18446744073709551615 OR `a` IS NULL)"
+    assert condition_of(1, 3) == "(`a` BETWEEN -3 AND 7)"
+    assert condition_of(2) == "(`a` IS NULL)"
+
+
+def test_digests_of_literals_need_the_text_of_every_column() -> None:
+    images = images_of(UTF8, [_row(0, UPDATE, b"'a'", b"'b'"), _row(1, DELETE, b"'b'", b"")])
+    digests = keyless.digests_of_literals(UTF8, images)
+    assert digests is not None
+    text = b"CONCAT(IFNULL(`a`,'NULL'),',',QUOTE(CAST(`s` AS BINARY)))"
+    assert digests.of_row == b"UNHEX(SHA2(%b,256))" % text
+    assert digests.of == {0: hashlib.sha256(b"1,'a'").digest(), 1: hashlib.sha256(b"1,'b'").digest()}
+    assert keyless.digests_of_literals(PLAN, images) is None
 
 
 def _text(charset: str, kind: str = "varchar") -> Column:
