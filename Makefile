@@ -86,7 +86,7 @@ fuzz: ## search combinations for silent differences (SECONDS, SEED, PAIR=mariadb
 	$(VENV)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(PAIR),--pair $(PAIR)) $(if $(REPORT),--report $(REPORT)) $(if $(CLUSTERS),--clusters $(CLUSTERS))
 
-fuzz-proof: ## put each known hole back and show that the search finds it (HOLES="name name", SECONDS for each)
+fuzz-proof: ## put the known holes back and show that the search finds each (HOLES="name name", SECONDS for all)
 	@deploy/setup.sh test
 	$(VENV)/python -m tests.fuzz.proof $(if $(SECONDS),--seconds $(SECONDS)) $(HOLES)
 

@@ -21,16 +21,16 @@ def answer(instruction: str) -> int:
     if kind is None or not instruction.endswith("_complete"):
         return 1
     shell = kind(commands, {}, PROGRAM, COMPLETION_VARIABLE)
-    words, incomplete = shell.get_completion_args()
-    for item in _items(shell, words, incomplete):
+    arguments, incomplete = shell.get_completion_args()
+    for item in _items(shell, arguments, incomplete):
         sys.stdout.write(f"{shell.format_completion(item)}\n")
     return 0
 
 
-def _items(shell: ShellComplete, words: list[str], incomplete: str) -> list[CompletionItem]:
+def _items(shell: ShellComplete, arguments: list[str], incomplete: str) -> list[CompletionItem]:
     """Finds the command without the global flags, which may be anywhere."""
     try:
-        _, rest = parse_options(words, {})
+        _, rest = parse_options(arguments, {})
     except (UsageError, DMError):
         # The previous word is a global flag that needs a value. Most of them name a file.
         return [CompletionItem(incomplete, type="file")]
@@ -40,11 +40,11 @@ def _items(shell: ShellComplete, words: list[str], incomplete: str) -> list[Comp
     return items or ([CompletionItem(incomplete, type="file")] if _takes_file(rest) else [])
 
 
-def _takes_file(words: list[str]) -> bool:
-    """Whether the usage line of the command in ``words`` names a file."""
+def _takes_file(arguments: list[str]) -> bool:
+    """Whether the usage line of the command in ``arguments`` names a file."""
     path: list[str] = []
     command: click.Command | None = commands
-    for word in words:
+    for word in arguments:
         if isinstance(command, click.Group) and not word.startswith("-"):
             path.append(word)
             command = command.get_command(click.Context(command), word)

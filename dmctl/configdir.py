@@ -34,12 +34,12 @@ def export(
 ) -> None:
     """Writes ``tasks/<name>.yaml``, ``sources/<id>.yaml`` and ``relay_workers.json`` under ``folder``."""
     root = Path(folder)
-    for kind, texts in (("tasks", tasks), ("sources", sources)):
+    for kind, files in (("tasks", tasks), ("sources", sources)):
         try:
             (root / kind).mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise CommandError(f"can not create directory {root / kind}: {exc.strerror}") from exc
-        for name, text in sorted(texts.items()):
+        for name, text in sorted(files.items()):
             write_file(root / kind / f"{name}.yaml", text)
     write_file(
         root / RELAY_WORKERS, json.dumps({source: list(names) for source, names in relay_workers.items()}) + "\n"

@@ -89,10 +89,10 @@ def _root(text: str, path: str) -> yaml.MappingNode | None:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
+        location = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         problem = getattr(exc, "problem", None) or type(exc).__name__
         raise errors.new(
-            Code.ConfigYamlTransform, f"{place}: not valid YAML: {problem}", workaround="Correct the file there."
+            Code.ConfigYamlTransform, f"{location}: not valid YAML: {problem}", workaround="Correct the file there."
         ) from exc
     return root if isinstance(root, yaml.MappingNode) else None
 
@@ -116,8 +116,8 @@ def _inline_tls(text: str, root: yaml.MappingNode, parent: str, path: str) -> st
         try:
             content = base64.b64encode(Path(value_node.value).read_bytes()).decode("ascii")
         except OSError as exc:
-            place = f"{path}:{value_node.start_mark.line + 1}"
-            raise CommandError(f"{place}: {key_node.value}: open {value_node.value}: {exc.strerror}") from exc
+            location = f"{path}:{value_node.start_mark.line + 1}"
+            raise CommandError(f"{location}: {key_node.value}: open {value_node.value}: {exc.strerror}") from exc
         entry = f'{key_node.value}-base64: "{content}"'
         text = text[: key_node.start_mark.index] + entry + text[value_node.end_mark.index :]
     return text

@@ -31,10 +31,10 @@ def run_lines(options: GlobalOptions) -> int:
 def _run_line(options: GlobalOptions, line: str) -> bool:
     """Runs one line; False for a command to leave."""
     try:
-        words = shlex.split(line)
-        if words in (["exit"], ["quit"]):
+        arguments = shlex.split(line)
+        if arguments in (["exit"], ["quit"]):
             return False
-        line_options, rest = with_line(options, words)
+        line_options, rest = with_line(options, arguments)
     except (ValueError, UsageError, DMError) as exc:
         fail(str(exc))
         return True

@@ -43,7 +43,7 @@ def registry_digest(image: str) -> str:
 
 def main(names: Iterable[str]) -> None:
     """Pins the images of all files, or changes none of them."""
-    texts = {ROOT / name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    contents = {ROOT / name: (ROOT / name).read_text(encoding="utf-8") for name in names}
     digests: dict[str, str] = {}
 
     def digest_of(image: str) -> str:
@@ -52,7 +52,7 @@ def main(names: Iterable[str]) -> None:
             sys.stdout.write(f"{image}@{digests[image]}\n")
         return digests[image]
 
-    changed = {path: pinned(text, digest_of) for path, text in texts.items()}
+    changed = {path: pinned(text, digest_of) for path, text in contents.items()}
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")
 

@@ -262,6 +262,11 @@ class Cluster:
         self._wait(told, f"{source} tells of {task}", WAIT_TIMEOUT)
         return found[source]
 
+    def worker_of(self, source: str) -> DMWorker:
+        """The worker that serves a source."""
+        (answer,) = self.dmctl("query-status", "-s", source)["sources"]
+        return next(worker for worker in self.workers if worker.member == answer["sourceStatus"]["worker"])
+
     def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = WAIT_TIMEOUT) -> None:
         """Waits until every subtask is in ``stage`` (and ``unit``)."""
 

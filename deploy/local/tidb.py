@@ -44,7 +44,7 @@ class TiDBServer(SQLServer):
         self._config = self.dir / "tidb.toml"
         # By default, several servers would share this folder below /tmp.
         folders = {"temp-dir": "temp", "tmp-storage-path": "storage", "socket": "s.sock"}
-        lines = [f'{name} = "{self.dir}/{place}"' for name, place in folders.items()]
+        lines = [f'{name} = "{self.dir}/{folder}"' for name, folder in folders.items()]
         for section, values in (settings or {}).items():
             lines += [f"[{section}]", *(f"{name} = {value}" for name, value in values.items())]
         self._config.write_text("".join(f"{line}\n" for line in lines))

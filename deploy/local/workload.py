@@ -67,8 +67,8 @@ def create_shard(shard: Shard, rows: int, seed: int) -> None:
         for start in range(0, rows, 1000):
             ids = range(start, min(rows, start + 1000))
             batch = [event_row(rng) if shard.keyless else order_row(rng, shard.offset + i) for i in ids]
-            places = ",".join(["%s"] * len(batch[0]))
-            cursor.executemany(f"INSERT INTO {shard.name} VALUES ({places})", batch)
+            markers = ",".join(["%s"] * len(batch[0]))
+            cursor.executemany(f"INSERT INTO {shard.name} VALUES ({markers})", batch)
     conn.close()
 
 

@@ -303,6 +303,34 @@ ONE_TASK = Dashboard(
             ),
         ),
         (
+            "Validation",
+            (
+                panel(
+                    "Rows that differ",
+                    "short",
+                    f"max by (source_id) (dm_validator_validator_error_count{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
+                    "Errors that are neither resolved nor ignored; 0 also without a validation.",
+                    counts=True,
+                ),
+                panel(
+                    "Behind the syncer, in a binlog file",
+                    "bytes",
+                    f"max by (source_id) (dm_validator_validator_logpos_latency{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
+                    "What is applied and not compared yet.",
+                ),
+                panel(
+                    "Binlog files behind the syncer",
+                    "none",
+                    f"max by (source_id) (dm_validator_validator_logfile_latency{{{TASK}}}){or_zero('source_id')}",
+                    "{{source_id}}",
+                    "More for long: the target is away, or the validation is slower than the replication.",
+                    counts=True,
+                ),
+            ),
+        ),
+        (
             "Full copy",
             (
                 Panel(

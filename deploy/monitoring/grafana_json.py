@@ -97,7 +97,7 @@ def _panels(rows: Sequence[tuple[str, tuple[Panel, ...]]]) -> Iterator[dict[str,
         top += height
 
 
-def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
+def _panel(number: int, panel: Panel, position: dict[str, int]) -> dict[str, Any]:
     targets = [
         {"refId": chr(ord("A") + i), "datasource": _SOURCE, "expr": query.expr, "legendFormat": query.legend}
         for i, query in enumerate(panel.queries)
@@ -109,7 +109,7 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "id": number, "type": panel.kind, "title": panel.title, "description": panel.text, "datasource": _SOURCE,
-        "gridPos": place, "targets": targets, "fieldConfig": {"defaults": _defaults(panel), "overrides": overrides},
+        "gridPos": position, "targets": targets, "fieldConfig": {"defaults": _defaults(panel), "overrides": overrides},
         "options": {"graphMode": "none", "reduceOptions": {"calcs": ["lastNotNull"]}} if panel.kind == "stat" else {},
     }  # fmt: skip
 
@@ -132,8 +132,8 @@ def _defaults(panel: Panel) -> dict[str, Any]:
     if panel.shares:
         found["max"] = 1
     if panel.names:
-        texts = {str(value): {"text": text, "index": index} for index, (value, text) in enumerate(panel.names)}
-        found["mappings"] = [{"type": "value", "options": texts}]
+        options = {str(value): {"text": text, "index": index} for index, (value, text) in enumerate(panel.names)}
+        found["mappings"] = [{"type": "value", "options": options}]
         found |= {"min": panel.names[0][0], "max": panel.names[-1][0]}
     if panel.limits:
         steps = [{"value": None, "color": "green"}]

@@ -120,6 +120,17 @@ class SubTaskFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CollisionFacts:
+    """Keys that shards of one target table have in common. ``merges``: whether there are such shards; ``compared``:
+    pairs of shards and keys; ``undecided``: what was not compared, and why."""
+
+    merges: bool = False
+    compared: int = 0
+    found: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CutoverFacts:
     task: str
     upstreams: tuple[CutoverUpstream, ...]
@@ -128,6 +139,7 @@ class CutoverFacts:
     #: DDL locks of the task, or why they are not known.
     locks: tuple[str, ...] | Unreadable
     diff: DiffFacts | Unreadable
+    collisions: CollisionFacts = CollisionFacts()
 
     def upstream(self, source: str) -> CutoverUpstream | None:
         return next((one for one in self.upstreams if one.server.label == source), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_master.cutover.facts import CutoverFacts, DiffTableFacts, SubTaskFacts
+from dm_master.cutover.facts import CutoverFacts, DiffFacts, DiffTableFacts, SubTaskFacts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable, bounded
 from dm_master.cutover.writer_checks import reaches
 
@@ -61,3 +61,21 @@ def _judged(facts: CutoverFacts, subtask: SubTaskFacts) -> tuple[str, str]:
     if upstream is None or end is None or not reaches(validator.location, end, upstream.server.info.flavor):
         return "unknown", f"{subtask.source}: compared to {validator.location.position} only"
     return "yes", f"{subtask.source}: no difference up to {validator.location.position}"
+
+
+def check_collisions(facts: CutoverFacts) -> CheckVerdict:
+    """No two shards have rows with one key of their target table: one of them would be lost.
+
+    A comparison that found all tables equal has found each row of each shard.
+    """
+    seen, name = facts.collisions, "key-collisions"
+    if not seen.merges:
+        return CheckVerdict(name, "yes", ("no tables merge",))
+    if seen.found:
+        remedy = "give one shard other keys, or map the column (docs/merge-rules.md), and copy the task again"
+        return CheckVerdict(name, "no", bounded(seen.found), remedy)
+    if isinstance(facts.diff, DiffFacts) and facts.diff.verdict == "equal":
+        return CheckVerdict(name, "yes", ("the comparison found each row of each shard",))
+    if seen.undecided:
+        return CheckVerdict(name, "unknown", bounded(seen.undecided), f"dmctl diff start {facts.task} decides it")
+    return CheckVerdict(name, "yes", (f"{seen.compared} pairs of shards have no key in common",))

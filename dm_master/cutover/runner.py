@@ -10,37 +10,46 @@ from concurrent.futures import ThreadPoolExecutor
 import pymysql
 
 from dm_master.cutover import proof_checks, server_checks, table_checks, writer_checks
-from dm_master.cutover.facts import CutoverFacts, CutoverTarget, CutoverUpstream, DiffFacts, SubTaskFacts
+from dm_master.cutover.facts import (
+    CollisionFacts,
+    CutoverFacts,
+    CutoverTarget,
+    CutoverUpstream,
+    DiffFacts,
+    SubTaskFacts,
+)
+from dm_master.cutover.key_probe import read_collisions
 from dm_master.cutover.reading import binlog_end, target_facts, upstream_facts
 from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.config.rule_names import InstanceNames
+from pkg.config.rule_names import numbered_names
 from pkg.mysql.connection import classify
 
-#: In the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
-CHECKS: tuple[Callable[[CutoverFacts], CheckVerdict], ...] = (
-    writer_checks.check_running,
-    writer_checks.check_sharding,
-    writer_checks.check_read_only,
-    writer_checks.check_transactions,
-    writer_checks.check_quiet,
-    writer_checks.check_applied,
-    proof_checks.check_diff,
-    proof_checks.check_validator,
-    table_checks.check_tables,
-    table_checks.check_counters,
-    table_checks.check_indexes,
-    table_checks.check_foreign_keys,
-    table_checks.check_constraints,
-    table_checks.check_partitions,
-    server_checks.check_objects,
-    server_checks.check_users,
-    server_checks.check_settings,
-    server_checks.check_way_back,
-)
+#: By name, in the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
+CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
+    "replication": writer_checks.check_running,
+    "shard-ddl": writer_checks.check_sharding,
+    "read-only": writer_checks.check_read_only,
+    "transactions": writer_checks.check_transactions,
+    "quiet": writer_checks.check_quiet,
+    "applied": writer_checks.check_applied,
+    "diff": proof_checks.check_diff,
+    "validator": proof_checks.check_validator,
+    "key-collisions": proof_checks.check_collisions,
+    "tables": table_checks.check_tables,
+    "auto-increment": table_checks.check_counters,
+    "indexes": table_checks.check_indexes,
+    "foreign-keys": table_checks.check_foreign_keys,
+    "checks": table_checks.check_constraints,
+    "partitions": table_checks.check_partitions,
+    "objects": server_checks.check_objects,
+    "users": server_checks.check_users,
+    "settings": server_checks.check_settings,
+    "way-back": server_checks.check_way_back,
+}
 _MOST_SOURCES_AT_ONCE = 16
 
 #: Asks the workers, once the upstreams' ends are known: all they had is applied, or not.
@@ -53,7 +62,13 @@ ReadFacts = Callable[
 
 
 def run_checks(facts: CutoverFacts) -> list[CheckVerdict]:
-    return [check(facts) for check in CHECKS]
+    return [check(facts) for check in CHECKS.values()]
+
+
+def unknown_checks(accepted: Sequence[str]) -> str:
+    """What is wrong with these names of checks; '' for nothing."""
+    strange = sorted(set(accepted) - CHECKS.keys())
+    return f"there is no check {', '.join(strange)}; the checks are {', '.join(CHECKS)}" if strange else ""
 
 
 def read_facts(
@@ -71,7 +86,7 @@ def read_facts(
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(_MOST_SOURCES_AT_ONCE, "cutover") as pool:
 
         def opened(subtask: SubTaskConfig) -> InspectedUpstream:
-            return InspectedUpstream(subtask, InstanceNames())
+            return InspectedUpstream(subtask, numbered_names(subtask))
 
         upstreams = list(pool.map(opened, subtasks.values()))
         for upstream in upstreams:
@@ -83,10 +98,11 @@ def read_facts(
         ends = list(pool.map(binlog_end, upstreams))
         tables = sorted({name for upstream in upstreams for name in upstream.routed.values()})
         of_target = _read_target(target, tables)
+        collisions = _read_collisions(upstreams, of_target)
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         elapsed = round(time.monotonic() - began, 1)
         found = list(pool.map(_read_upstream, upstreams, ends, [elapsed] * len(ends)))
-    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks, diff)
+    return CutoverFacts(task, tuple(found), of_target, tuple(ask_subtasks()), locks, diff, collisions)
 
 
 def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> CutoverTarget:
@@ -99,5 +115,12 @@ def _read_target(target: InspectedServer, tables: Sequence[tuple[str, str]]) -> 
 def _read_upstream(upstream: InspectedUpstream, before: Location | None, seconds: float) -> CutoverUpstream:
     try:
         return upstream_facts(upstream, before, seconds)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream") from exc
+
+
+def _read_collisions(upstreams: Sequence[InspectedUpstream], target: CutoverTarget) -> CollisionFacts:
+    try:
+        return read_collisions(upstreams, target.server.tables.structures)
     except pymysql.Error as exc:
         raise classify(exc, scope="upstream") from exc

@@ -12,14 +12,21 @@ from pkg.mysql.schema import ForeignKey, Index, TableInfo
 
 def check_counters(facts: CutoverFacts) -> CheckVerdict:
     """The target gives no AUTO_INCREMENT number that the upstreams or their rows have used."""
-    wanted = needed_counters(facts)
-    there = facts.target.server.tables.counters
-    low = {table: number for table, number in wanted.items() if there.get(table, 1) < number}
+    there, low = facts.target.server.tables.counters, low_counters(facts)
     found = [f"{qualified(*table)}: next is {there.get(table, 1)}, must be {number}" for table, number in low.items()]
     remedy = "; ".join(f"ALTER TABLE {qualified(*table)} AUTO_INCREMENT = {number}" for table, number in low.items())
     return problems(
-        "auto-increment", found, f"on the target: {remedy}", otherwise=f"{len(wanted)} tables have a high enough number"
+        "auto-increment",
+        found,
+        f"on the target: {remedy}",
+        otherwise=f"{len(facts.target.highest)} tables have a high enough number",
     )
+
+
+def low_counters(facts: CutoverFacts) -> dict[TableId, int]:
+    """Target table → the next number that it must give, where it would give a lower one."""
+    there = facts.target.server.tables.counters
+    return {table: number for table, number in needed_counters(facts).items() if there.get(table, 1) < number}
 
 
 def needed_counters(facts: CutoverFacts) -> dict[TableId, int]:

@@ -102,11 +102,11 @@ def _tls_arguments(security: SecurityConfig, data_dir: Path) -> list[str]:
     return arguments + [f"--peer-cert-allowed-cn={name}" for name in security.cert_allowed_cn]
 
 
-def _pem_file(path: str, content: bytes, place: Path) -> str:
+def _pem_file(path: str, content: bytes, file: Path) -> str:
     if path or not content:
         return path
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.touch(mode=0o600)
-    os.chmod(place, 0o600)
-    place.write_bytes(content)
-    return str(place)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file.touch(mode=0o600)
+    os.chmod(file, 0o600)
+    file.write_bytes(content)
+    return str(file)

@@ -70,10 +70,10 @@ def _parse(line: str) -> _Grant | None:
     match = revoke or _GRANT.match(line)
     if match is None:
         return None
-    place = _OBJECT.match(match["object"])
-    if place is None:
+    names = _OBJECT.match(match["object"])
+    if names is None:
         return None
-    return _Grant(_privileges(match["privileges"]), _name(place["schema"]), _name(place["table"]), bool(revoke))
+    return _Grant(_privileges(match["privileges"]), _name(names["schema"]), _name(names["table"]), bool(revoke))
 
 
 def _privileges(text: str) -> frozenset[str]:

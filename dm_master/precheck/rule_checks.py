@@ -89,12 +89,12 @@ def _column_mapping(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Ch
     matching = rules.mapper.rules_for(info.schema, info.name)
     if not matching:
         return
-    places = "; ".join(str(rules.name_of(rule)) for rule in matching)
+    rule_names = "; ".join(str(rules.name_of(rule)) for rule in matching)
     try:
         rules.mapper.compile(info.schema, info.name, info.columns)
     except DMError as exc:
         found = from_error(exc)
-        yield fail(f"{places}: {found.message}", found.instruction, subject=_subject(upstream, info))
+        yield fail(f"{rule_names}: {found.message}", found.instruction, subject=_subject(upstream, info))
 
 
 def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFinding]:
@@ -112,10 +112,10 @@ def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFin
 
 def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFinding]:
     for rule in upstream.rules.expressions_for(info.schema, info.name):
-        texts = (
+        expressions = (
             rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr,
         )  # fmt: skip
-        for text in filter(None, texts):
+        for text in filter(None, expressions):
             try:
                 expression_filter.compile_filter(text, info.columns, flavor=upstream.subtask.flavor)
             except DMError as exc:

@@ -52,7 +52,7 @@ class RoutedTable:
     mapped_by: tuple[RuleName, ...] = ()
 
     def __str__(self) -> str:
-        routed = f" (by {self.via.label}, {self.via.place})" if self.via is not None else ""
+        routed = f" (by {self.via.label}, {self.via.location})" if self.via is not None else ""
         return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`{routed}"
 
     @property

@@ -33,9 +33,9 @@ def check_takeover(upstream: InspectedUpstream, target: InspectedServer) -> list
 
 
 def _position(upstream: InspectedUpstream, progress: DMProgress) -> list[CheckFinding]:
-    place = progress.checkpoint
-    assert place is not None
-    meta = Meta(place.position.name, place.position.pos, place.gtid_set)
+    location = progress.checkpoint
+    assert location is not None
+    meta = Meta(location.position.name, location.position.pos, location.gtid_set)
     return check_position(upstream, meta, "DM's checkpoint")
 
 

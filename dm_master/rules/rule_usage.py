@@ -78,7 +78,7 @@ def summary(targets: Sequence[TableId], left_out: int, uses: Mapping[RuleName, R
 def _all_names(rules: SourceRules) -> Iterator[RuleName]:
     names, lists = rules.names, rules.subtask.block_allow_list
     # Filters of the source's own file apply to all its tasks; a single task may not use them.
-    yield from (name for name in (*names.routes, *names.filters) if name.place)
+    yield from (name for name in (*names.routes, *names.filters) if name.location)
     yield from (*names.column_mappings, *names.expression_filters)
     system = {"ignore-dbs": lists.ignore_dbs, "ignore-tables": tuple(t.db_name for t in lists.ignore_tables)}
     for key, entries in names.entries.items():

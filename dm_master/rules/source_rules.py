@@ -110,9 +110,9 @@ class SourceRules:
         if verdict.key == "system" or whole is None:
             return "system schemas are never migrated"
         if verdict.item < 0:
-            return f"no entry of {verdict.key} in {whole.label} matches ({whole.place})"
+            return f"no entry of {verdict.key} in {whole.label} matches ({whole.location})"
         entry = self.names.entries[verdict.key][verdict.item]
-        return f"{entry.label} leaves it out ({entry.place})"
+        return f"{entry.label} leaves it out ({entry.location})"
 
     def _allowed_by(self, verdict: AllowListDecision, schema: str, table: str) -> Iterator[AppliedRule]:
         if verdict.item < 0:

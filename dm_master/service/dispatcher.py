@@ -58,7 +58,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
     operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
-    cutover = CutoverService(cluster, steps)
+    cutover = CutoverService(cluster, steps, task.start_task)
     table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -78,6 +78,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
         "OperateSchema": operator_actions.operate_schema,
         "HandBack": operator_actions.hand_back,
         "CheckCutover": cutover.check,
+        "OperateCutover": cutover.operate,
         "StartValidation": validation.start,
         "StopValidation": validation.stop,
         "UpdateValidation": validation.update,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dm_master.cutover.runner import ReadFacts
+from dm_master.cutover.store import forget_cutover, refuse_after_cutover
 from dm_master.precheck.result import PrecheckResult
 from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
@@ -142,7 +143,10 @@ class TaskService:
                 f"task {request.name}: safe mode can be asked for only when the task is resumed",
                 workaround=f"Use `dmctl resume-task {request.name} --safe-mode`.",
             )
+        if request.op in (*_STOPPING, worker_pb.Resume):
+            refuse_after_cutover(self._cluster.etcd, request.name, worker_pb.TaskOp.Name(request.op))
         if request.op in _STOPPING:
+            forget_cutover(self._cluster.etcd, request.name, stages)
             self._cluster.scheduler.stop_task(request.name, sources)
             check, expected = is_gone(request.name), "the subtask is stopped"
         elif request.op in _STAGES:
@@ -215,7 +219,7 @@ def _table_rules(explained: Explanation) -> pb.TableRules:
     target_schema, target_table = explained.target or ("", "")
     rules = [
         pb.AppliedRule(
-            block=one.rule.block, name=one.rule.name, place=one.rule.place, pattern=one.pattern, effect=one.effect
+            block=one.rule.block, name=one.rule.name, place=one.rule.location, pattern=one.pattern, effect=one.effect
         )
         for one in explained.applied
     ]

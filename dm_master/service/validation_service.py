@@ -29,8 +29,8 @@ class ValidationService:
         if request.start_time_value:
             raise errors.new(
                 Code.ConfigStartTimeTooLate,
-                "--start-time is not supported yet: validation begins at the changes that are applied next",
-                workaround="Start it without --start-time.",
+                "--start-time is not supported: validation begins at the changes that are applied next",
+                workaround="Start it without --start-time; `dmctl diff start TASK` compares what was applied before.",
             )
         scheduler = self._cluster.scheduler
         names = self._tasks(request.taskName, request.sources)

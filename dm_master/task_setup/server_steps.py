@@ -21,7 +21,7 @@ from pkg import errors
 from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
 from pkg.errors import Code
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query, server_info
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
@@ -52,6 +52,9 @@ _OWN_META_TABLES = (
     "diff_state",
     "diff_pair",
 )
+#: What tables of the target still lack: it outlives the task's progress (``dm_worker/meta/loader_keys.py``).
+_KEYS_TABLE = "loader_keys"
+_MISSING = frozenset({1049, 1146})
 
 
 def complete(task: TaskConfig, subtask: SubTaskConfig, end: TaskEnd | None = None) -> SubTaskConfig:
@@ -111,12 +114,29 @@ def meta_tables(task: str) -> tuple[str, ...]:
 
 
 def remove_meta(task: TaskConfig) -> None:
-    """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``."""
-    with contextlib.closing(connect(task.target, scope="downstream")) as connection, connection.cursor() as cursor:
-        for table in meta_tables(task.name):
-            statement = f"DROP TABLE IF EXISTS {qualified(task.meta_schema, table)}"
+    """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``.
+
+    The record of keys that tables still lack stays, because the next copy creates them.
+    """
+    kept = qualified(task.meta_schema, f"{task.name}_{_KEYS_TABLE}")
+    with contextlib.closing(connect(task.target, scope="downstream")) as connection:
+        dropped = [qualified(task.meta_schema, table) for table in meta_tables(task.name)]
+        if _is_empty(connection, kept):
+            dropped.append(kept)
+        for table in dropped:
+            statement = f"DROP TABLE IF EXISTS {table}"
             try:
-                cursor.execute(statement)
+                query(connection, statement)
             except Exception as exc:
                 raise classify(exc, scope="downstream", statement=statement) from exc
     log.info("removed the task's metadata", task=task.name, schema=task.meta_schema)
+
+
+def _is_empty(target: Connection[Any], table: str) -> bool:
+    """Whether a table has no row, or does not exist."""
+    try:
+        return not query(target, f"SELECT 1 FROM {table} LIMIT 1")
+    except pymysql.Error as exc:
+        if error_number(exc) not in _MISSING:
+            raise classify(exc, scope="downstream", table=table) from exc
+        return True

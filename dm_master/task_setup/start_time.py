@@ -91,8 +91,10 @@ def _first_file(subtask: SubTaskConfig, files: list[str], seconds: int) -> str:
 
 def _search(subtask: SubTaskConfig, seconds: int, file: str, end: Position) -> Location | None:
     search = TimeSearch(file, seconds, subtask.flavor)
-    place = Location(search.read_to)
-    stream = open_upstream(subtask.from_, place, flavor=subtask.flavor, server_id=_replica_id(subtask), use_gtid=False)
+    location = Location(search.read_to)
+    stream = open_upstream(
+        subtask.from_, location, flavor=subtask.flavor, server_id=_replica_id(subtask), use_gtid=False
+    )
     with closing(stream):
         while search.read_to < end:
             for event in stream.read(_READ_BYTES, _READ_SECONDS):

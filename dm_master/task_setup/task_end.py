@@ -88,9 +88,9 @@ def task_end(position: str, gtid_set: str, moment: str) -> TaskEnd | None:
     if len(given) > 1:
         raise _refused(f"{' and '.join(given)} are given together", "Give one of them.")
     if position:
-        place = parse_position(position)
-        file_number(place.name)
-        return TaskEnd(position=place)
+        parsed = parse_position(position)
+        file_number(parsed.name)
+        return TaskEnd(position=parsed)
     if moment:
         return TaskEnd(moment=parse_moment(moment, "--until-time"))
     return TaskEnd(gtid_set=gtid_set) if gtid_set else None

@@ -269,6 +269,7 @@ def _shown(known: _Known, files: DifferenceFiles) -> pb.DiffSourceStatus:
     differ = any(table.counts.total or table.repaired for table in tables)
     return pb.DiffSourceStatus(
         result=True,
+        run=known.record.run,
         stage=known.record.stage,
         started=time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(known.record.begun)),
         rows=sum(table.rows for table in tables),

@@ -71,29 +71,29 @@ class DDLCheck:
             use_gtid=False,
         )
 
-    def _statements(self, stream: BinlogStream, place: Position, end: Position) -> Iterator[LoggedDDL]:
-        """The DDL in the stream between ``place`` and ``end``."""
+    def _statements(self, stream: BinlogStream, position: Position, end: Position) -> Iterator[LoggedDDL]:
+        """The DDL in the stream between ``position`` and ``end``."""
         passing = row_passing()
         while not self.should_stop():
             if passing is not None:
-                passing.offset = place.pos
+                passing.offset = position.pos
             events = stream.read(_READ_BYTES, _WAIT, passing)
             if passing is not None:
-                place = Position(place.name, passing.offset)
+                position = Position(position.name, passing.offset)
             for event in events:
                 if event.type == c.ROTATE_EVENT:
-                    rotate = parse_rotate(event, place.name)
-                    place = Position(rotate.file, rotate.position)
+                    rotate = parse_rotate(event, position.name)
+                    position = Position(rotate.file, rotate.position)
                     continue
-                place = Position(place.name, end_position(place.pos, event))
+                position = Position(position.name, end_position(position.pos, event))
                 if event.type in c.QUERY_EVENTS:
-                    query = parse_query(event, place.name)
-                    statement = logged_ddl(query, place, self.cfg.flavor, self.version)
+                    query = parse_query(event, position.name)
+                    statement = logged_ddl(query, position, self.cfg.flavor, self.version)
                     if statement is not None:
                         yield statement
-                if end <= place:
+                if end <= position:
                     return
-            if end <= place:
+            if end <= position:
                 return
 
 

@@ -81,13 +81,13 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
             block = None  # we cannot read from the replica's own source
         elif block is not None and word:
             key = _read_line(block, word, key, path)
-    places = [_location(entry, path) for entry in blocks[:2]]
+    locations = [_location(entry, path) for entry in blocks[:2]]
     if not blocks and not started:
         raise _malformed(path, "it has neither a start time nor a master status")
-    here = places[0] if places else None
+    here = locations[0] if locations else None
     if here is not None:
         here = replace(here, file=stored_identity(identity, here.position.name))
-    return DumpMetadata(here, places[1] if len(places) > 1 else None, started, finished)
+    return DumpMetadata(here, locations[1] if len(locations) > 1 else None, started, finished)
 
 
 def _read_line(block: dict[str, str], word: str, key: str, path: str) -> str:

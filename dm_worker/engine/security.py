@@ -17,7 +17,7 @@ from pkg import errors
 from pkg.config.worker import WorkerConfig
 from pkg.errors import Code
 from pkg.process.log import get_logger
-from pkg.settings.options import place_of
+from pkg.settings.options import location_of
 
 log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ def require_protection(config: WorkerConfig) -> None:
         return
     raise errors.new(
         Code.WorkerDecodeConfigFromFile,
-        f"{place_of(config.config, 'spark.master')}the Spark cluster {spark.master} is used without "
+        f"{location_of(config.config, 'spark.master')}the Spark cluster {spark.master} is used without "
         f"{', '.join(missing)}: anyone who can reach its network could read the passwords of upstream and target, "
         "and run code on executors and on this machine",
         workaround="Set them under [spark.conf], the secret as in the cluster's own configuration (docs/scale-out.md, "

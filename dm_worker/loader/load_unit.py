@@ -7,6 +7,7 @@ import secrets
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
 from dm_worker.loader.computed_check import check_computed
+from dm_worker.loader.key_building import KeyBuilding, put_off
 from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
@@ -49,7 +51,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import fetch_table_info
-from pkg.mysql.names import quote
+from pkg.mysql.names import TableId, quote
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -88,6 +90,8 @@ class LoadUnit:
     unit_type = pb.Load
     #: Bytes of statements per transaction: its overhead is negligible, and a rollback is quick.
     transaction_bytes = 8 << 20
+    #: Tables with fewer bytes of rows have their secondary keys from the start: others take two more statements each.
+    late_key_bytes = 16 << 20
     #: Seconds of retries without progress after transient errors, before the error is shown to an operator.
     retry_seconds = 120.0
 
@@ -212,6 +216,10 @@ class LoadUnit:
             return UnitOutcome(canceled=True)
         if failure is not None:
             return UnitOutcome(errors=[failure])
+        ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
+        KeyBuilding(self._cfg, self._session, ensure_ours, self._control.is_stopping).run(_targets(files))
+        if self._control.is_stopping():
+            return UnitOutcome(canceled=True)
         self._finish(files)
         self._clean_up(listing)
         return UnitOutcome(finished=True)
@@ -265,8 +273,16 @@ class LoadUnit:
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-            create_schema(conn, creations, self._control.is_stopping, self._cfg.flavor, self._cfg.target_collations)
-            targets = {self._route(file.schema, file.table) for file in files}
+            created = create_schema(
+                conn,
+                creations,
+                self._control.is_stopping,
+                self._cfg.flavor,
+                self._cfg.target_collations,
+                self._large(files),
+            )
+            put_off(conn, self._cfg, created)
+            targets = _targets(files)
             self._check_engines(conn, targets)
             check_computed(self._cfg, conn, targets)
             return files, unfinished_files(conn, self._cfg)
@@ -274,6 +290,15 @@ class LoadUnit:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
         finally:
             conn.close()
+
+    def _large(self, files: Iterable[FileSpec]) -> set[TableId]:
+        """The targets whose keys are worth two more statements."""
+        if not self._cfg.loader.keys_after_rows:
+            return set()
+        sizes = Counter[TableId]()
+        for file in files:
+            sizes[file.target_schema, file.target_table] += file.size
+        return {table for table, size in sizes.items() if size >= self.late_key_bytes}
 
     def _check_engines(self, conn: Connection[Any], targets: Iterable[tuple[str, str]]) -> None:
         """Raises 34001 for a table in which an aborted load would leave rows, or its progress."""
@@ -408,3 +433,7 @@ class LoadUnit:
                     Path(self._dir / file.name).unlink(missing_ok=True)
         except OSError as exc:
             log.warning("cannot remove the dump's files", folder=self._dir, error=repr(exc))
+
+
+def _targets(files: Iterable[FileSpec]) -> set[TableId]:
+    return {(file.target_schema, file.target_table) for file in files}

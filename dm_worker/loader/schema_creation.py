@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from pkg.ddl.creation import creation_text, creation_words
 from pkg.ddl.target_collations import TargetCollations
 from pkg.errors import Code
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import server_info, show_create_if_there
-from pkg.mysql.names import qualified
+from pkg.mysql.introspect import query, server_info, show_create_if_there
+from pkg.mysql.names import TableId, qualified
 from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_collations
 
@@ -67,23 +67,45 @@ def create_schema(
     should_stop: Callable[[], bool],
     flavor: str = "",
     chosen_collations: Iterable[tuple[str, str]] = (),
-) -> None:
+    watched: Collection[TableId] = (),
+) -> list[TableId]:
     """Creates what is missing; existing objects stay unchanged. ``flavor``: the upstream's; ``chosen_collations``: the
-    task's replacements for those that the target lacks. Raises DMError."""
+    task's replacements for those that the target lacks. Returns those of the ``watched`` tables that it created.
+    Raises DMError."""
     family = server_info(conn).flavor
     collations = TargetCollations.of(fetch_collations(conn).values(), chosen_collations)
+    created: list[TableId] = []
     for creation in creations:
         if should_stop():
-            return
+            return created
+        table = (creation.schema, creation.table)
+        was_there = table not in watched or bool(_shown(conn, creation))
         words = creation_words(creation.statement, flavor, family, collations)
         if words.left_out:
             log.info("creating table without unsupported options", file=creation.file, left_out=words.left_out)
         try:
             for statement in words.statements:
                 conn.query(statement)
+                # Another source may have created it at the same time.
+                was_there = was_there or _found_it(conn)
         except pymysql.Error as exc:
             if exc.args[0] not in _EXISTS:
                 _refused(conn, creation, exc)
+        else:
+            created += [] if was_there else [table]
+    return created
+
+
+def _shown(conn: Connection[Any], creation: SchemaCreation) -> str:
+    try:
+        return show_create_if_there(conn, creation.schema, creation.table)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="downstream", statement=f"SHOW CREATE of {creation.table}") from exc
+
+
+def _found_it(conn: Connection[Any]) -> bool:
+    """Whether CREATE … IF NOT EXISTS, the last statement, created nothing."""
+    return any(int(code) in _EXISTS for _, code, _ in query(conn, "SHOW WARNINGS"))
 
 
 def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error) -> None:

@@ -23,6 +23,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import error_number, error_text, is_retryable
 from pkg.mysql.introspect import query, server_info
+from pkg.mysql.names import TableId
 from pkg.process.log import get_logger
 
 log = get_logger("ddl")
@@ -37,12 +38,16 @@ _NOTHING = ("", 0, "")
 
 
 class DDLFence:
-    """The lock of one subtask. ``timeout`` is in seconds."""
+    """The lock of one subtask, or of its DDL on one ``table``. ``timeout`` is in seconds."""
 
     def __init__(
-        self, cfg: SubTaskConfig, should_stop: Callable[[], bool] = lambda: False, timeout: float = TAKEOVER_TIMEOUT
+        self,
+        cfg: SubTaskConfig,
+        should_stop: Callable[[], bool] = lambda: False,
+        timeout: float = TAKEOVER_TIMEOUT,
+        table: TableId | None = None,
     ) -> None:
-        identity = "\0".join((cfg.meta_schema, cfg.name, cfg.source_id))
+        identity = "\0".join((cfg.meta_schema, cfg.name, cfg.source_id, *(table or ())))
         self.name = f"dm_ddl_{blake2b(identity.encode(), digest_size=16).hexdigest()}"
         self._should_stop = should_stop
         self._timeout = timeout

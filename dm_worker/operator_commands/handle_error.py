@@ -92,8 +92,8 @@ def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None
         )
 
 
-def _order(subtask: SubTask, kind: OperatorKind, position: Position, texts: Sequence[str]) -> BinlogOperator:
-    statements = () if kind == "skip" else tuple(texts)
+def _order(subtask: SubTask, kind: OperatorKind, position: Position, sqls: Sequence[str]) -> BinlogOperator:
+    statements = () if kind == "skip" else tuple(sqls)
     if kind != "skip":
         rules = TaskRules(subtask.config)
         for parsed in checked(statements):
@@ -110,9 +110,9 @@ def _standing_order(
     subtask: SubTask, operators: BinlogOperators, position: Position, given: Position | None
 ) -> BinlogOperator:
     found = {one.at: one for one in operators.of(subtask.name)}
-    for place in (position, given):
-        if place in found:
-            return found[place]
+    for candidate in (position, given):
+        if candidate in found:
+            return found[candidate]
     raise errors.new(
         Code.SyncerOperatorNotExist,
         f"error operator not exist, position: {position_name(position)}",

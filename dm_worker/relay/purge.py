@@ -82,11 +82,11 @@ def before(files: Sequence[RelayFile], subdir: str, file: str) -> FilesBefore:
     The number decides the position of a missing file, such as one that the relay has not fetched yet: in ``subdir``,
     or in the newest sub-folder. Raises 30042 where the number does not decide it.
     """
-    places = [number for number, known in enumerate(files) if known.file == file and subdir in ("", known.subdir)]
-    if places:
-        return FilesBefore(list(files[: places[-1]]), known=True)
-    place = subdir or (files[-1].subdir if files else "")
-    mates = [number for number, known in enumerate(files) if known.subdir == place and _alike(known.file, file)]
+    numbers = [number for number, known in enumerate(files) if known.file == file and subdir in ("", known.subdir)]
+    if numbers:
+        return FilesBefore(list(files[: numbers[-1]]), known=True)
+    folder = subdir or (files[-1].subdir if files else "")
+    mates = [number for number, known in enumerate(files) if known.subdir == folder and _alike(known.file, file)]
     if not mates:
         where = f"sub-folder {subdir}" if subdir else "the relay log"
         raise errors.new(

@@ -20,6 +20,7 @@ from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.source import binlog_needs
+from dm_worker.source.cutover_watches import CutoverWatches
 from dm_worker.source.desired_validation import DesiredValidation
 from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.source.load_claim import LoadClaim
@@ -66,6 +67,8 @@ KILL_TIMEOUT = 60.0
 SHUTDOWN_KILL_TIMEOUT = 8.0
 #: Seconds between two checks whether all first answers of etcd have arrived.
 _SYNC_POLL = 0.1
+#: Seconds for the watches of cutovers to end: they write to no server.
+_WATCH_TIMEOUT = 3.0
 #: Seconds that the relay waits for the list of subtasks from etcd.
 _ETCD_TIMEOUT = 30.0
 
@@ -133,6 +136,7 @@ class SourceWorker:
             for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
         )
         self._validation = DesiredValidation(client, source.source_id, self._dirty.set, on_broken)
+        self._cutovers = CutoverWatches(client, source.source_id, self._dirty.set, on_broken)
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
@@ -148,6 +152,7 @@ class SourceWorker:
         self._configs.start()
         self._stages.start()
         self._validation.start()
+        self._cutovers.start()
         self._desired_relay_stage.start()
         self.operators.start()
         self.purge_watch.start()
@@ -177,6 +182,9 @@ class SourceWorker:
         self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
+        # Its last loop may have started a watch.
+        self._cutovers.stop()
+        self._cutovers.join(_WATCH_TIMEOUT)
         # The thread's last loop may have created another subtask.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(kill_timeout + (GRACE if graceful else 0.0))
@@ -219,6 +227,8 @@ class SourceWorker:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)
         statuses = [_slot_status(name, slots[name]) for name in chosen]
+        for status in statuses:
+            self._cutovers.fill(status)
         # Read after the checkpoints: if they have reached this end, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
@@ -241,7 +251,7 @@ class SourceWorker:
             self._tick(time.monotonic())
 
     def _is_synced(self) -> bool:
-        mirrors = (self._configs, self._stages, self._validation, self.operators)
+        mirrors = (self._configs, self._stages, self._validation, self._cutovers, self.operators)
         return all(mirror.wait_synced(0) for mirror in mirrors) and self._desired_relay_stage.synced()
 
     def _tick(self, now: float) -> None:
@@ -256,6 +266,7 @@ class SourceWorker:
                 self.relay.change_stage(stage)
             self._reconcile()
             self._follow_validation()
+            self._cutovers.follow(self._subtask_configs)
         except DMError as exc:
             # Everything stays as it is, and the next loop tries again: a wrong guess could stop a running task.
             log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))

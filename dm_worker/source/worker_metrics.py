@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from dm_worker.engine.engine_figures import EngineFigures
 from dm_worker.relay.relay_metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.cutover_collector import CutoverCollector
 from dm_worker.source.own_collector import CopyCollector, EngineCollector, OwnSyncCollector
 from dm_worker.source.purge_watch import PurgeCollector, PurgeWatch
 from dm_worker.source.sync_collector import Figures, SyncFiguresCollector
@@ -56,6 +57,7 @@ class WorkerMetrics:
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
         self.metrics.registry.register(CopyCollector(statuses))
         self.metrics.registry.register(ValidatorCollector(statuses))
+        self.metrics.registry.register(CutoverCollector(statuses))
 
     def follow_figures(self, figures: Figures) -> None:
         """Shows the figures of the tasks that replicate at each scrape."""

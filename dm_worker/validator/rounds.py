@@ -18,37 +18,43 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.differences import LookResult, RowId, Snapshot
 from dm_worker.validator.target_reads import TargetReads
-from pkg.errors import DMError
 from pkg.process.log import get_logger
 
 log = get_logger("validator")
 
 #: Bytes of events that one job compares; less than the second number is one task.
-LOOK_BYTES, SMALL_BYTES = 4 << 20, 1 << 20
+LOOK_BYTES, SMALL_BYTES = 16 << 20, 1 << 20
 #: Seconds to wait for the syncer to end a batch, so that the snapshot is exact for rows that change all the time.
 BOUNDARY_WAIT = 1.0
+#: Seconds for which the syncer waits at most while a snapshot is opened.
+MOST_STALL = 0.5
 #: A snapshot is held for about this many seconds at most: the target keeps old versions of rows for it.
 LONGEST_SNAPSHOT = 30.0
+#: Stages of the gate.
+_IDLE, _WANTED, _OPENING = range(3)
 
 
 class SnapshotGate:
-    """Opens a snapshot between two batches of the syncer, in its main thread, or at once when no batch ends soon."""
+    """Lets the validator open a snapshot between two batches of the syncer, or at once when no batch ends soon.
+
+    The syncer's main thread waits for it :data:`MOST_STALL` at most. A snapshot that takes longer contains the batches
+    that were reported when it was begun, and perhaps rows of later ones.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._reads: TargetReads | None = None
-        self._failed: DMError | None = None
-        self._opened = threading.Event()
+        self._changed = threading.Condition()
+        self._stage = _IDLE
         #: The number of the last batch or statement that the syncer reported.
         self._last = 0
-        self._limit = 0
 
     def reported(self, number: int) -> None:
         """A batch is complete and in the backlog; the next one has not begun. Called by the syncer's main thread."""
-        with self._lock:
+        with self._changed:
             self._last = number
-            if self._reads is not None:
-                self._open(self._reads)
+            if self._stage == _WANTED:
+                self._stage = _OPENING
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
 
     @property
     def last(self) -> int:
@@ -57,27 +63,18 @@ class SnapshotGate:
     def snapshot(self, reads: TargetReads) -> int:
         """Opens a snapshot; returns the number up to which it contains all. Raises DMError."""
         reads.prepare()
-        with self._lock:
-            self._failed = None
-            self._opened.clear()
-            self._reads = reads
-        self._opened.wait(BOUNDARY_WAIT)
-        with self._lock:
-            if self._reads is not None:
-                self._open(reads)
-            failed, limit = self._failed, self._limit
-        if failed is not None:
-            raise failed
-        return limit
-
-    def _open(self, reads: TargetReads) -> None:
-        self._reads = None
-        self._limit = self._last
+        with self._changed:
+            self._stage = _WANTED
+            self._changed.wait_for(lambda: self._stage == _OPENING, BOUNDARY_WAIT)
+            self._stage = _OPENING
+            limit = self._last
         try:
             reads.open()
-        except DMError as exc:
-            self._failed = exc
-        self._opened.set()
+        finally:
+            with self._changed:
+                self._stage = _IDLE
+                self._changed.notify_all()
+        return limit
 
 
 class Rounds:

@@ -16,6 +16,7 @@ from dm_worker.syncer.checkpoint.meta_connection import (
     stored_location,
 )
 from dm_worker.syncer.figures.batch_report import Changes
+from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import RowMismatch
 from dm_worker.validator.verdicts import RowError
 from pkg.binlog.position import Location
@@ -28,13 +29,18 @@ _LONGEST_KEY = 255
 _NOW = "update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
 
 
+NO_CUTOVER = Cutover()
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All up to ``location`` is compared. ``processed``: row changes by operation; ``notes``: what was left out."""
+    """All up to ``location`` is compared. ``processed``: row changes by operation; ``notes``: what was left out;
+    ``cutover``: where the application switches over."""
 
     location: Location
     processed: Changes
     notes: tuple[str, ...] = ()
+    cutover: Cutover = NO_CUTOVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class ValidatorStore:
                 f"CREATE TABLE IF NOT EXISTS {self._checkpoint} (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
                 f" {source}, binlog_name VARCHAR(128), binlog_pos BIGINT UNSIGNED, binlog_gtid LONGTEXT,"
                 " procd_ins BIGINT UNSIGNED NOT NULL, procd_upd BIGINT UNSIGNED NOT NULL,"
-                " procd_del BIGINT UNSIGNED NOT NULL, notes LONGTEXT,"
+                " procd_del BIGINT UNSIGNED NOT NULL, notes LONGTEXT, cutover_pos LONGTEXT, cutover_gtid LONGTEXT,"
                 f" create_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP, {_NOW},"
                 f" UNIQUE KEY (source)){ANY_TEXT}",
             )
@@ -101,16 +107,18 @@ class ValidatorStore:
         rows = self._transactions.run(
             lambda conn: query(
                 conn,
-                "SELECT binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, notes"
+                "SELECT binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, notes, cutover_pos,"
+                " cutover_gtid"
                 f" FROM {self._checkpoint} WHERE source = %s",
                 (self._source,),
             )
         )
         if not rows:
             return None
-        name, pos, gtid, inserts, updates, deletes, notes = rows[0]
+        name, pos, gtid, inserts, updates, deletes, notes, *cutover = rows[0]
         location = stored_location(name, pos, gtid)
-        return Progress(location, (int(inserts), int(updates), int(deletes)), tuple(json.loads(notes)))
+        processed = int(inserts), int(updates), int(deletes)
+        return Progress(location, processed, tuple(json.loads(notes)), Cutover(*map(str, cutover)))
 
     def errors(self) -> list[RowError]:
         """All stored errors."""
@@ -137,15 +145,18 @@ class ValidatorStore:
 
         def store(conn: MetaConnection) -> list[RowError]:
             at = progress.location
-            names = "binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, notes"
+            names = (
+                "binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, notes, cutover_pos,"
+                " cutover_gtid"
+            )
             args = (
                 self._source, at.position.name, at.position.pos, at.gtid_set, *progress.processed,
-                json.dumps(progress.notes),
+                json.dumps(progress.notes), progress.cutover.position, progress.cutover.gtid_set,
             )  # fmt: skip
             assigned = ", ".join(f"{name} = VALUES({name})" for name in names.split(", "))
             query(
                 conn,
-                f"INSERT INTO {self._checkpoint} (source, {names}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+                f"INSERT INTO {self._checkpoint} (source, {names}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
                 f" ON DUPLICATE KEY UPDATE {assigned}",
                 args,
             )

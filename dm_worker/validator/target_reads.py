@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pymysql
@@ -13,6 +14,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CR
 
 from dm_worker.syncer.execution.expected_rows import ExpectedRows
+from dm_worker.syncer.execution.row_chunks import RowChunk
 from dm_worker.syncer.execution.row_look import RowSelects, joined, shown_row, shown_values
 from dm_worker.syncer.execution.target_connections import SESSION, TargetSpec
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -29,10 +31,12 @@ from pkg.config.target_session import writing_session
 from pkg.mysql.connection import classify, connect, error_number, error_text, is_alive, is_retryable
 from pkg.mysql.introspect import query
 
-#: Seconds until a statement that compares rows counts as failed. The main loop of the syncer opens snapshots.
+#: Seconds until a statement that compares rows counts as failed.
 READ_TIMEOUT = 20.0
 #: The target's values of at most this many rows of a bucket are fetched for an operator.
 MOST_SHOWN = 100
+#: Rows of one statement that compares them one by one.
+MOST_SINGLE = 100
 #: Another session changed the table after the snapshot began: another snapshot can read it.
 _TABLE_CHANGED = 1412
 
@@ -66,6 +70,7 @@ class TargetReads:
             with self._classified() as conn:
                 query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 ((most,),) = query(conn, "SELECT @@max_allowed_packet")
+                query(conn, f"SET SESSION group_concat_max_len = {int(most)}")
             self._most_bytes = int(most)
 
     def open(self) -> None:
@@ -151,14 +156,19 @@ class _Comparison:
         self._most_bytes = most_bytes
         self._plans = plans
         self._selects = RowSelects(plans)
-        self._rows = expected.rows
-        self._queries = expected.queries
+        self._chunks = expected.chunks
+        #: The rows that are compared one by one.
+        self._rows = list(expected.rows)
+        self._queries = list(expected.queries)
         self._full = full
         #: Plan number → why its rows can't be compared.
         self._refused: dict[int, str] = {}
 
     def differences(self) -> list[RowMismatch]:
         """Raises the driver's exceptions, and ``TableChanged``."""
+        for chunk in self._chunks:
+            if not self._is_right(chunk):
+                self._look_at_rows(chunk)
         right: set[int] = set()
         for plan, _, text in self._queries:
             right.update(self._numbers(plan, text))
@@ -168,20 +178,51 @@ class _Comparison:
             if (number in right) == (row.values is None) and row.plan not in self._refused
         ]
         there: set[int] = set()
-        most = max(1024, self._most_bytes // 4)
         presence = partial(self._selects.there, full=False)
-        for plan, _, text in joined(((n, self._rows[n]) for n in wrong), presence, 100, most):
+        for plan, _, text in joined(((n, self._rows[n]) for n in wrong), presence, MOST_SINGLE, self._most_text):
             there.update(self._numbers(plan, text))
         found = [self._difference(number, number in there, show=n < MOST_SHOWN) for n, number in enumerate(wrong)]
         return [one for one in found if one is not None]
+
+    @property
+    def _most_text(self) -> int:
+        return max(1024, self._most_bytes // 4)
+
+    def _is_right(self, chunk: RowChunk) -> bool:
+        """Whether all rows of a chunk are certain to be right."""
+        text = chunk.statement(self._plans[chunk.plan], full=self._full)
+        # The server cuts an answer at its limit: then the beginning of other rows could be the expected text.
+        if max(len(text), len(chunk.text)) >= self._most_bytes // 2:
+            return False
+        try:
+            ((found,),) = _rows(self._conn, text)
+        except pymysql.Error as exc:
+            if error_number(exc) == _TABLE_CHANGED:
+                raise TableChanged from exc
+            if is_retryable(exc):
+                raise
+            return False  # what is wrong shows with the single rows
+        return (found or b"") == chunk.text
+
+    def _look_at_rows(self, chunk: RowChunk) -> None:
+        """The rows of the chunk are compared one by one."""
+        first = len(self._rows)
+        self._rows += chunk.rows(self._plans[chunk.plan])
+        numbered = enumerate(self._rows[first:], first)
+        select = partial(self._selects.there, full=self._full)
+        self._queries += joined(numbered, select, MOST_SINGLE, self._most_text)
 
     def right(self, wrong: Iterable[RowMismatch], watched: Collection[RowId]) -> list[RowId]:
         """The watched rows that are not ``wrong``."""
         if not watched:
             return []
         differing = {one.row for one in wrong}
-        rows = ((self._plans[row.plan].target, row.key) for row in self._rows if row.plan not in self._refused)
-        return [row for row in rows if row in watched and row not in differing]
+        keys = chain(
+            ((row.plan, row.key) for row in self._rows),
+            ((chunk.plan, key) for chunk in self._chunks for key in chunk.row_keys()),
+        )
+        rows = {(self._plans[plan].target, key) for plan, key in keys if plan not in self._refused}
+        return sorted(row for row in rows if row in watched and row not in differing)
 
     def uncompared(self) -> list[Uncompared]:
         found = []

@@ -1,7 +1,8 @@
 """The continuous validation of one subtask: a companion of the syncer that compares what the syncer has applied.
 
 It reads no binlog: it takes each batch that the syncer has planned and applied, and compares the rows that the batch
-touched with the target. The syncer never waits for it, except while it opens a snapshot between two batches.
+touched with the target. The syncer never waits for it, except for a moment while it opens a snapshot between two
+batches.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.syncer.unit.batch_observer import Unsettled
 from dm_worker.validator import view
 from dm_worker.validator.backlog import Backlog, WaitingBatch
+from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
@@ -66,7 +68,6 @@ class _State:
     #: Where this process began to take batches.
     first: Location | None = None
     failure: DMError | None = None
-    cutover: tuple[str, str] = ("", "")
 
 
 class Validator:
@@ -265,12 +266,16 @@ class Validator:
             self._wake.wait(STEP)
             self._wake.clear()
             now = time.monotonic()
-            early = now >= due["early"] and (self._deadline > 0 or sum(self._backlog.pending) >= ROUND_ROWS)
+            at_cutover = self._is_at_cutover()
+            much = self._deadline > 0 or sum(self._backlog.pending) >= ROUND_ROWS
+            early = now >= due["early"] and (much or at_cutover)
             if early or now >= due["round"]:
                 done = self._guarded(self._round)
                 ended = time.monotonic()
                 due["round"] = ended + (options.validate_interval if done else PAUSE)
                 due["early"] = ended if done else ended + PAUSE
+                if at_cutover:
+                    due["flush"] = now
             if now >= due["check"] and not self._deadline:
                 self._guarded(self._check_errors)
                 due["check"] = time.monotonic() + options.check_interval
@@ -341,6 +346,13 @@ class Validator:
             if not len(self._backlog):
                 self._at(self._state.reached)
 
+    def _is_at_cutover(self) -> bool:
+        """Whether all up to the cutover is applied, and not all of it is compared."""
+        with self._lock:
+            progress, flavor = self._state.progress, self._cfg.flavor
+            cutover = progress.cutover
+            return cutover.is_reached(self._state.reached, flavor) and not cutover.is_reached(progress.location, flavor)
+
     def _should_end(self) -> bool:
         return not self._takes or 0 < self._deadline < time.monotonic()
 
@@ -401,7 +413,9 @@ class Validator:
             state = self._state
             state.errors.errors.update((error.difference.row, error) for error in found)
             if stored is not None:
-                state.progress = replace(stored, notes=(*stored.notes, *state.progress.notes)[-view.MOST_NOTES :])
+                cutover = state.progress.cutover if state.progress.cutover.is_known else stored.cutover
+                notes = (*stored.notes, *state.progress.notes)[-view.MOST_NOTES :]
+                state.progress = replace(stored, notes=notes, cutover=cutover)
             self._stored, self._loaded = stored, True
             self._note_start()
 
@@ -456,10 +470,13 @@ class Validator:
                 stage=stage,
                 result=None if state.failure is None else process_result(False, [state.failure]),
                 errorRowsStatus=view.counts("new/ignored/resolved", state.errors.counts()),
-                cutoverBinlogPos=state.cutover[0],
-                cutoverBinlogGtid=state.cutover[1],
+                cutoverBinlogPos=state.progress.cutover.position,
+                cutoverBinlogGtid=state.progress.cutover.gtid_set,
             )
             view.fill_progress(status, state.progress, self._backlog.pending)
+            cutover = state.progress.cutover.note(state.progress.location, self._cfg.flavor)
+            if cutover:
+                status.notes.append(cutover)
             if state.judge.undecided:
                 status.notes.append(f"{state.judge.undecided} rows differ in a look; the next one decides")
             if state.errors.unlisted:
@@ -488,9 +505,11 @@ class Validator:
         return found
 
     def cut_over_at(self, position: str, gtid: str) -> None:
-        """Remembers where the application switches over, for the status."""
+        """Compares all as soon as the changes up to there are applied, and stores that. Raises DMError."""
+        cutover = Cutover.of(position, gtid, self._cfg.flavor)
         with self._lock:
-            self._state.cutover = position, gtid
+            self._state.progress = replace(self._state.progress, cutover=cutover)
+        self._flush()
         self._wake.set()
 
 

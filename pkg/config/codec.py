@@ -93,59 +93,59 @@ def _hints(cls: type) -> Mapping[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _from_json(kind: Any, data: Any, place: str, key: bytes) -> Any:
+def _from_json(kind: Any, data: Any, location: str, key: bytes) -> Any:
     """``data`` as a value of type ``kind``; raises ``ValueError`` with the field's path."""
     origin = typing.get_origin(kind)
     if origin is typing.Union or origin is types.UnionType:
         options = [option for option in typing.get_args(kind) if option is not type(None)]
-        return None if data is None else _from_json(options[0], data, place, key)
+        return None if data is None else _from_json(options[0], data, location, key)
     if origin is typing.Literal:
         if data not in typing.get_args(kind):
-            raise ValueError(f"{place}: not one of {typing.get_args(kind)}")
+            raise ValueError(f"{location}: not one of {typing.get_args(kind)}")
         return data
     if origin is tuple:
-        return _tuple_from_json(typing.get_args(kind), data, place, key)
+        return _tuple_from_json(typing.get_args(kind), data, location, key)
     if dataclasses.is_dataclass(kind):
-        return _object_from_json(cast(type, kind), data, place, key)
+        return _object_from_json(cast(type, kind), data, location, key)
     if kind is bytes:
         return base64.b64decode(data, validate=True)
     if kind is float and type(data) is int:
         return float(data)
     if type(data) is not kind:
-        raise ValueError(f"{place}: a {type(data).__name__} instead of a {kind.__name__}")
+        raise ValueError(f"{location}: a {type(data).__name__} instead of a {kind.__name__}")
     return data
 
 
-def _tuple_from_json(args: tuple[Any, ...], data: Any, place: str, key: bytes) -> tuple[Any, ...]:
+def _tuple_from_json(args: tuple[Any, ...], data: Any, location: str, key: bytes) -> tuple[Any, ...]:
     if not isinstance(data, list):
-        raise ValueError(f"{place}: not a list")
+        raise ValueError(f"{location}: not a list")
     if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_from_json(args[0], item, f"{place}[{i}]", key) for i, item in enumerate(data))
+        return tuple(_from_json(args[0], item, f"{location}[{i}]", key) for i, item in enumerate(data))
     if len(args) != len(data):
-        raise ValueError(f"{place}: {len(data)} items instead of {len(args)}")
-    return tuple(_from_json(arg, item, place, key) for arg, item in zip(args, data, strict=True))
+        raise ValueError(f"{location}: {len(data)} items instead of {len(args)}")
+    return tuple(_from_json(arg, item, location, key) for arg, item in zip(args, data, strict=True))
 
 
-def _object_from_json(cls: type, data: Any, place: str, key: bytes) -> Any:
+def _object_from_json(cls: type, data: Any, location: str, key: bytes) -> Any:
     if not isinstance(data, dict):
-        raise ValueError(f"{place}: not an object")
+        raise ValueError(f"{location}: not an object")
     fields = dict(data)
     if _SEALED in fields:
-        fields[_PASSWORD] = _unseal(fields.pop(_SEALED), place, key)
+        fields[_PASSWORD] = _unseal(fields.pop(_SEALED), location, key)
     hints = _hints(cls)
     unknown = sorted(set(fields) - set(hints))
     if unknown:
-        raise ValueError(f"{place}: unknown field {unknown[0]!r}")
-    return cls(**{name: _from_json(hints[name], item, f"{place}.{name}", key) for name, item in fields.items()})
+        raise ValueError(f"{location}: unknown field {unknown[0]!r}")
+    return cls(**{name: _from_json(hints[name], item, f"{location}.{name}", key) for name, item in fields.items()})
 
 
-def _unseal(text: Any, place: str, key: bytes) -> str:
+def _unseal(text: Any, location: str, key: bytes) -> str:
     try:
         return encrypt.decrypt(str(text), key)
     except errors.DMError as exc:
         raise errors.new(
             Code.ConfigDecryptDBPassword,
-            f"the stored password of {place} cannot be decrypted",
+            f"the stored password of {location} cannot be decrypted",
             raw=exc.message,
             workaround="Start masters and workers with the same secret-key-path as when the source or task was "
             "created.",

@@ -61,10 +61,10 @@ class _ExtraArgsParser(argparse.ArgumentParser):
 def parse_dump_arguments(extra_args: str) -> DumpArguments:
     """Raises DMError 32001 for options that are unknown, malformed or not supported."""
     try:
-        words = shlex.split(extra_args)
+        arguments = shlex.split(extra_args)
     except ValueError as exc:
         raise _invalid(f"{extra_args!r}: {exc}") from exc
-    args = _parser().parse_args(words)
+    args = _parser().parse_args(arguments)
     if args.snapshot or args.consistency == "snapshot":
         raise _invalid(
             "--snapshot and --consistency snapshot need a TiDB upstream; MySQL and MariaDB do not support such reads"

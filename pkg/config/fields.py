@@ -21,7 +21,7 @@ _READERS: Mapping[object, Callable[[Section, str, Any], object]] = {
     str: Section.text,
     bool | None: lambda section, key, _: section.maybe_flag(key),
     float: Section.seconds,
-    tuple[str, ...]: lambda section, key, default: section.texts(key) or default,
+    tuple[str, ...]: lambda section, key, default: section.strings(key) or default,
 }
 
 

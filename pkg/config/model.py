@@ -85,12 +85,14 @@ class LoaderConfig:
     """``dir`` as in the file; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load).
 
     ``on_duplicate_logical`` empty = not set: a duplicate key is an error, because loading is exactly-once.
+    ``keys_after_rows``: large tables that the load creates get their secondary keys after their rows.
     """
 
     pool_size: int = 16
     dir: str = "./dumped_data"
     import_mode: str = "logical"
     on_duplicate_logical: str = ""
+    keys_after_rows: bool = field(default=True, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pkg.config.keys import TASK
-from pkg.config.model import SourceConfig, TaskConfig
+from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.settings.yaml_reader import Section, read_document
 
 #: Keys of an instance that name rules → the task file's block with these, and the key of a rule's pattern.
@@ -25,18 +25,18 @@ _LIST_KEYS = ("do-dbs", "do-tables", "ignore-dbs", "ignore-tables")
 
 @dataclass(frozen=True, slots=True)
 class RuleName:
-    """One rule: its ``block`` in the file, its ``name`` there, and ``place`` as file:line:column.
+    """One rule: its ``block`` in the file, its ``name`` there, and ``location`` as file:line:column.
 
-    A rule of a source's own file has no ``place``, because the file is not available.
+    A rule of a source's own file has no ``location``, because the file is not available.
     """
 
     block: str
     name: str
-    place: str = ""
+    location: str = ""
 
     def __str__(self) -> str:
         """The start of a message: the location first, as for other errors in files."""
-        return f"{self.place}: {self.label}" if self.place else self.label
+        return f"{self.location}: {self.label}" if self.location else self.label
 
     @property
     def label(self) -> str:
@@ -65,6 +65,20 @@ class InstanceNames:
             yield from names
 
 
+def numbered_names(subtask: SubTaskConfig) -> InstanceNames:
+    """Names by number, for the rules of a stored subtask, whose file is not read."""
+
+    def numbered(block: str, rules: Sequence[object]) -> tuple[RuleName, ...]:
+        return tuple(RuleName(block, f"number {number}") for number in range(1, len(rules) + 1))
+
+    return InstanceNames(
+        numbered("routes", subtask.routes),
+        numbered("filters", subtask.filters),
+        numbered("column-mappings", subtask.column_mappings),
+        numbered("expression-filter", subtask.expression_filters),
+    )
+
+
 def read_rule_names(task: TaskConfig, path: str = "task.yaml") -> dict[str, InstanceNames]:
     """Source-id → the names of its rules. ``task`` was read from its ``text``, so the text is valid here."""
     top = read_document(task.text, path, TASK)
@@ -74,8 +88,8 @@ def read_rule_names(task: TaskConfig, path: str = "task.yaml") -> dict[str, Inst
 
     def named(instance: Section, key: str) -> tuple[RuleName, ...]:
         block, pattern = _BLOCKS[key]
-        names = [name for name in instance.texts(key) if name in blocks[block]]
-        return tuple(RuleName(block, name, blocks[block][name].place(pattern)) for name in names)
+        names = [name for name in instance.strings(key) if name in blocks[block]]
+        return tuple(RuleName(block, name, blocks[block][name].location(pattern)) for name in names)
 
     return {
         instance.text("source-id"): InstanceNames(
@@ -110,15 +124,15 @@ def _block_allow_list(
     section = lists.get(name)
     if section is None:
         return None, {}
-    whole = RuleName("block-allow-list", name, section.place(""))
+    whole = RuleName("block-allow-list", name, section.location(""))
     return whole, {key: tuple(_entries(section, name, key)) for key in _LIST_KEYS}
 
 
 def _entries(section: Section, name: str, key: str) -> list[RuleName]:
-    def named(count: int, place: Callable[[int], str]) -> list[RuleName]:
-        return [RuleName("block-allow-list", f"{name}: {key}[{i}]", place(i)) for i in range(count)]
+    def named(count: int, location: Callable[[int], str]) -> list[RuleName]:
+        return [RuleName("block-allow-list", f"{name}: {key}[{i}]", location(i)) for i in range(count)]
 
     if key.endswith("dbs"):
-        return named(len(section.texts(key)), lambda i: section.place(key, i))
+        return named(len(section.strings(key)), lambda i: section.location(key, i))
     items: Sequence[Section] = section.items(key)
-    return named(len(items), lambda i: items[i].place("db-name"))
+    return named(len(items), lambda i: items[i].location("db-name"))

@@ -106,7 +106,7 @@ def refuse_session(
     section: Section, session: Mapping[str, str], harmful_modes: Mapping[str, str], refused: RefusedVariables
 ) -> None:
     """Raises 20003 for a variable in ``refused``, or a sql_mode with one of ``harmful_modes`` (mode → why)."""
-    place = section.section("session") or section
+    given = section.section("session") or section
     for name, value in session.items():
         modes = {mode.strip() for mode in value.upper().split(",")} if name == "sql_mode" else set()
         harmful = sorted(harmful_modes.keys() & modes)
@@ -119,7 +119,7 @@ def refuse_session(
             )
         refuses, why = refused.get(name, (None, ""))
         if refuses is not None and refuses(value.strip().upper()):
-            raise place.error(
+            raise given.error(
                 Code.ConfigYamlTransform,
                 name,
                 f"{section.name}.session cannot have {name}: {value}: {why}",

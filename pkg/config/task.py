@@ -304,7 +304,7 @@ def _source_id(section: Section) -> str:
 
 
 def _distinct(section: Section, key: str) -> Sequence[str]:
-    names = section.texts(key)
+    names = section.strings(key)
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise section.error(

@@ -103,7 +103,7 @@ def online_ddl(section: Section, key: str) -> bool:
 def online_rules(section: Section, key: str) -> tuple[str, ...] | None:
     """Raises 20048 for an expression that does not name the real table."""
     rules = []
-    for rule in section.texts(key):
+    for rule in section.strings(key):
         anchored = f"{'' if rule.startswith('^') else '^'}{rule}{'' if rule.endswith('$') else '$'}"
         try:
             groups = compile_online_rule(anchored).groups
@@ -124,7 +124,7 @@ def online_rules(section: Section, key: str) -> tuple[str, ...] | None:
 
 def checking_items(section: Section, key: str) -> tuple[str, ...]:
     """Raises 20001 for an unknown item."""
-    items = section.texts(key)
+    items = section.strings(key)
     for item in items:
         if item not in CHECKING_ITEMS:
             near = nearest(item, CHECKING_ITEMS)

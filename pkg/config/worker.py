@@ -20,7 +20,7 @@ from pkg.settings.options import (
     Option,
     OptionErrors,
     check_logging,
-    place_of,
+    location_of,
     read_settings,
     take_security,
     to_toml,
@@ -178,7 +178,7 @@ def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
     return _adjust(config)
 
 
-def _check_budget(text: str, place: str) -> None:
+def _check_budget(text: str, location: str) -> None:
     try:
         enough = not text or parse_size(text) >= LEAST_MEMORY_BUDGET
     except ValueError:
@@ -186,17 +186,17 @@ def _check_budget(text: str, place: str) -> None:
     if not enough:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile,
-            f"{place}spark.memory-budget {text!r} is not a size of at least {LEAST_MEMORY_BUDGET >> 20}m",
+            f"{location}spark.memory-budget {text!r} is not a size of at least {LEAST_MEMORY_BUDGET >> 20}m",
             workaround='Write it like "1g" or "512m".',
         )
 
 
-def _check_heap(key: str, text: str, place: str) -> None:
+def _check_heap(key: str, text: str, location: str) -> None:
     found = _HEAP.fullmatch(text)
     if found is None or int(found[1]) << " kmgt".index(found[2].lower() or " ") * 10 < LEAST_DRIVER_MEMORY:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile,
-            f"{place}{key} {text!r} is not a size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
+            f"{location}{key} {text!r} is not a size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
             workaround='Write it like "1g" or "512m", with one letter for the unit.',
         )
 
@@ -235,11 +235,11 @@ def _check_spark(spark: SparkSettings, path: str) -> None:
     """``path`` is the file of the settings, for errors."""
     if spark.slots < 0:
         raise errors.new(Code.WorkerDecodeConfigFromFile, "spark.slots must not be negative", workaround="Remove it.")
-    _check_budget(spark.memory_budget, place_of(path, "spark.memory-budget"))
+    _check_budget(spark.memory_budget, location_of(path, "spark.memory-budget"))
     if spark.driver_memory:
-        _check_heap("spark.driver-memory", spark.driver_memory, place_of(path, "spark.driver-memory"))
+        _check_heap("spark.driver-memory", spark.driver_memory, location_of(path, "spark.driver-memory"))
     if heap := spark.conf.get("spark.driver.memory"):
-        _check_heap("spark.driver.memory", heap, place_of(path, "spark.conf"))
+        _check_heap("spark.driver.memory", heap, location_of(path, "spark.conf"))
     if spark.executor_timeout <= 0:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile, "spark.executor-timeout must be positive", workaround="Remove it."

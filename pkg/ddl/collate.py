@@ -30,13 +30,13 @@ def with_collations(statement: DDLStatement, default: Callable[[str], str], sche
     Raises 36067 for an unknown charset.
     """
     try:
-        places = [(clause.bare_charset, default(clause.charset)) for clause in _open_clauses(statement)]
+        positions = [(clause.bare_charset, default(clause.charset)) for clause in _open_clauses(statement)]
     except ValueError as exc:
         raise unsupported(statement.sql, f"the charset's default collation can't be determined: {exc}") from exc
     if schema_collation and _names_neither(statement):
         # Directly after the name: the rest may be in comments for versions other than the target's.
-        places.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))
-    return edited(statement.sql, [(at, at, _insertion(statement.sql, at, collation)) for at, collation in places])
+        positions.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))
+    return edited(statement.sql, [(at, at, _insertion(statement.sql, at, collation)) for at, collation in positions])
 
 
 def _insertion(sql: str, at: int, collation: str) -> str:

@@ -12,10 +12,10 @@ _SHOWN = 2000
 def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
     """36067 for the problem ``what`` at ``offset`` (in characters) of ``sql``."""
     near = sql[offset : offset + 40].strip()
-    place = f"near {near!r} (offset {offset})" if near else "at its end"
+    where = f"near {near!r} (offset {offset})" if near else "at its end"
     return errors.new(
         Code.SyncerParseDDL,
-        f"the statement is not understood {place}: {what}; statement: {shorten(sql)}",
+        f"the statement is not understood {where}: {what}; statement: {shorten(sql)}",
         workaround=Advice.SKIP_OR_REPLACE,
     )
 

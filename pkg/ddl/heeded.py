@@ -83,10 +83,10 @@ def _keys(statement: DDLStatement, sql: str, references: Sequence[Mark]) -> Iter
         for action in spec.actions:
             if isinstance(action, AddColumn | ChangeColumn):
                 column = action.column
-                place = (column.end, "") if spec.elements else (spec.end, "ADD ")
-                columns.append((column.end, column.name, *place))
+                insertion = (column.end, "") if spec.elements else (spec.end, "ADD ")
+                columns.append((column.end, column.name, *insertion))
     for mark in references:
         _, name, at, head = next(column for column in columns if mark.end <= column[0])
-        words = sql[mark.start : mark.end]
-        first = words.upper().find("REFERENCES")
-        yield at, at, f", {head}{words[:first]}FOREIGN KEY ({quote(name)}) {words[first:]}"
+        clause = sql[mark.start : mark.end]
+        first = clause.upper().find("REFERENCES")
+        yield at, at, f", {head}{clause[:first]}FOREIGN KEY ({quote(name)}) {clause[first:]}"

@@ -119,9 +119,9 @@ class _Guard:
     offset: int
 
 
-def _guard(cursor: TokenCursor, *words: str) -> _Guard:
+def _guard(cursor: TokenCursor, *keywords: str) -> _Guard:
     offset = cursor.token.start
-    present = cursor.accept(*words)
+    present = cursor.accept(*keywords)
     return _Guard(present, -1 if present else offset)
 
 

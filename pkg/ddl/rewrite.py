@@ -169,8 +169,8 @@ def rewrite(
         name = qualified(schema, table) if ref.table else quote(schema)
         edits.append((ref.start, ref.end, name + " " if ref.start == ref.end else name))
     if statement.guard >= 0 and (statement.kind != "drop index" or target_flavor in _GUARDED_DROP_INDEX):
-        words = "IF NOT EXISTS " if statement.kind.startswith("create") else "IF EXISTS "
-        edits.append((statement.guard, statement.guard, words))
+        keywords = "IF NOT EXISTS " if statement.kind.startswith("create") else "IF EXISTS "
+        edits.append((statement.guard, statement.guard, keywords))
     body = statement.body
     if inherited and body is not None and body.options_at >= 0 and not (body.options.charset or body.options.collation):
         charset, collation = inherited

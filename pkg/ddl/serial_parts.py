@@ -165,8 +165,8 @@ def _taken_apart(step: _AlterPart, names: _AlteredNames) -> Iterator[_AlterPart]
 def _with_key_apart(step: _AlterPart, column: str) -> tuple[_AlterPart, _AlterPart]:
     """A new or changed column with UNIQUE among its attributes: first the column, then the index."""
     spec = step.statement.specs[0]
-    words = [mark for mark in step.statement.marks if mark.what == "attribute key"]
-    edits = [(mark.start - spec.start, mark.end - spec.start, "") for mark in words]
+    keys = [mark for mark in step.statement.marks if mark.what == "attribute key"]
+    edits = [(mark.start - spec.start, mark.end - spec.start, "") for mark in keys]
     return step.spelt(edited(step.spec, edits)), step.spelt(f"ADD UNIQUE ({quote(column)})")
 
 

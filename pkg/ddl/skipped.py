@@ -63,7 +63,7 @@ def skip_settings(cursor: TokenCursor) -> tuple[tuple[int, int], ...]:
 
 
 def _skipped_set(cursor: TokenCursor) -> bool:
-    return any(cursor.at_words("SET", *words) for words in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
+    return any(cursor.at_words("SET", *keywords) for keywords in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
 
 
 def _controls_transaction(cursor: TokenCursor) -> bool:

@@ -109,7 +109,7 @@ def _unknown(schema: str, table: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _Translation:
     """How a family of targets converts another family's keywords."""
 
     instead: _Instead
@@ -125,14 +125,14 @@ class _Words:
         return self.instead.get((mark.what, mark.word), self.instead.get(mark.what, _AS_IT_IS))
 
 
-_TIDB = _Words(_IN_TIDB, lambda word: word in _OPTIONS, _MAINTENANCE, hides_columns=False)
+_TIDB = _Translation(_IN_TIDB, lambda word: word in _OPTIONS, _MAINTENANCE, hides_columns=False)
 #: Families of upstream ('': any) and target.
-_TRANSLATED: Mapping[tuple[str, str], _Words] = {
+_TRANSLATED: Mapping[tuple[str, str], _Translation] = {
     ("", "tidb"): _TIDB,
     ("mysql", "tidb"): _TIDB,
     ("mariadb", "tidb"): _TIDB,
-    ("mariadb", "mysql"): _Words(_IN_MYSQL, lambda word: word in _OF_BOTH, _WAYS, hides_columns=True),
-    ("mysql", "mariadb"): _Words(
+    ("mariadb", "mysql"): _Translation(_IN_MYSQL, lambda word: word in _OF_BOTH, _WAYS, hides_columns=True),
+    ("mysql", "mariadb"): _Translation(
         _IN_MARIADB, lambda word: word not in _OF_MYSQL_ALONE, _WAYS | {"validation"}, hides_columns=False
     ),
 }
@@ -150,18 +150,18 @@ def in_target_words(
     ``constraint_kind`` returns the kind of a table's constraint that a part drops without its kind.
     """
     sql = collations.in_text(sql, dialect)
-    words = _TRANSLATED.get((dialect.flavor, family))
-    if words is None:
+    translation = _TRANSLATED.get((dialect.flavor, family))
+    if translation is None:
         return TargetWords((sql,))
     sql = as_executed(sql, dialect)
     statement = parse_dialect(sql, dialect, "")
-    removed = _removed_parts(statement, words)
+    removed = _removed_parts(statement, translation)
     edits = [(start, end, "") for start, end in removed]
     left_out = [sql[start:end].strip(" ,") for start, end in removed]
     for mark in statement.marks:
         if any(start <= mark.start and mark.end <= end for start, end in removed):
             continue
-        instead = words.of(mark)
+        instead = translation.of(mark)
         if mark.what == "any constraint":
             instead = _DROPPED_AS.get(constraint_kind(*_dropped(statement, mark)), "CONSTRAINT")
         elif mark.what == "or replace" and family == "mysql" and statement.kind == "create index":
@@ -179,9 +179,9 @@ def in_target_words(
             left_out.append(sql[mark.start : mark.end])
     if family == "mariadb":
         edits += [(start, end, "") for start, end in _introducers(sql, dialect)]
-    if _is_nothing_at_all(statement, words):
+    if _is_nothing_at_all(statement, translation):
         return TargetWords((), tuple(left_out))
-    room = _made_room(statement, family) if words.instead.get("or replace") == "" else ()
+    room = _made_room(statement, family) if translation.instead.get("or replace") == "" else ()
     return TargetWords((*room, edited(sql, edits)), tuple(left_out))
 
 
@@ -218,12 +218,12 @@ def _made_room(statement: DDLStatement, family: str) -> Iterator[str]:
         yield f"DROP INDEX IF EXISTS {quote(index)} ON {name}"
 
 
-def _removed_parts(statement: DDLStatement, words: _Words) -> list[tuple[int, int]]:
+def _removed_parts(statement: DDLStatement, translation: _Translation) -> list[tuple[int, int]]:
     """The parts of an ALTER TABLE that have no effect at the target, each with its comma."""
     specs, found = statement.specs, []
     kept = False
     for at, spec in enumerate(specs):
-        if not _is_nothing(spec, words):
+        if not _is_nothing(spec, translation):
             kept = True
         elif kept:
             found.append((specs[at - 1].end, spec.end))
@@ -232,22 +232,22 @@ def _removed_parts(statement: DDLStatement, words: _Words) -> list[tuple[int, in
     return found
 
 
-def _is_nothing_at_all(statement: DDLStatement, words: _Words) -> bool:
+def _is_nothing_at_all(statement: DDLStatement, translation: _Translation) -> bool:
     if statement.kind == "alter database":
         return not (statement.options.charset or statement.options.collation)
-    return bool(statement.specs) and all(_is_nothing(spec, words) for spec in statement.specs)
+    return bool(statement.specs) and all(_is_nothing(spec, translation) for spec in statement.specs)
 
 
-def _is_nothing(spec: AlterSpec, words: _Words) -> bool:
-    return bool(spec.actions) and all(_says_nothing(action, words) for action in spec.actions)
+def _is_nothing(spec: AlterSpec, translation: _Translation) -> bool:
+    return bool(spec.actions) and all(_says_nothing(action, translation) for action in spec.actions)
 
 
-def _says_nothing(action: AlterAction, words: _Words) -> bool:
+def _says_nothing(action: AlterAction, translation: _Translation) -> bool:
     if isinstance(action, NoStructure):
-        return action.what in words.nothing
+        return action.what in translation.nothing
     if isinstance(action, AlterColumn):
-        return action.invisible is not None and not words.hides_columns
+        return action.invisible is not None and not translation.hides_columns
     if not isinstance(action, SetOptions):
         return False
     options = action.options
-    return not (options.charset or options.collation or options.engine) and not words.keeps_option(action.word)
+    return not (options.charset or options.collation or options.engine) and not translation.keeps_option(action.word)

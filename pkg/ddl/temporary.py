@@ -28,8 +28,8 @@ def filled_by_query(cursor: TokenCursor) -> bool:
     there (1746)."""
     if cursor.dialect.flavor == "mysql" or cursor.token.word != "CREATE" or not at_temporary_table(cursor):
         return False
-    words = [token.word for token in cursor.behind()]
-    return any(word in _QUERY for word in words[words.index("TABLE") + 1 :])
+    keywords = [token.word for token in cursor.behind()]
+    return any(word in _QUERY for word in keywords[keywords.index("TABLE") + 1 :])
 
 
 def temporary_tables(cursor: TokenCursor) -> TemporaryEffect:

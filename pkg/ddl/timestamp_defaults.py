@@ -92,8 +92,8 @@ def _is_open(column: ColumnDef) -> bool:
 
 def _meaning(column: ColumnDef, *, first: bool) -> str:
     """The text after the column's attributes."""
-    words = ["", "NOT NULL"]
+    parts = ["", "NOT NULL"]
     if column.default is None:
         now = f"CURRENT_TIMESTAMP({', '.join(column.type.args)})"
-        words.append(f"DEFAULT {now} ON UPDATE {now}" if first and not column.on_update else _ZERO)
-    return " ".join(words) + " "
+        parts.append(f"DEFAULT {now} ON UPDATE {now}" if first and not column.on_update else _ZERO)
+    return " ".join(parts) + " "

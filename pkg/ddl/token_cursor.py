@@ -52,13 +52,13 @@ class TokenCursor:
         """The next tokens."""
         return self._tokens[self._at :]
 
-    def at_words(self, *words: str) -> bool:
+    def at_words(self, *keywords: str) -> bool:
         """Whether the next tokens are these keywords."""
-        return all(self.ahead(i).word == word for i, word in enumerate(words))
+        return all(self.ahead(i).word == word for i, word in enumerate(keywords))
 
-    def at_any(self, *words: str) -> bool:
+    def at_any(self, *keywords: str) -> bool:
         """Whether the next token is one of these keywords."""
-        return self._tokens[self._at].word in words
+        return self._tokens[self._at].word in keywords
 
     def at_op(self, op: str) -> bool:
         return self.token.kind == "op" and self.token.text == op
@@ -76,19 +76,19 @@ class TokenCursor:
             self._at += 1
         return token
 
-    def accept(self, *words: str) -> bool:
+    def accept(self, *keywords: str) -> bool:
         """Reads these keywords if they are next."""
         # Nearly every call ends here: the parser tries dozens of keywords at each position.
-        if self._tokens[self._at].word != words[0] or not self.at_words(*words):
+        if self._tokens[self._at].word != keywords[0] or not self.at_words(*keywords):
             return False
-        for word in words:
+        for word in keywords:
             self._spell(word)
         return True
 
-    def accept_any(self, *words: str) -> str:
+    def accept_any(self, *keywords: str) -> str:
         """Reads one of these keywords if it is next; '' otherwise."""
         word = self._tokens[self._at].word
-        return self._spell(word).word if word in words else ""
+        return self._spell(word).word if word in keywords else ""
 
     def accept_op(self, op: str) -> bool:
         if not self.at_op(op):
@@ -103,9 +103,9 @@ class TokenCursor:
         else:
             self._left_out[self._at] = word
 
-    def expect(self, *words: str) -> None:
-        if not self.accept(*words):
-            raise self.error(f"expected {' '.join(words)}")
+    def expect(self, *keywords: str) -> None:
+        if not self.accept(*keywords):
+            raise self.error(f"expected {' '.join(keywords)}")
 
     def expect_op(self, op: str) -> None:
         if not self.accept_op(op):
@@ -209,10 +209,10 @@ class TokenCursor:
         first = [*self.read_since(start)][-1]
         self.marks.append(Mark(what, first.word or first.text.upper(), start, self.last_end))
 
-    def accept_marked(self, what: Wording, *words: str) -> bool:
+    def accept_marked(self, what: Wording, *keywords: str) -> bool:
         """As :meth:`accept`, and records the keywords."""
         start = self.token.start
-        if not self.accept(*words):
+        if not self.accept(*keywords):
             return False
         self.mark(what, start)
         return True

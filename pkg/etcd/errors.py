@@ -95,9 +95,9 @@ def failure_of(exc: BaseException) -> EtcdFailure:
     )
 
 
-def _names(texts: tuple[str, ...], detail: str) -> bool:
+def _names(phrases: tuple[str, ...], detail: str) -> bool:
     lowered = detail.lower()
-    return any(text in lowered for text in texts)
+    return any(text in lowered for text in phrases)
 
 
 def call_error(kind: ErrorKind, action: str, failure: EtcdFailure, *, outcome_unknown: bool = False) -> DMError:

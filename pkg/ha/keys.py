@@ -60,6 +60,10 @@ TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 #: them.
 BINLOG_OPERATOR = KeyFamily("/dm-master/binlog-operator", ("source", "task", "position"))
 
+#: A task's cutover, and what each of its workers watches afterwards. Ours.
+CUTOVER = KeyFamily("/dm-master/cutover", ("task",))
+CUTOVER_WATCH = KeyFamily("/dm-master/cutover-watch", ("source", "task"))
+
 #: All keys of the DDL locks of shard groups.
 SHARD_DDL_PREFIX = "/dm-master/shardddl-pessimism/"
 #: DM keeps one DDL per source and task; with the target table in the key, several groups can wait at once.

@@ -163,6 +163,15 @@ class LeaderInfo(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class CutoverWatchRecord(Record):
+    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set."""
+
+    position: str
+    gtid_set: str
+    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set"}
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorEvent(Record):
     """A change that someone made. ``at`` is RFC 3339; ``command`` is dmctl's form of it; ``detail`` is what went
     wrong."""

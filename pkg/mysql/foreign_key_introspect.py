@@ -84,16 +84,14 @@ def shown_foreign_keys(conn: Connection[Any], tables: Iterable[TableId]) -> list
     return [key for table in tables for key in keys_in(table, show_create_if_there(conn, *table))]
 
 
-def shown_table_keys(
-    conn: Connection[Any], tables: Iterable[TableId], *, listed: bool = False
-) -> dict[TableId, list[ForeignKey]]:
-    """The foreign keys of each existing base table in ``tables``. ``listed``: the server lists them as base tables.
+def shown_keys(conn: Connection[Any], table: TableId, *, listed: bool = False) -> list[ForeignKey] | None:
+    """The foreign keys of a table; None if it is no existing base table. ``listed``: the server lists it as one.
 
     Raises pymysql.Error.
     """
-    shown = ((table, show_create_if_there(conn, *table)) for table in tables)
+    text = show_create_if_there(conn, *table)
     # In SHOW CREATE TABLE, sequences and system-versioned tables look the same.
-    return {table: keys_in(table, text) for table, text in shown if text and (listed or is_base_table(conn, *table))}
+    return keys_in(table, text) if text and (listed or is_base_table(conn, *table)) else None
 
 
 def fetch_table_keys(conn: Connection[Any]) -> dict[TableId, list[ForeignKey]]:

@@ -43,6 +43,15 @@ class RelayOpV2(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     InvalidRelayOpV2: _ClassVar[RelayOpV2]
     StartRelayV2: _ClassVar[RelayOpV2]
     StopRelayV2: _ClassVar[RelayOpV2]
+
+class CutoverOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    InvalidCutoverOp: _ClassVar[CutoverOp]
+    RunCutover: _ClassVar[CutoverOp]
+    ShowCutover: _ClassVar[CutoverOp]
+    EndCutover: _ClassVar[CutoverOp]
+    VerifyCutover: _ClassVar[CutoverOp]
+    ReverseCutover: _ClassVar[CutoverOp]
 InvalidLockOp: UnlockDDLLockOp
 SkipLock: UnlockDDLLockOp
 ExecLock: UnlockDDLLockOp
@@ -63,6 +72,12 @@ TaskTemplateType: CfgType
 InvalidRelayOpV2: RelayOpV2
 StartRelayV2: RelayOpV2
 StopRelayV2: RelayOpV2
+InvalidCutoverOp: CutoverOp
+RunCutover: CutoverOp
+ShowCutover: CutoverOp
+EndCutover: CutoverOp
+VerifyCutover: CutoverOp
+ReverseCutover: CutoverOp
 
 class StartTaskRequest(_message.Message):
     __slots__ = ("task", "sources", "removeMeta", "startTime", "untilPosition", "untilGTID", "untilTime")
@@ -847,6 +862,66 @@ class CheckCutoverResponse(_message.Message):
     msg: str
     checks: _containers.RepeatedCompositeFieldContainer[CutoverCheck]
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., checks: _Optional[_Iterable[_Union[CutoverCheck, _Mapping]]] = ...) -> None: ...
+
+class OperateCutoverRequest(_message.Message):
+    __slots__ = ("op", "task", "seconds", "accept", "certificate")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    op: CutoverOp
+    task: str
+    seconds: float
+    accept: _containers.RepeatedScalarFieldContainer[str]
+    certificate: str
+    def __init__(self, op: _Optional[_Union[CutoverOp, str]] = ..., task: _Optional[str] = ..., seconds: _Optional[float] = ..., accept: _Optional[_Iterable[str]] = ..., certificate: _Optional[str] = ...) -> None: ...
+
+class OperateCutoverResponse(_message.Message):
+    __slots__ = ("result", "msg", "stage", "done", "checks", "certificate", "sources", "tables")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    stage: str
+    done: bool
+    checks: _containers.RepeatedCompositeFieldContainer[CutoverCheck]
+    certificate: str
+    sources: _containers.RepeatedCompositeFieldContainer[CutoverSource]
+    tables: _containers.RepeatedCompositeFieldContainer[VerifiedTable]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., stage: _Optional[str] = ..., done: _Optional[bool] = ..., checks: _Optional[_Iterable[_Union[CutoverCheck, _Mapping]]] = ..., certificate: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[CutoverSource, _Mapping]]] = ..., tables: _Optional[_Iterable[_Union[VerifiedTable, _Mapping]]] = ...) -> None: ...
+
+class CutoverSource(_message.Message):
+    __slots__ = ("source", "worker", "msg", "watch")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    WATCH_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    worker: str
+    msg: str
+    watch: _dmworker_pb2.CutoverWatchStatus
+    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., msg: _Optional[str] = ..., watch: _Optional[_Union[_dmworker_pb2.CutoverWatchStatus, _Mapping]] = ...) -> None: ...
+
+class VerifiedTable(_message.Message):
+    __slots__ = ("target", "state", "since", "rows", "certifiedRows")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFIEDROWS_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    state: str
+    since: str
+    rows: int
+    certifiedRows: int
+    def __init__(self, target: _Optional[str] = ..., state: _Optional[str] = ..., since: _Optional[str] = ..., rows: _Optional[int] = ..., certifiedRows: _Optional[int] = ...) -> None: ...
 
 class CutoverCheck(_message.Message):
     __slots__ = ("name", "verdict", "evidence", "remedy", "accepted")

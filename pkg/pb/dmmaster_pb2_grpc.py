@@ -206,6 +206,11 @@ class MasterStub:
                 request_serializer=dmmaster__pb2.OperateDiffRequest.SerializeToString,
                 response_deserializer=dmmaster__pb2.OperateDiffResponse.FromString,
                 _registered_method=True)
+        self.OperateCutover = channel.unary_unary(
+                '/pb.Master/OperateCutover',
+                request_serializer=dmmaster__pb2.OperateCutoverRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.OperateCutoverResponse.FromString,
+                _registered_method=True)
 
 
 class MasterServicer:
@@ -416,6 +421,12 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OperateCutover(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MasterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -588,6 +599,11 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.OperateDiff,
                     request_deserializer=dmmaster__pb2.OperateDiffRequest.FromString,
                     response_serializer=dmmaster__pb2.OperateDiffResponse.SerializeToString,
+            ),
+            'OperateCutover': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateCutover,
+                    request_deserializer=dmmaster__pb2.OperateCutoverRequest.FromString,
+                    response_serializer=dmmaster__pb2.OperateCutoverResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1508,6 +1524,33 @@ class Master:
             '/pb.Master/OperateDiff',
             dmmaster__pb2.OperateDiffRequest.SerializeToString,
             dmmaster__pb2.OperateDiffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateCutover(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/OperateCutover',
+            dmmaster__pb2.OperateCutoverRequest.SerializeToString,
+            dmmaster__pb2.OperateCutoverResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -271,7 +271,7 @@ class DiffTableStatus(_message.Message):
     def __init__(self, target: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., chunks: _Optional[int] = ..., chunksDone: _Optional[int] = ..., missing: _Optional[int] = ..., extra: _Optional[int] = ..., changed: _Optional[int] = ..., doubled: _Optional[int] = ..., firstKeys: _Optional[_Iterable[str]] = ..., how: _Optional[str] = ..., position: _Optional[str] = ..., repaired: _Optional[int] = ...) -> None: ...
 
 class DiffSourceStatus(_message.Message):
-    __slots__ = ("result", "msg", "source", "worker", "stage", "started", "eta", "rows", "bytes", "totalRows", "differences", "repairs", "tables")
+    __slots__ = ("result", "msg", "source", "worker", "stage", "started", "eta", "rows", "bytes", "totalRows", "differences", "repairs", "tables", "run")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +285,7 @@ class DiffSourceStatus(_message.Message):
     DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
     REPAIRS_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
     source: str
@@ -298,7 +299,8 @@ class DiffSourceStatus(_message.Message):
     differences: str
     repairs: str
     tables: _containers.RepeatedCompositeFieldContainer[DiffTableStatus]
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., stage: _Optional[str] = ..., started: _Optional[str] = ..., eta: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., differences: _Optional[str] = ..., repairs: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[DiffTableStatus, _Mapping]]] = ...) -> None: ...
+    run: str
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., source: _Optional[str] = ..., worker: _Optional[str] = ..., stage: _Optional[str] = ..., started: _Optional[str] = ..., eta: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., totalRows: _Optional[int] = ..., differences: _Optional[str] = ..., repairs: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[DiffTableStatus, _Mapping]]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class HandBackWorkerRequest(_message.Message):
     __slots__ = ("task", "execute")
@@ -501,7 +503,7 @@ class RelayStatus(_message.Message):
     def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ...) -> None: ...
 
 class SubTaskStatus(_message.Message):
-    __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation", "profile")
+    __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation", "profile", "cutover")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -514,6 +516,7 @@ class SubTaskStatus(_message.Message):
     SYNC_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    CUTOVER_FIELD_NUMBER: _ClassVar[int]
     name: str
     stage: Stage
     unit: UnitType
@@ -526,7 +529,26 @@ class SubTaskStatus(_message.Message):
     sync: SyncStatus
     validation: ValidationStatus
     profile: TimeProfile
-    def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ..., profile: _Optional[_Union[TimeProfile, _Mapping]] = ...) -> None: ...
+    cutover: CutoverWatchStatus
+    def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ..., profile: _Optional[_Union[TimeProfile, _Mapping]] = ..., cutover: _Optional[_Union[CutoverWatchStatus, _Mapping]] = ...) -> None: ...
+
+class CutoverWatchStatus(_message.Message):
+    __slots__ = ("agreed", "watched", "writes", "first", "file", "problem", "lastWrite")
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    WATCHED_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    LASTWRITE_FIELD_NUMBER: _ClassVar[int]
+    agreed: str
+    watched: str
+    writes: int
+    first: _containers.RepeatedScalarFieldContainer[str]
+    file: str
+    problem: str
+    lastWrite: str
+    def __init__(self, agreed: _Optional[str] = ..., watched: _Optional[str] = ..., writes: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., file: _Optional[str] = ..., problem: _Optional[str] = ..., lastWrite: _Optional[str] = ...) -> None: ...
 
 class TimeProfile(_message.Message):
     __slots__ = ("seconds", "sums")

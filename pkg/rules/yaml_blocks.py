@@ -39,8 +39,8 @@ def read_filter(section: Section) -> BinlogFilterRule:
     rule = BinlogFilterRule(
         schema_pattern=section.text("schema-pattern"),
         table_pattern=section.text("table-pattern"),
-        events=section.texts("events"),
-        sql_pattern=section.texts("sql-pattern"),
+        events=section.strings("events"),
+        sql_pattern=section.strings("sql-pattern"),
         action=section.text("action"),
     )
     problem = filter_problem(rule)
@@ -76,7 +76,7 @@ def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingR
         expression=section.text("expression"),
         table_pattern=section.text("table-pattern"),
         source_column=section.text("source-column"),
-        arguments=section.texts("arguments"),
+        arguments=section.strings("arguments"),
     )
     problem = mapping_problem(rule)
     if problem is not None:
@@ -143,9 +143,9 @@ def _check_expression(section: Section, key: str, text: str) -> None:
 def read_block_allow_list(section: Section, case_sensitive: bool) -> BlockAllowList:
     """One block-allow-list. Raises 20044 for an entry that does not compile or lacks a name."""
     rules = BlockAllowList(
-        do_dbs=section.texts("do-dbs"),
+        do_dbs=section.strings("do-dbs"),
         do_tables=_table_names(section, "do-tables"),
-        ignore_dbs=section.texts("ignore-dbs"),
+        ignore_dbs=section.strings("ignore-dbs"),
         ignore_tables=_table_names(section, "ignore-tables"),
     )
     try:

@@ -34,20 +34,20 @@ def create_table(info: TableInfo) -> str:
 
 
 def _column(column: Column) -> str:
-    words = [quote(column.name), column.column_type]
+    parts = [quote(column.name), column.column_type]
     if column.collation:
-        words.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
+        parts.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
     if column.generated:
-        words.append(f"GENERATED ALWAYS AS (NULL) {column.generated}")
-        return " ".join(words if column.nullable else [*words, "NOT NULL"])
+        parts.append(f"GENERATED ALWAYS AS (NULL) {column.generated}")
+        return " ".join(parts if column.nullable else [*parts, "NOT NULL"])
     if not column.auto_increment:
-        words.append("NULL" if column.nullable else "NOT NULL")
+        parts.append("NULL" if column.nullable else "NOT NULL")
     if column.default is not None:
-        words.append(f"DEFAULT {_default(column.default)}")
+        parts.append(f"DEFAULT {_default(column.default)}")
     if column.auto_increment:
-        words.append("AUTO_INCREMENT NULL" if column.nullable else "NOT NULL AUTO_INCREMENT")
-    words += ["INVISIBLE"] * column.invisible
-    return " ".join(words)
+        parts.append("AUTO_INCREMENT NULL" if column.nullable else "NOT NULL AUTO_INCREMENT")
+    parts += ["INVISIBLE"] * column.invisible
+    return " ".join(parts)
 
 
 def _default(text: str) -> str:

@@ -202,8 +202,8 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
         charset = server.binary_collation(charset)
     base = name.lower()
     if base in ("enum", "set"):
-        texts = [_member(member, charset.name) for member in spec.args]
-        trimmed = texts if charset.name == "binary" else [member.rstrip(" ") for member in texts]
+        spelled = [_member(member, charset.name) for member in spec.args]
+        trimmed = spelled if charset.name == "binary" else [member.rstrip(" ") for member in spelled]
         members = ",".join(f"'{member.translate(_ENUM_ESCAPES)}'" for member in trimmed)
         return _in_charset(ResolvedType(base, f"{base}({members})"), charset)
     if base == "text" and spec.args:

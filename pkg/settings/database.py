@@ -45,7 +45,7 @@ def _security(section: Section | None) -> SecurityConfig | None:
         ssl_ca=section.text("ssl-ca"),
         ssl_cert=section.text("ssl-cert"),
         ssl_key=section.text("ssl-key"),
-        cert_allowed_cn=section.texts("cert-allowed-cn"),
+        cert_allowed_cn=section.strings("cert-allowed-cn"),
         ssl_ca_bytes=section.blob("ssl-ca-bytes") or section.blob("ssl-ca-base64"),
         ssl_cert_bytes=section.blob("ssl-cert-bytes") or section.blob("ssl-cert-base64"),
         ssl_key_bytes=section.blob("ssl-key-bytes") or section.blob("ssl-key-base64"),

@@ -200,11 +200,11 @@ def parse_toml(text: str, path: str, options: Sequence[Option], codes: OptionErr
     values: dict[str, Any] = {}
     for key, value in _flatten(data, by_key):
         option = by_key.get(key)
-        place = f"{path}:{_line_of(text, key)}"
+        location = f"{path}:{_line_of(text, key)}"
         if option is None:
             raise errors.new(
                 codes.unknown_key,
-                f"{place}: unknown key {key!r}",
+                f"{location}: unknown key {key!r}",
                 workaround=_nearest(key, list(by_key)) or "Remove it, or see -print-sample-config for the keys.",
             )
         try:
@@ -212,7 +212,7 @@ def parse_toml(text: str, path: str, options: Sequence[Option], codes: OptionErr
         except ValueError as exc:
             raise errors.new(
                 codes.toml,
-                f"{place}: {key} must be {_NOUN[option.kind]}",
+                f"{location}: {key} must be {_NOUN[option.kind]}",
                 raw=exc,
                 workaround="Compare it with -print-sample-config.",
             ) from None
@@ -231,7 +231,7 @@ def _flatten(data: Mapping[str, Any], by_key: Mapping[str, Option], prefix: str 
     return pairs
 
 
-def place_of(path: str, key: str) -> str:
+def location_of(path: str, key: str) -> str:
     """``file:line: `` of the setting ``key`` for an error found after reading; '' without a file."""
     try:
         return f"{path}:{_line_of(Path(path).read_text(encoding='utf-8'), key)}: " if path else ""

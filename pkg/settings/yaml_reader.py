@@ -121,12 +121,12 @@ def _noun(node: Node) -> str:
     return "a list" if isinstance(node, SequenceNode) else "a single value"
 
 
-def _place(path: str, node: Node) -> str:
+def _location(path: str, node: Node) -> str:
     return f"{path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
 
 
 def _error(path: str, node: Node, message: str, workaround: str = "Correct the file there.") -> DMError:
-    return errors.new(_YAML, f"{_place(path, node)}: {message}", workaround=workaround)
+    return errors.new(_YAML, f"{_location(path, node)}: {message}", workaround=workaround)
 
 
 class Section:
@@ -155,14 +155,14 @@ class Section:
 
         ``item`` is the value's index in the list; -1 for the whole value.
         """
-        return errors.new(kind, f"{self.place(key, item)}: {message}", workaround=workaround)
+        return errors.new(kind, f"{self.location(key, item)}: {message}", workaround=workaround)
 
-    def place(self, key: str, item: int = -1) -> str:
+    def location(self, key: str, item: int = -1) -> str:
         """``file:line:column`` of the value that :meth:`error` refers to."""
         node = self._values.get(key) or self._keys.get(key) or self._node
         if item >= 0 and isinstance(node, SequenceNode) and item < len(node.value):
             node = node.value[item]
-        return _place(self._path, node)
+        return _location(self._path, node)
 
     def text(self, key: str, default: str = "") -> str:
         node = self._values.get(key)
@@ -217,7 +217,7 @@ class Section:
         except ValueError:
             raise self._wrong(key, node, "a duration such as 5s or 1h30m", text) from None
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def strings(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
         node = self._values.get(key)
         if node is None:

@@ -15,7 +15,21 @@ from pathlib import Path
 
 from deploy.local.process import HarnessError
 from pkg.process.heap import keep_freed
-from tests.bench import bounded, catchup, cold, decode, diff, fullcopy, lag, many_tables, relay, slow, tidb
+from tests.bench import (
+    bounded,
+    catchup,
+    cold,
+    decode,
+    diff,
+    fullcopy,
+    lag,
+    load_keys,
+    many_tables,
+    relay,
+    slow,
+    tidb,
+    validation,
+)
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 
@@ -28,6 +42,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made: dict[str, Part] = {
         "memory": lambda rig: bounded.run(rig, args.big_rows, args.budget),
         "copy": lambda rig: fullcopy.run(rig, args.copy_rows),
+        "load-keys": lambda rig: load_keys.run(rig, args.copy_rows),
         "diff": lambda rig: diff.run(rig, args.copy_rows),
     }
     for name in all_workloads():
@@ -37,6 +52,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
         made[f"tidb-{name}"] = partial(tidb.catch_up, name=name)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
+    made["validation"] = validation.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

@@ -40,19 +40,30 @@ def dump_pipe(source: MariaDBServer, target: MariaDBServer) -> float:
 
 def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tuple[float, float]:
     """Runs mydumper, then myloader; returns the seconds of each."""
+    with mydump(source, threads) as (folder, dumped):
+        return dumped, myload(target, threads, folder)
+
+
+@contextmanager
+def mydump(source: MariaDBServer, threads: int) -> Iterator[tuple[Path, float]]:
+    """A dump of mydumper, and the seconds that it took."""
     folder = Path(tempfile.mkdtemp(prefix="dm-mydumper-"))
     try:
         start = time.monotonic()
-        dump = [binary("mydumper"), *client(source), "-B", "sb", "-t", str(threads), "-r", "50000", "-o", str(folder)]
-        _run(dump)
-        dumped = time.monotonic()
+        _run([binary("mydumper"), *client(source), "-B", "sb", "-t", str(threads), "-r", "50000", "-o", str(folder)])
+        seconds = time.monotonic() - start
         if not list(folder.glob("sb.sbtest1*.sql")):
             raise HarnessError("mydumper dumped nothing")
-        load = [binary("myloader"), *client(target), "-t", str(threads), "-d", str(folder)]
-        _run(load)
-        return dumped - start, time.monotonic() - dumped
+        yield folder, seconds
     finally:
         shutil.rmtree(folder)
+
+
+def myload(target: MariaDBServer, threads: int, folder: Path) -> float:
+    """Runs myloader; returns its seconds."""
+    start = time.monotonic()
+    _run([binary("myloader"), *client(target), "-t", str(threads), "-d", str(folder)])
+    return time.monotonic() - start
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from deploy.local.process import HarnessError, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import Unit, UnitOutcome
 from dm_worker.syncer import SyncUnit
+from dm_worker.syncer.unit.batch_observer import BatchObserver
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig, TaskMode
 from pkg.rules.model import BlockAllowList
@@ -159,10 +160,12 @@ class Rig:
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
 
     @contextmanager
-    def syncing(self, start: Location, cfg: SubTaskConfig | None = None) -> Iterator[Running]:
+    def syncing(
+        self, start: Location, cfg: SubTaskConfig | None = None, observer: BatchObserver | None = None
+    ) -> Iterator[Running]:
         """A syncer that runs from ``start``; stopped gracefully at the end. Raises HarnessError if it failed."""
         meta = Meta(start.position.name, start.position.pos)
-        unit = SyncUnit(replace(cfg or self.config("incremental"), meta=meta), self.engine)
+        unit = SyncUnit(replace(cfg or self.config("incremental"), meta=meta), self.engine, observer=observer)
         outcome: list[UnitOutcome] = []
         thread = threading.Thread(target=lambda: outcome.append(unit.run()), name="bench-sync")
         thread.start()

@@ -15,6 +15,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import WAIT_TIMEOUT, HarnessError, wait_until
 from pkg.etcd import EtcdClient
+from tests.harness.certified import certify, validated
 
 SECRET = "hunter2-Secret"
 #: The user ``dm``, without any privilege.
@@ -322,11 +323,12 @@ def checkpoint(place: Field) -> tuple[Any, ...]:
 def live(place: Field) -> Iterator[Field]:
     """A task that replicates."""
     place.target.wipe()
-    place.cluster.ok("start-task", place.cluster.write_task(place.task("root", name="live"), "live.yaml"))
+    place.cluster.ok("start-task", place.cluster.write_task(validated(place.task("root", name="live")), "live.yaml"))
     place.cluster.wait_stage("live", "Running", unit="Sync")
     place.upstream.execute("INSERT INTO shop.orders VALUES (3, 'salt', NULL)")
     caught_up(place)
     yield place
+    certify(place.cluster, "live")
     place.cluster.dmctl("stop-task", "live")
     place.target.wipe()
 

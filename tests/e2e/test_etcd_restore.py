@@ -13,6 +13,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import wait_until
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: restored
@@ -47,7 +48,7 @@ def test_a_cluster_continues_from_a_snapshot_of_its_etcd(
     with Cluster(workers=1) as cluster:
         master, (worker,) = cluster.master, cluster.workers
         cluster.add_source(mariadb_upstream, "s1")
-        cluster.ok("start-task", cluster.write_task(TASK.format(port=target.port)))
+        cluster.ok("start-task", cluster.write_task(validated(TASK.format(port=target.port))))
         cluster.wait_stage("restored", "Running", unit="Sync")
         snapshot = tmp_path / "etcd.snapshot"
         endpoint = f"http://127.0.0.1:{master.etcd_port}"
@@ -72,3 +73,4 @@ def test_a_cluster_continues_from_a_snapshot_of_its_etcd(
         worker.start()
         cluster.wait_stage("restored", "Running", unit="Sync")
         wait_until(lambda: target.execute(ROWS) == [(1,), (2,), (3,)], "the task continued where it was")
+        certify(cluster, "restored")

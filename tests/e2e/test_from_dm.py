@@ -12,6 +12,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import HarnessError, wait_until
 from pkg.binlog.streams.server_position import master_status
+from tests.harness.certified import certify, validated
 from tests.harness.dm_state.tables import DMState, models
 
 _TABLES = {"moved": "moved", "texts": "texts", "no_key": "no key"}
@@ -57,7 +58,8 @@ def _export_of_dm(folder: Path, upstream: MariaDBServer, target: MariaDBServer) 
     for kind, name, text in (("sources", "source-1", _SOURCE), ("tasks", "t", _TASK)):
         (folder / kind).mkdir(parents=True)
         port = upstream.port if kind == "sources" else target.port
-        (folder / kind / f"{name}.yaml").write_text(text.format(port=port))
+        written = text.format(port=port)
+        (folder / kind / f"{name}.yaml").write_text(validated(written) if kind == "tasks" else written)
     (folder / "relay_workers.json").write_text('{"source-1":["worker-of-dm"]}')
     return str(folder)
 
@@ -135,12 +137,12 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
         "the takeover has begun",
         60,
     )
-    (member,) = [one["sourceStatus"]["worker"] for one in cluster.dmctl("query-status", "-s", "source-1")["sources"]]
-    (worker,) = [one for one in cluster.workers if one.member == member]
+    worker = cluster.worker_of("source-1")
     worker.kill()
     worker.start()
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
+    certify(cluster, "t")
     assert "enable safe-mode for safe mode exit point" in (worker.dir / "dm-worker.log").read_text(), (
         "scripts look for it"
     )
@@ -161,3 +163,4 @@ def test_a_task_comes_from_dm_goes_back_and_comes_again(
     cluster.ok("start-task", str(Path(folder) / "tasks/t.yaml"))
     cluster.wait_synced("t")
     _equal(mariadb_upstream, target)
+    certify(cluster, "t")

@@ -19,6 +19,7 @@ def test_operators_drive_it(mariadb_upstream: MariaDBServer, target: MariaDBServ
         relayed.start()
         _start_pause_and_stop(relayed)
         _purge_keeps_what_tasks_need(relayed)
+        relayed.certify()
 
 
 def _start_pause_and_stop(relayed: Relayed) -> None:

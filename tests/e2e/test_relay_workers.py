@@ -24,6 +24,7 @@ def test_idle_workers_keep_copies(mariadb_upstream: MariaDBServer, target: Maria
         _are_exported(copies, tmp_path / "export")
         _are_continued_from_after_a_failover(copies)
         _are_stopped_one_by_one(copies)
+        copies.relayed.certify()
 
 
 class Copies:

@@ -14,6 +14,7 @@ from deploy.local.mysql import MariaDBServer
 from deploy.local.process import wait_until
 from pkg.etcd import EtcdClient
 from pkg.settings.etcd_user import EtcdUser
+from tests.harness.certified import certify, validated
 from tests.harness.proctree import command_of, descendants
 
 KEY = "00112233445566778899aabbccddeeff" * 2
@@ -78,7 +79,7 @@ def test_an_encrypted_password_works_and_shows_nowhere(
         encrypted = [cluster.dmctl_text("encrypt", text).strip() for text in (UPSTREAM_PASSWORD, TARGET_PASSWORD)]
         source, task = tmp_path / "source.yaml", tmp_path / "task.yaml"
         source.write_text(SOURCE.format(port=mariadb_upstream.port, password=encrypted[0]))
-        task.write_text(TASK.format(port=target.port, password=encrypted[1]))
+        task.write_text(validated(TASK.format(port=target.port, password=encrypted[1])))
         cluster.ok("operate-source", "create", str(source))
         cluster.ok("check-task", str(task))
         cluster.ok("start-task", str(task))
@@ -86,6 +87,7 @@ def test_an_encrypted_password_works_and_shows_nowhere(
         mariadb_upstream.execute("INSERT INTO quiet.t VALUES (3)")
         cluster.wait_synced("quiet")
         assert target.execute("SELECT id FROM quiet.t ORDER BY id") == [(1,), (2,), (3,)]
+        certify(cluster, "quiet")
         # The passwords change during a running task: the errors must not show them either.
         for server in (mariadb_upstream, target):
             server.execute("ALTER USER dm@'%' IDENTIFIED BY 'another'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -14,6 +13,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, wait_until
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: slow
@@ -28,54 +28,55 @@ IN_TIME = 25.0
 
 @pytest.mark.target_with("rows held by open transactions")
 def test_a_subtask_that_waits_for_the_target_is_stopped_in_time(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer
 ) -> None:
-    """One test, because a cluster takes long to start."""
-    with Cluster(1, base=tmp_path) as cluster:
-        upstream = mariadb_upstream
-        upstream.execute("CREATE DATABASE slow", "CREATE TABLE slow.t (id INT PRIMARY KEY, v INT)")
-        upstream.execute("INSERT INTO slow.t VALUES (1, 0), (2, 0)")
-        cluster.add_source(upstream, "s1")
-        task = cluster.write_task(TASK.format(port=target.port))
-        cluster.ok("start-task", task)
-        cluster.wait_stage("slow", "Running", unit="Sync")
+    """One test, because a task takes long to start."""
+    cluster, upstream = free_cluster, mariadb_upstream
+    upstream.execute("CREATE DATABASE slow", "CREATE TABLE slow.t (id INT PRIMARY KEY, v INT)")
+    upstream.execute("INSERT INTO slow.t VALUES (1, 0), (2, 0)")
+    cluster.add_source(upstream, "s1")
+    task = cluster.write_task(validated(TASK.format(port=target.port)))
+    cluster.ok("start-task", task)
+    cluster.wait_stage("slow", "Running", unit="Sync")
+    cluster.wait_synced("slow")
+
+    def same_rows() -> None:
         cluster.wait_synced("slow")
+        query = "SELECT * FROM slow.t ORDER BY id"
+        assert target.execute(query) == upstream.execute(query)
 
-        def same_rows() -> None:
-            cluster.wait_synced("slow")
-            query = "SELECT * FROM slow.t ORDER BY id"
-            assert target.execute(query) == upstream.execute(query)
+    # A transaction holds a row that a batch writes.
+    with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
+        upstream.execute("UPDATE slow.t SET v = v + 1", "INSERT INTO slow.t VALUES (3, 0)")
+        _wait_for_row_lock(target)
+        _answered(lambda: cluster.dmctl("pause-task", "slow"), "")
+        cluster.wait_stage("slow", "Paused")
+    cluster.ok("resume-task", "slow")
+    same_rows()
 
-        # A transaction holds a row that a batch writes.
-        with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
-            upstream.execute("UPDATE slow.t SET v = v + 1", "INSERT INTO slow.t VALUES (3, 0)")
-            _wait_for_row_lock(target)
-            _answered(lambda: cluster.dmctl("pause-task", "slow"), "")
-            cluster.wait_stage("slow", "Paused")
+    # A DDL waits for a transaction: it is rolled back, and executed once after the resume.
+    with _holding(target, "SELECT * FROM slow.t"):
+        upstream.execute("ALTER TABLE slow.t ADD COLUMN w INT DEFAULT 5", "UPDATE slow.t SET w = w + 1")
+        _wait_for_table_lock(target)
+        _answered(lambda: cluster.dmctl("pause-task", "slow"), "ALTER TABLE")
+        cluster.wait_stage("slow", "Paused")
+        assert not _statements(target, "ALTER")
         cluster.ok("resume-task", "slow")
-        same_rows()
+        _wait_for_table_lock(target)
+        _answered(lambda: cluster.dmctl("stop-task", "slow"), "ALTER TABLE")
+        wait_until(lambda: not _statements(target, "ALTER"), "the DDL has ended", WAIT_TIMEOUT, step=0.2)
+    cluster.ok("start-task", task)
+    same_rows()
 
-        # A DDL waits for a transaction: it is rolled back, and executed once after the resume.
-        with _holding(target, "SELECT * FROM slow.t"):
-            upstream.execute("ALTER TABLE slow.t ADD COLUMN w INT DEFAULT 5", "UPDATE slow.t SET w = w + 1")
-            _wait_for_table_lock(target)
-            _answered(lambda: cluster.dmctl("pause-task", "slow"), "ALTER TABLE")
-            cluster.wait_stage("slow", "Paused")
-            assert not _statements(target, "ALTER")
-            cluster.ok("resume-task", "slow")
-            _wait_for_table_lock(target)
-            _answered(lambda: cluster.dmctl("stop-task", "slow"), "ALTER TABLE")
-            wait_until(lambda: not _statements(target, "ALTER"), "the DDL has ended", WAIT_TIMEOUT, step=0.2)
-        cluster.ok("start-task", task)
-        same_rows()
-
-        with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
-            upstream.execute("UPDATE slow.t SET v = v + 1")
-            _wait_for_row_lock(target)
-            # After 30 s, DM's limit, the test would kill it, with another exit code.
-            assert cluster.workers[0].stop(seconds=30) == 0
-        cluster.workers[0].start()
-        same_rows()
+    with _holding(target, "SELECT * FROM slow.t WHERE id = 1 FOR UPDATE"):
+        upstream.execute("UPDATE slow.t SET v = v + 1")
+        _wait_for_row_lock(target)
+        # After 30 s, DM's limit, the test would kill it, with another exit code.
+        worker = cluster.worker_of("s1")
+        assert worker.stop(seconds=30) == 0
+    worker.start()
+    same_rows()
+    certify(cluster, "slow")
 
 
 def _answered(command: Callable[[], dict[str, Any]], waits_for: str) -> None:

@@ -17,10 +17,11 @@ from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.migration import Migration
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster, driver_toml
+from tests.sweeps import LONG
 
 #: The executors' cores in total; the dump requests more threads.
 SLOTS = 4
-KILLS_IN_SYNC = 3
+KILLS_IN_SYNC = 3 if LONG else 1
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -6,6 +6,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: again
@@ -27,7 +28,7 @@ def test_a_task_started_over_copies_anew(
         "CREATE DATABASE again", "CREATE TABLE again.t (id INT PRIMARY KEY)", "INSERT INTO again.t VALUES (1)"
     )
     free_cluster.add_source(mariadb_upstream, "s1")
-    task = free_cluster.write_task(TASK.format(port=target.port, clean=clean))
+    task = free_cluster.write_task(validated(TASK.format(port=target.port, clean=clean)))
     free_cluster.ok("start-task", task)
     free_cluster.wait_stage("again", "Running", unit="Sync")
     free_cluster.ok("stop-task", "again")
@@ -40,3 +41,4 @@ def test_a_task_started_over_copies_anew(
     mariadb_upstream.execute("INSERT INTO again.t VALUES (3)")
     free_cluster.wait_synced("again")
     assert target.execute("SELECT id FROM again.t ORDER BY id") == [(1,), (2,), (3,)]
+    certify(free_cluster, "again")

@@ -118,10 +118,10 @@ def test_full_copy_survives(copied: Migration, servers: Servers, fault: str) -> 
         )
         copied.stop_writers()
         cluster.wait_synced(name)
+        copied.compare()
     finally:
         copied.abandon()
         cluster.ok("stop-task", name)
-    copied.compare()
 
 
 def hit(migration: Migration, target: SQLServer, fault: Fault, unit: str, rng: random.Random) -> None:

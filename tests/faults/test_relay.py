@@ -40,3 +40,4 @@ def test_a_killed_worker_leaves_whole_files(
         relayed.write(50)
         relayed.check_rows()
         relayed.check_files()
+        relayed.certify()

@@ -74,11 +74,6 @@ def eventually(check: Callable[[], bool], what: str, seconds: float = LONGEST) -
     wait_until(quietly, what, seconds, step=0.3)
 
 
-def worker_of(cluster: Cluster, source: str) -> Process:
-    [answer] = cluster.dmctl("query-status", "-s", source)["sources"]
-    return next(worker for worker in cluster.workers if worker.member == answer["sourceStatus"]["worker"])
-
-
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
     ("name", "kills"),
@@ -122,7 +117,7 @@ def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Clus
     unlock = ("shard-ddl-lock", "unlock", task.lock_id("orders"))
     try:
         task.start()
-        owner = worker_of(cluster, "source-1")
+        owner = cluster.worker_of("source-1")
         task.alter(task.shards("orders", 0), clause, adds="c1")
         task.wait_lock("orders", "waiting", "source-2")
         owner.kill()
@@ -146,8 +141,8 @@ def one_ddl(task: ShardedTask, clause: str, column: str, moment: str, victim: st
     """One DDL on all shards, source-1 first so that it is the owner, and one kill."""
     eventually(lambda: all_run(task), "all subtasks run")
     processes: dict[str, Process] = {
-        "owner": worker_of(task.cluster, "source-1"),
-        "other": worker_of(task.cluster, "source-2"),
+        "owner": task.cluster.worker_of("source-1"),
+        "other": task.cluster.worker_of("source-2"),
         "master": task.cluster.master,
     }
     with EtcdClient(fetch_endpoints([task.cluster.master.address])) as client:

@@ -93,7 +93,7 @@ class LocalContext:
     """As much of a SparkContext as the units use. ``dies`` is asked for each task whether it ends without a result."""
 
     def __init__(self, slots: int, dies: Callable[[], str]) -> None:
-        self._slots = slots
+        self.slots = slots
         self._dies = dies
 
     def parallelize(self, items: Iterable[Any], count: int) -> LocalData:
@@ -155,6 +155,10 @@ class LocalEngine(SparkEngine):
     @property
     def dead(self) -> bool:
         return self._passing == 0
+
+    def unharmed(self) -> LocalEngine:
+        """An engine in which nothing is to die any more: this one, or another if a death has not come."""
+        return LocalEngine(self._local.slots) if self._crash or self._passing is not None else self
 
     def _take_crash(self) -> str:
         with self._guard:

@@ -23,8 +23,8 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "workers": ("16", 0.75),
     "route": ("none", 0.6),
     "rule": ("none", 0.92),
-    "event": ("none", 0.45),
-    "target": ("same", 0.5),
+    "event": ("none", 0.4),
+    "target": ("same", 0.35),
     "server sql_mode": ("default", 0.6),
     "server zone": ("+00:00", 0.4),
     "row metadata": ("default", 0.7),
@@ -47,9 +47,12 @@ _USUAL: Mapping[str, tuple[str, float]] = {
     "extract": ("none", 0.92),
     "row filter": ("none", 0.88),
 }
-#: Values of which one comes so often.
-_COMMON: Mapping[str, Sequence[str]] = {"mode": ("all", "incremental")}
-_COMMON_SHARE = 0.75
+#: Values of which one comes so often. These types have the most that depends on something else: collations, time zones,
+#: ON UPDATE, generated columns, types of a target that hold less.
+_COMMON: Mapping[str, tuple[Sequence[str], float]] = {
+    "mode": (("all", "incremental"), 0.75),
+    "type": (("char", "varchar", "timestamp", "timestamp(3)", "datetime", "decimal", "int"), 0.4),
+}
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
         "server sql_mode", "row metadata", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
@@ -81,8 +84,9 @@ class Choice:
         wanted = [value for value in values if feature(name, value) in self.focus]
         if wanted:
             return self.rng.choice(wanted)
-        common = [value for value in _COMMON.get(name, ()) if value in values]
-        if common and self.rng.random() < _COMMON_SHARE:
+        often, share = _COMMON.get(name, ((), 0.0))
+        common = [value for value in often if value in values]
+        if common and self.rng.random() < share:
             return self.rng.choice(common)
         usual, share = _USUAL.get(name, ("", 0.0))
         if usual in values and self.rng.random() < share:
@@ -169,7 +173,7 @@ def _steps(
     steps: list[Step] = list(statements.first_rows("live" if live and (altered or rng.random() < 0.5) else "before"))
     values = usable(pair, "statement", {**settings, **table})
     wanted = [value for value in values if feature("statement", value) in choice.focus]
-    kinds = _Kinds(rng, values, wanted, settings["rule"])
+    kinds = _Kinds(rng, values, wanted, settings["rule"], _telling(table, made))
     phases = _phases(choice, settings)
     # The last of them take what is left.
     phases += phases[-1:] * (len(kinds.left) - len(phases))
@@ -182,7 +186,7 @@ def _steps(
     for number, phase in enumerate(phases):
         session = rng.randrange(len(sessions))
         rows = _shows_rows(sessions[session])
-        kind = kinds.next(phase, len(phases) - number, rows=rows, unique=bool(made.unique))
+        kind = kinds.next(phase, len(phases) - number, rows=rows)
         steps_of_phase += statements.make(kind, phase, session, rng.choice(ways))
         if rng.random() < often and phase == "live":
             steps_of_phase.append(Step("event", "wait"))
@@ -222,20 +226,22 @@ _DRAWN: tuple[tuple[Phase, ...], ...] = (("snapshot",), ("chunk",), ("snapshot",
 class _Kinds:
     """Draws kinds of statements: each ``wanted`` one at least once, in any order.
 
-    ``rule``: what a filter keeps from the target.
+    ``rule``: what a filter keeps from the target. ``telling``: kinds that come often.
     """
 
-    def __init__(self, rng: random.Random, values: Sequence[str], wanted: Sequence[str], rule: str) -> None:
+    def __init__(
+        self, rng: random.Random, values: Sequence[str], wanted: Sequence[str], rule: str, telling: Sequence[str]
+    ) -> None:
         self._rng = rng
         self._values = values
         self._wanted = wanted
         self._rule = rule
-        self._colliding = [kind for kind in _COLLIDING if kind in values]
+        self._telling = [kind for kind in telling if kind in values]
         #: What leaves no table comes at the end.
         self.left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
 
-    def next(self, phase: Phase, places: int, *, rows: bool, unique: bool) -> str:
-        """The kind for the next of so many places. ``rows``: see :func:`_drawn`; ``unique``: a table with such keys."""
+    def next(self, phase: Phase, places: int, *, rows: bool) -> str:
+        """The kind for the next of so many places. ``rows``: see :func:`_drawn`."""
         rng = self._rng
         fitting = [kind for kind in self.left if rows or kind in LOGGED_AS_STATEMENTS]
         left, wanted = self._possible(fitting, phase), self._possible(self._wanted, phase)
@@ -244,8 +250,8 @@ class _Kinds:
             return left[-1]
         if wanted and rows and rng.random() < 0.3:
             return rng.choice(wanted)
-        if rows and unique and phase == "live" and self._colliding and rng.random() < _COLLISIONS:
-            return rng.choice(self._colliding)
+        if rows and phase == "live" and self._telling and rng.random() < _TELLING_SHARE:
+            return rng.choice(self._telling)
         return _drawn(rng, self._possible(self._values, phase), phase, rows=rows)
 
     def _possible(self, kinds: Sequence[str], phase: Phase) -> list[str]:
@@ -277,10 +283,22 @@ _ROWS = frozenset(
         "delete all", "swap values", "reuse value", "restore value", "delete and insert", "load data",
     }
 )  # fmt: skip
-#: Statements after which a unique key's values are those of other rows, and how often a table with such a key has them.
-_COLLIDING, _COLLISIONS = ("swap values", "reuse value", "restore value"), 0.25
+#: How often a statement is of a kind that shows most about the history's table.
+_TELLING_SHARE = 0.3
+#: Statements after which a unique key's values are those of other rows; those that write a row of an equal primary key,
+#: or change one; those that give a column of another type each of its values.
+_COLLIDING = ("swap values", "reuse value", "restore value")
+_REWRITING = ("replace", "on duplicate key", "restore value", "delete and insert", "update key")
+_FILLING = ("insert", "insert ignore", "update", "update ignore")
 #: They stop each task, or leave nothing.
 _SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})
+
+
+def _telling(table: Mapping[str, str], made: MadeTable) -> list[str]:
+    """The kinds of statements that show most about such a table."""
+    found = [*(_COLLIDING if made.unique else ())]
+    found += _REWRITING if "value" in made.primary or table["attribute"] == "on update" else ()
+    return [*found, *(_FILLING if table["target"] != "same" else ())]
 
 
 def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:

@@ -7,7 +7,7 @@ Each replacement is as small as it can be: it takes one decision away. They work
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -125,14 +125,20 @@ DEFECTS: Mapping[str, Sequence[Replaced]] = {
 }
 
 
+#: Every name.
+EVERY: Mapping[str, Sequence[Replaced]] = {**REPLACED, **DEFECTS}
+
+
 @contextmanager
-def open_hole(name: str) -> Iterator[None]:
-    """The product with the hole, or the defect, of this name."""
-    originals = [(one, getattr(one.place, one.name)) for one in (REPLACED.get(name) or DEFECTS[name])]
-    for one, _ in originals:
-        setattr(one.place, one.name, one.by)
+def open_holes(names: Iterable[str]) -> Iterator[None]:
+    """The product with all holes and defects of these names. Some replace the same function: the last one is undone
+    first."""
+    undone: list[tuple[Replaced, Any]] = []
     try:
+        for one in (replaced for name in names for replaced in EVERY[name]):
+            undone.append((one, getattr(one.place, one.name)))
+            setattr(one.place, one.name, one.by)
         yield
     finally:
-        for one, original in originals:
+        for one, original in reversed(undone):
             setattr(one.place, one.name, original)

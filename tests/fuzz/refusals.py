@@ -40,6 +40,11 @@ _OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("modify column", "convert charset"),
     ),
     ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
+    (
+        "TiDB does not convert between utf8mb4 and other charsets",
+        "Unsupported modifying collation",
+        ("modify column",),
+    ),
     ("TiDB changes no column of a primary key", "primary key flag", ("modify column", "convert charset")),
     (
         "TiDB takes no column of a key of several columns away",
@@ -100,7 +105,10 @@ TABLE: tuple[Refusal, ...] = (
         "statement=rename to other schema",
         words="no structure of the upstream table",
     ),
-    _one(10006, "the target's column takes no NULL", "target=not null", words="cannot be null"),
+    *(
+        _one(10006, "the target's column takes no NULL", f"target={way}", words="cannot be null")
+        for way in ("not null", "on update")
+    ),
     *(
         _one(
             10006,
@@ -252,10 +260,10 @@ TABLE: tuple[Refusal, ...] = (
             20070,
             "a tool's new table lacks the foreign key, which the target keeps",
             f"statement={tool}",
-            f"foreign key={way}",
+            key,
         )
         for tool in ("pt-osc", "gh-ost")
-        for way in ("cascade", "set null")
+        for key in ("foreign key=cascade", "foreign key=set null", "statement=foreign key")
     ),
     *(
         _one(

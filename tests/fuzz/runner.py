@@ -81,8 +81,8 @@ class Runner:
         return self._successor
 
     def _attempt(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> _Attempt:
-        if self._engine.dead:
-            self._engine = LocalEngine()
+        # What was to die in the last attempt's task must not die in this one's.
+        self._engine = self._engine.unharmed()
         return _Attempt(self._servers, self._engine, self.folder, self._file, histories, self._follower, cluster)
 
     def inherent(self, history: History) -> str:

@@ -83,6 +83,7 @@ class Search:
         self._played = 0
         self._aims = 0
         self._stopping = cycle(sorted(STOPPING.intersection(features_of(pair))))
+        self._upcoming = self._groups()
         self.coverage = Coverage(pair)
         self.tally = Tally(pair, seed, versions=runner.versions)
         self._pair = pair
@@ -90,17 +91,16 @@ class Search:
     def run(
         self, seconds: float, say: Callable[[Finding], None], enough: Callable[[Tally], bool] = lambda _: False
     ) -> Tally:
-        """Until the time is over; ``say`` hears each finding at once."""
-        began = time.monotonic()
-        for group in self._groups():
-            passed = time.monotonic() - began
-            self.tally.seconds = passed
-            if passed > seconds or enough(self.tally):
-                break
+        """Until the time is over; ``say`` hears each finding at once. A further call continues the search."""
+        began = time.monotonic() - self.tally.seconds
+        end = self.tally.seconds + seconds
+        while self.tally.seconds <= end and not enough(self.tally):
+            group = next(self._upcoming)
             for history, verdict in zip(group, self._verdicts(group), strict=True):
                 found = self._count(history, verdict, time.monotonic() - began)
                 if found is not None:
                     say(found)
+            self.tally.seconds = time.monotonic() - began
         return self.tally
 
     def _verdicts(self, group: list[History]) -> list[Verdict]:

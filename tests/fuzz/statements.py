@@ -227,6 +227,11 @@ class Statements:
         return [self._update({"n": f"COALESCE(`n`, 0) + {self._rng.choice((0, 1))}", "id": "`id`"}, self._where())]
 
     def _update_key(self) -> list[Step]:
+        """A row gets another key; where the value is of the key, mostly the same one in another spelling."""
+        row = self._given.get(self._known())
+        if row is not None and "value" in self._made.primary and self._rng.random() < 0.7:
+            column = self._made.moved
+            return [self._update({column: self._spelled()(row[column])}, f"WHERE `id` = {row['id']}")]
         return [self._update({"id": self._new_id()}, f"WHERE `id` = {self._known()}")]
 
     def _update_ignore(self) -> list[Step]:
@@ -257,10 +262,12 @@ class Statements:
         by = (self._free_values() or others or ["NULL"])[0]
         # The next swap is one back.
         self._given |= {one["id"]: {**one, column: two[column]}, two["id"]: {**two, column: one[column]}}
+        # Two values that are spelled otherwise: not even one of them has the bytes that it had.
+        spelled = self._spelled()
         return [
             self._update({column: by}, f"WHERE `id` = {one['id']}"),
-            self._update({column: self._respelled(one[column])}, f"WHERE `id` = {two['id']}"),
-            self._update({column: self._respelled(two[column])}, f"WHERE `id` = {one['id']}"),
+            self._update({column: spelled(one[column])}, f"WHERE `id` = {two['id']}"),
+            self._update({column: spelled(two[column])}, f"WHERE `id` = {one['id']}"),
         ]
 
     def _reuse_value(self) -> list[Step]:
@@ -275,16 +282,16 @@ class Statements:
             self._insert("INSERT", {**self._row(), **self._key(row, column)}),
         ]
 
-    def _respelled(self, literal: str) -> str:
-        """The value, often in other bytes that are the same in most collations."""
+    def _spelled(self) -> Callable[[str], str]:
+        """How values are written: as they are, or often all in other bytes that are the same in most collations."""
         if self._made.kind not in SPELLED or self._rng.random() < 0.5:
-            return literal
-        return self._rng.choice(SPELLINGS.get(literal, (literal,)))
+            return lambda literal: literal
+        return lambda literal: self._rng.choice(SPELLINGS.get(literal, (literal,)))
 
     def _key(self, row: Mapping[str, str], column: str) -> dict[str, str]:
         """What makes rows equal in their further keys."""
         found = {name: row[name] for name in (column, "n", "d", "s", "e") if name in row}
-        return {**found, column: self._respelled(found[column])} if column in found else found
+        return {**found, column: self._spelled()(found[column])} if column in found else found
 
     def _restore_value(self) -> list[Step]:
         """A row is deleted, its value goes to another, and comes back."""
@@ -433,7 +440,7 @@ class Statements:
         return [*rebuilt, *self._ddl(f"ALTER TABLE {_T} REORGANIZE PARTITION {last} INTO ({parts})")]
 
     def _rebuilt(self) -> list[Step]:
-        """Without it, a MariaDB may no longer be able to open the table once it has new partitions (known.py)."""
+        """Without it, a MariaDB may no longer be able to open the table once it has made partitions (known.py)."""
         needed, self._keyed_anew = self._keyed_anew and self._pair.upstream.startswith("mariadb"), False
         return self._ddl(f"ALTER TABLE {_T} FORCE") if needed and self._made.partitioned else []
 
@@ -442,7 +449,8 @@ class Statements:
         return [*made, *self._ddl(f"ALTER TABLE {_T} DROP PARTITION {self._partitions.pop(0)}")]
 
     def _truncate_partition(self) -> list[Step]:
-        return self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION {self._partitions[0]}")
+        rebuilt = self._rebuilt()
+        return [*rebuilt, *self._ddl(f"ALTER TABLE {_T} TRUNCATE PARTITION {self._partitions[0]}")]
 
     def _create_like(self) -> list[Step]:
         return self._ddl(

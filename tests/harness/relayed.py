@@ -10,6 +10,7 @@ from typing import Any
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, wait_until
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: {name}
@@ -50,7 +51,7 @@ class Relayed:
         self.cluster.ok("operate-source", "create", str(path), *(["-w", worker] if worker else []))
         self.write()
         for task in TASKS:
-            text = TASK.format(name=task, port=self.target.port)
+            text = validated(TASK.format(name=task, port=self.target.port))
             self.cluster.ok("start-task", self.cluster.write_task(text, f"{task}.yaml"))
         for task in TASKS:
             self.cluster.wait_stage(task, "Running", unit="Sync")
@@ -97,6 +98,11 @@ class Relayed:
             assert self.target.execute(f"SELECT COUNT(*), SUM(id) FROM {task}.t") == [
                 (self._rows, self._rows * (self._rows + 1) // 2)
             ]
+
+    def certify(self) -> None:
+        """Asserts that the product finds both tasks' rows equal too, after :meth:`check_rows`."""
+        for task in TASKS:
+            certify(self.cluster, task)
 
     def check_files(self) -> None:
         """Asserts that every relay file has the same bytes as the upstream's."""

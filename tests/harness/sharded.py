@@ -17,6 +17,7 @@ from deploy.local.process import WAIT_TIMEOUT, wait_until
 from deploy.local.tidb import TiDBServer
 from deploy.local.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 from pkg.ddl import Dialect, key_names, parse, uniform, with_key_names
+from tests.harness.certified import NotAsked, certify, validated
 from tests.harness.executed_ddl import executed_alters
 
 #: Two upstreams and their target.
@@ -68,6 +69,7 @@ class ShardedTask:
     tables: int = 1
     rows: int = 300
     extra: str = ""
+    not_validated: NotAsked | None = None
     groups: dict[str, list[Shard]] = field(default_factory=dict)
     writers: list[VersionedWriter] = field(default_factory=list)
 
@@ -107,12 +109,13 @@ class ShardedTask:
             f" target-schema: {self.name}, target-table: {group}}}\n"
             for group in ("orders", "events")
         )
-        return (
+        text = (
             f"name: {self.name}\ntask-mode: all\nshard-mode: pessimistic\n"
             f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: root, password: ''}}\n"
             f"mysql-instances:\n{instances}routes:\n{routes}"
             f"block-allow-list:\n  mine:\n    do-dbs: ['{self.name}_*']\n{self.extra}"
         )
+        return text if self.not_validated else validated(text)
 
     def start(self) -> None:
         """Starts the writers and the task, and waits until it replicates."""
@@ -196,7 +199,7 @@ class ShardedTask:
     # --- comparing ---
 
     def compare(self) -> None:
-        """Asserts that rows and structures of the target's tables are those of all shards."""
+        """Asserts that rows and structures of the target's tables are those of all shards; the product must agree."""
         for group, base in (("orders", COMPARED), ("events", EVENTS_COMPARED)):
             shards = self.groups[group]
             known = {name: None for shard in shards for name in self._columns(shard)}
@@ -207,6 +210,7 @@ class ShardedTask:
             merged = structure(self.target, self.name, group)
             expected = structure(first.server, first.schema, first.table)
             assert merged == expected, (merged, expected)
+        certify(self.cluster, self.name, not_validated=self.not_validated)
 
 
 def structure(server: SQLServer, schema: str, table: str) -> list[tuple[str, ...]]:

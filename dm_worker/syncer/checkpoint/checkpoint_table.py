@@ -158,9 +158,9 @@ class CheckpointTable:
         return sql, (self._source, schema, table)
 
     def _upsert(
-        self, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool
+        self, schema: str, table: str, location: Location, leave: Location, text: str, *, is_global: bool
     ) -> BoundStatement:
-        values = (place.position.name, place.position.pos, place.gtid_set)
+        values = (location.position.name, location.position.pos, location.gtid_set)
         safe = (leave.position.name, leave.position.pos, leave.gtid_set)
         sql = (
             f"INSERT INTO {self.name} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid,"

@@ -31,23 +31,23 @@ LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
 class ShownTables:
     """The target's output for a statement's tables or schemas, in the statement's order.
 
-    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for a missing one. ``ids``: for each the numbers
+    ``definitions``: SHOW CREATE of each without its AUTO_INCREMENT, '' for a missing one. ``ids``: for each the numbers
     that the server gave the files of it or its partitions, which move with the rows; empty where unknown.
     """
 
-    texts: tuple[str, ...]
+    definitions: tuple[str, ...]
     ids: tuple[tuple[int, ...], ...] = ()
 
     @property
     def digest(self) -> str:
         """A fingerprint of the texts."""
         digest = blake2b(digest_size=16)
-        for text in self.texts:
+        for text in self.definitions:
             digest.update(text.encode() + b"\0")
         return digest.hexdigest()
 
     def to_json(self) -> str:
-        return json.dumps({"texts": self.texts, "ids": self.ids}, ensure_ascii=False)
+        return json.dumps({"texts": self.definitions, "ids": self.ids}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> ShownTables:
@@ -59,14 +59,14 @@ class ShownTables:
 class DDLRecord:
     """A statement in progress at the target. ``fingerprint``: of its tables before, empty if it certainly did not run.
 
-    ``place`` is the statement's name. A statement that executes a DDL of merged shards has an ``index`` up to
+    ``position`` is the statement's name. A statement that executes a DDL of merged shards has an ``index`` up to
     :data:`SETTLING`, and the name of the decision that it follows as its place. An ALTER TABLE that is executed part by
     part is at ``part`` (from 0 on), and the fingerprint is that part's; None when it is executed as a whole.
     ``before``: the content of the fingerprint, None in records of earlier versions. ``in_text_order``: an earlier
     version numbered the parts in the order of the text.
     """
 
-    place: Position
+    position: Position
     index: int
     statement: str
     fingerprint: str
@@ -95,17 +95,17 @@ class DDLTable:
             f" PRIMARY KEY (id, binlog_name, binlog_pos, ddl_index)){charset}"
         )
 
-    def read(self, conn: Connection[Any], place: Position, index: int | None) -> list[DDLRecord]:
+    def read(self, conn: Connection[Any], position: Position, index: int | None) -> list[DDLRecord]:
         """The records of all parts of a statement, by their numbers; or of one part."""
         one = "" if index is None else " AND ddl_index = %s"
         sql = (
             f"SELECT ddl_index, statement, fingerprint, state, shown FROM {self.name}"
             f" WHERE id = %s AND binlog_name = %s AND binlog_pos = %s{one} ORDER BY ddl_index"
         )
-        which = (self._source, place.name, place.pos, *([] if index is None else [index]))
+        which = (self._source, position.name, position.pos, *([] if index is None else [index]))
         return [
             DDLRecord(
-                place,
+                position,
                 int(number),
                 str(statement),
                 str(fingerprint),
@@ -119,21 +119,21 @@ class DDLTable:
 
     def written(self, record: DDLRecord) -> Iterator[BoundStatement]:
         """The statements that store a record."""
-        place = (self._source, record.place.name, record.place.pos)
+        position = (self._source, record.position.name, record.position.pos)
         at = _AT_PART if record.in_text_order else _AT_TURN
         state = "done" if record.done else "intent" if record.part is None else f"{at}{record.part}"
         if not record.done:
             # Older statements are before the checkpoint, but each of the two kinds may have one in progress.
             kind = "<=" if record.index <= SETTLING else ">"
             other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"
-            yield f"DELETE FROM {self.name} WHERE id = %s AND {other}", place
+            yield f"DELETE FROM {self.name} WHERE id = %s AND {other}", position
         sql = (
             f"REPLACE INTO {self.name} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state, shown)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
         )
         under_way = record.before is not None and record.fingerprint and not record.done
         shown = record.before.to_json() if record.before is not None and under_way else None
-        yield sql, (*place, record.index, record.statement, record.fingerprint, state, shown)
+        yield sql, (*position, record.index, record.statement, record.fingerprint, state, shown)
 
 
 def _part_of(state: str) -> int | None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import pymysql
 
+from dm_worker.meta.loader_keys import keys_table
 from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable, StoredStructures
 from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
@@ -155,7 +156,7 @@ class MetaStore:
 
         self._transactions.run(delete)
 
-    def hand_back(self, place: Location, structures: Mapping[TableId, str], gone: Iterable[TableId]) -> None:
+    def hand_back(self, location: Location, structures: Mapping[TableId, str], gone: Iterable[TableId]) -> None:
         """Leaves the rows from which DM continues, and nothing that it does not understand: in one transaction, after
         which no run of this program may write. ``structures`` are in DM's form; ``gone``: rows that DM must not read.
         """
@@ -164,7 +165,7 @@ class MetaStore:
 
         def write(conn: MetaConnection) -> None:
             statements = [self._checkpoints.removed_table(*name) for name in gone]
-            statements += [self._checkpoints.described_table(name, text, place) for name, text in structures.items()]
+            statements += [self._checkpoints.described_table(name, text, location) for name, text in structures.items()]
             statements += [(f"DELETE FROM {table} WHERE id = %s", (self.source_id,)) for table in own]
             moved = [name for name, record in self._ghosts.read(conn).items() if record.moved]
             statements += self._ghosts.changes(dict.fromkeys(moved))
@@ -174,7 +175,8 @@ class MetaStore:
                 _if_there(conn, sql, values)
 
         def drop(conn: MetaConnection) -> None:
-            for table in (*own, self._shards.table, loaded):
+            late_keys = keys_table(self._cfg.meta_schema, self._cfg.name)
+            for table in (*own, self._shards.table, loaded, late_keys):
                 # The task's other sources may not be handed back yet.
                 if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
                     query(conn, f"DROP TABLE {table}")
@@ -270,13 +272,13 @@ class MetaStore:
         self._ghost_changes |= ghosts
         self._temporary_changes |= temporary
 
-    def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
+    def read_ddl(self, position: Position, index: int) -> DDLRecord | None:
         """The record of a statement: None when it was never begun."""
-        return next(iter(self.read_ddls(place, index)), None)
+        return next(iter(self.read_ddls(position, index)), None)
 
-    def read_ddls(self, place: Position, index: int | None = None) -> list[DDLRecord]:
+    def read_ddls(self, position: Position, index: int | None = None) -> list[DDLRecord]:
         """The records of all parts of a statement, by their numbers; or of one part."""
-        return self._transactions.run(lambda conn: self._ddls.read(conn, place, index))
+        return self._transactions.run(lambda conn: self._ddls.read(conn, position, index))
 
     def read_tables(self) -> list[TableInfo]:
         """The durable structures of the tables."""

@@ -117,8 +117,8 @@ class ProtocolTables:
         )
         if not rows:
             return None
-        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since, met = rows[0]
-        start, end = stored_location(*places[:6]), stored_location(*places[6:])
+        number, epoch, state, *locations, buckets, fingerprint, safe, keyless, keyless_since, met = rows[0]
+        start, end = stored_location(*locations[:6]), stored_location(*locations[6:])
         return BatchProgress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
             self._read_prepared(conn), str(keyless), int(keyless_since) or int(number), int(met),
@@ -126,7 +126,9 @@ class ProtocolTables:
 
     def _read_prepared(self, conn: MetaConnection) -> PreparedLocations:
         sql = f"SELECT HEX(xid), start_name, start_pos, start_gtid FROM {self.prepared} WHERE id = %s"
-        return {bytes.fromhex(str(xid)): stored_location(*place) for xid, *place in query(conn, sql, (self._source,))}
+        return {
+            bytes.fromhex(str(xid)): stored_location(*location) for xid, *location in query(conn, sql, (self._source,))
+        }
 
     def _insert_batch(self, conn: MetaConnection, progress: BatchProgress) -> None:
         values = _batch_values(progress)
@@ -184,14 +186,14 @@ class ProtocolTables:
 
 def _batch_values(progress: BatchProgress) -> dict[str, Any]:
     values: dict[str, Any] = {"batch": progress.number, "state": progress.state}
-    for name, place in (("start", progress.start), ("end", progress.end)):
+    for name, location in (("start", progress.start), ("end", progress.end)):
         values |= {
-            f"{name}_name": place.position.name,
-            f"{name}_pos": place.position.pos,
-            f"{name}_gtid": place.gtid_set,
-            f"{name}_rows": place.rows_events,
-            f"{name}_cut": place.cut,
-            f"{name}_file": place.file.stored() if place.file is not None else "",
+            f"{name}_name": location.position.name,
+            f"{name}_pos": location.position.pos,
+            f"{name}_gtid": location.gtid_set,
+            f"{name}_rows": location.rows_events,
+            f"{name}_cut": location.cut,
+            f"{name}_file": location.file.stored() if location.file is not None else "",
         }
     values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
     values |= {"keyless": progress.keyless, "since": progress.keyless_since}

@@ -30,8 +30,8 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
             workaround="In the task file, give mysql-instances[].meta with binlog-name and binlog-pos (for a source "
             f"with enable-gtid: binlog-gtid); then `dmctl stop-task {cfg.name}` and start-task with the file.",
         )
-    place = Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid)
-    return place.of_upstream(), None
+    location = Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid)
+    return location.of_upstream(), None
 
 
 def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:

@@ -66,8 +66,8 @@ def location_in(
     )
     if not rows:
         return TargetLocation(None, Whereabouts.UNCERTAIN, "the source has no checkpoint")
-    *place, exit_name, exit_gtid = rows[0]
-    checkpoint = stored_location(*place)
+    *stored, exit_name, exit_gtid = rows[0]
+    checkpoint = stored_location(*stored)
     if exit_name or exit_gtid:
         return TargetLocation(checkpoint, Whereabouts.UNCERTAIN, "the target may be ahead of the checkpoint: safe mode")
     problem = _problem(session, qualified(meta_schema, prefix + "batch"), source, checkpoint)
@@ -84,8 +84,8 @@ def _problem(session: Connection[Any], table: str, source: str, checkpoint: Loca
     rows = query(session, f"SELECT state, {start}, {end}, safe FROM {table} WHERE id = %s", (source,))
     if not rows:
         return "the source has no batch row"
-    state, *places, safe = rows[0]
-    there = stored_location(*places[4:]) if state == IDLE else stored_location(*places[:4])
+    state, *locations, safe = rows[0]
+    there = stored_location(*locations[4:]) if state == IDLE else stored_location(*locations[:4])
     if there != checkpoint:
         return f"all before {there} is applied, which is not the checkpoint"
     if state == IDLE or (state == OPEN and not safe):

@@ -112,9 +112,9 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
+def _shown(names: Iterable[tuple[str, str]], definitions: Iterable[str]) -> str:
     """The target's output for tables, for a message."""
-    found = zip(names, texts, strict=True)
+    found = zip(names, definitions, strict=True)
     return ", ".join(text or f"no {qualified(*name) if name[1] else quote(name[0])}" for name, text in found)
 
 
@@ -147,7 +147,7 @@ class DDLExecutor:
 
     def has_table(self, name: TableId) -> bool:
         """Whether the target has the table. Raises DMError."""
-        return bool(retrying(lambda: self._session.shown([name]), should_stop=self._should_stop).texts[0])
+        return bool(retrying(lambda: self._session.shown([name]), should_stop=self._should_stop).definitions[0])
 
     def execute(self, statement: BinlogStatement, part: RoutedPart, intent: BatchProgress) -> None:
         """Executes a part of ``statement`` unless it already ran, and records that with ``intent``. Raises DMError."""
@@ -156,13 +156,13 @@ class DDLExecutor:
         self._store.write(intent, ddl=record)
 
     def once(
-        self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress
+        self, position: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress
     ) -> DDLRecord:
-        """Executes the step unless it already ran: (``place``, ``index``) is its name. Returns the record to write.
+        """Executes the step unless it already ran: (``position``, ``index``) is its name. Returns the record to write.
 
         ``intent`` is the progress to write with the intent's record. Raises DMError.
         """
-        record = self._store.read_ddl(place, index) or DDLRecord(place, index, step.text, "")
+        record = self._store.read_ddl(position, index) or DDLRecord(position, index, step.text, "")
         if record.done:
             return record
         if record.part is None and not self._whole(record, step, context, intent):
@@ -236,7 +236,7 @@ class DDLExecutor:
             nonlocal begun
             now = self._shown(begun, step, part)
             if begun.fingerprint and not self._is_due(begun, part, step, context, now):
-                log.info("a DDL was already executed", statement=text, place=str(record.place))
+                log.info("a DDL was already executed", statement=text, position=str(record.position))
                 return
             if not is_given(record.index):
                 # The operator is responsible for an ordered statement.
@@ -245,7 +245,7 @@ class DDLExecutor:
             # On the statement's own connection: it can't begin once the epoch has changed, nor later.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
             named = self._text(self._completed(begun, part, step, context, now), step)
-            log.info("executing a DDL", statement=named, place=str(record.place))
+            log.info("executing a DDL", statement=named, position=str(record.position))
             self._run(named, part, context)
 
         def note(exc: DMError, _: int) -> None:
@@ -276,10 +276,12 @@ class DDLExecutor:
             return part
         table = None
         if part.kind != "create table":
-            if not shown.texts[0]:
+            if not shown.definitions[0]:
                 return part
             try:
-                table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor).body
+                table = ddl.parse(
+                    shown.definitions[0], default_schema=step.targets[0][0], flavor=self.target_flavor
+                ).body
             except DMError as exc:
                 if timestamps:
                     raise
@@ -291,12 +293,14 @@ class DDLExecutor:
 
     def _with_check_names(self, part: ddl.DDLStatement, step: DDLStep, shown: ShownTables) -> ddl.DDLStatement:
         """A MySQL statement with explicit names for CHECK constraints, where MariaDB would generate others."""
-        if not ddl.has_checks(part) or (part.kind != "create table" and not shown.texts[0]):
+        if not ddl.has_checks(part) or (part.kind != "create table" and not shown.definitions[0]):
             return part
         table = None
         if part.kind != "create table":
             try:
-                table = ddl.parse(shown.texts[0], default_schema=step.targets[0][0], flavor=self.target_flavor).body
+                table = ddl.parse(
+                    shown.definitions[0], default_schema=step.targets[0][0], flavor=self.target_flavor
+                ).body
             except DMError as exc:
                 log.warning("the target names the checks of a DDL itself", statement=part.sql, error=exc.message)
                 return part
@@ -314,7 +318,7 @@ class DDLExecutor:
 
         def attempt() -> None:
             wait_until_finished(lambda: self._session.unfinished_jobs([target]), [target], self._should_stop)
-            shown = self._session.shown([target]).texts[0]
+            shown = self._session.shown([target]).definitions[0]
             for name, sql in ddl.renamed_with_table(shown, target, old[1], new[1]):
                 log.info("renaming a foreign key as its table", key=name, statement=sql)
                 self._session.run(sql)
@@ -353,7 +357,7 @@ class DDLExecutor:
             text = self._text(self._completed(record, part, step, context, before), step)
             routed = ddl.parse_dialect(text, part.dialect, part.default_schema)
             return self._trial.leads_to(
-                routed, step.targets, before.texts, after, lambda text: self._run(text, part, context)
+                routed, step.targets, before.definitions, after, lambda text: self._run(text, part, context)
             )
 
         return judge(part, before, now, leads_to)
@@ -361,8 +365,8 @@ class DDLExecutor:
     def _unknown(self, record: DDLRecord, step: DDLStep, now: ShownTables) -> DMError:
         assert record.before is not None
         shown = [
-            f"{_shown(step.targets, texts)} {when}"
-            for texts, when in ((record.before.texts, "before it"), (now.texts, "now"))
+            f"{_shown(step.targets, definitions)} {when}"
+            for definitions, when in ((record.before.definitions, "before it"), (now.definitions, "now"))
         ]
         return errors.new(
             Code.SyncerUnitHandleDDLFailed,
@@ -378,7 +382,7 @@ class DDLExecutor:
         """Raises 36068 for a statement that may have another effect at the target than upstream."""
         needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
         copy = self._session.table(*step.targets[0]) if needs_copy else None
-        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.texts[0], step.unknown)
+        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.definitions[0], step.unknown)
         for doubt in doubts(part, query, sides):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)

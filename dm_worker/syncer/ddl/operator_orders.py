@@ -102,14 +102,14 @@ def parse_place(text: str) -> Position:
         ) from exc
 
 
-def checked(texts: Sequence[str]) -> list[ddl.DDLStatement]:
+def checked(statements: Sequence[str]) -> list[ddl.DDLStatement]:
     """Parses statements that replace one in the binlog.
 
     Raises 11118 for SQL that is not understood, 36023 for SQL that is not DDL, and 36024 where a schema is missing.
     """
-    if not texts:
+    if not statements:
         raise refused("no statements are given", "Give the statements to execute.")
-    return [_checked(number, text, len(texts)) for number, text in enumerate(texts, 1)]
+    return [_checked(number, text, len(statements)) for number, text in enumerate(statements, 1)]
 
 
 def _checked(number: int, text: str, count: int) -> ddl.DDLStatement:

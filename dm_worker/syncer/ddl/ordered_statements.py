@@ -87,7 +87,7 @@ class OrderedStatements:
             self._wind_up(statement, query, intent)
             log.info(
                 "an operator order applies to a statement",
-                place=str(statement.at),
+                position=str(statement.at),
                 order=decision.kind or "as it is",
                 before=before.kind or "as it is",
                 statements="; ".join(decision.statements),

@@ -43,16 +43,16 @@ def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, le
     ``leads_to`` is called only where it matters. No other statement of ours has changed the tables since: a statement
     is a barrier.
     """
-    if now.texts == before.texts:
+    if now.definitions == before.definitions:
         return _of_unchanged(statement, before, now, leads_to)
     if statement.kind in ("drop table", "drop database"):
-        return StatementOutcome.UNKNOWN if any(now.texts) else StatementOutcome.RAN
+        return StatementOutcome.UNKNOWN if any(now.definitions) else StatementOutcome.RAN
     if statement.kind in _HARMLESS and not statement.or_replace:
         return StatementOutcome.TRY
-    if statement.or_replace and not any(now.texts):
+    if statement.or_replace and not any(now.definitions):
         # Of a statement in two steps, the first one ran.
         return StatementOutcome.TRY
-    if leads_to(now.texts):
+    if leads_to(now.definitions):
         return StatementOutcome.RAN
     return StatementOutcome.TRY if _is_told_by_the_target(statement) else StatementOutcome.UNKNOWN
 
@@ -64,7 +64,7 @@ def _of_unchanged(
     unchanged column. Not if rows are exchanged or columns swapped."""
     if exchanges(statement):
         return _by_ids(before, now)
-    if _renames_columns_among_others(statement) and leads_to(before.texts) is not False:
+    if _renames_columns_among_others(statement) and leads_to(before.definitions) is not False:
         return StatementOutcome.UNKNOWN
     return StatementOutcome.DID_NOT_RUN
 

@@ -117,13 +117,13 @@ class StatementParts:
             session=defaults_of(query, self._source.tracker.server.collations),
         )
 
-    def given(self, texts: Sequence[str], first: int) -> list[Part]:
+    def given(self, statements: Sequence[str], first: int) -> list[Part]:
         """The parts of an operator's statements, numbered from ``first`` on. No event filter applies to them.
 
         Raises DMError like :meth:`migrated`.
         """
         parts: list[Part] = []
-        for text in texts:
+        for text in statements:
             parts += _numbered(ddl.split(ddl.parse(text, folds_names=self._folds_names)), first)
             first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
         return [part for part in parts if self._is_migrated(part.parsed)]

@@ -14,7 +14,9 @@ from pkg.binlog.events import QueryEvent
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 
-_FORM = re.compile(rb"CREATE TABLE (?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+` \(\n  [`A-Z]")
+#: In double quotes with ANSI_QUOTES, and without quotes where sql_quote_show_create is off.
+_NAME = rb"""(?:`(?:[^`]|``)+`|"(?:[^"]|"")+"|[\w$\x80-\xff]+)"""
+_FORM = re.compile(rb"CREATE TABLE (?:%b\.)?%b \(\n  \S" % (_NAME, _NAME))
 #: utf8mb4_general_ci in both families.
 _UTF8MB4 = 45
 _UTF8 = ("utf8", "utf8mb3", "utf8mb4")

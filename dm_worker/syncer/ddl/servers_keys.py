@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from dm_worker.syncer.ddl.known_keys import ANY_TABLE, KnownKeys, TableKeys
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_table_keys, logs_actions, shown_table_keys
+from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_table_keys, logs_actions, shown_keys
 from pkg.mysql.introspect import folds_names, list_all_tables, server_info
-from pkg.mysql.names import TableId
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey
 from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting, MigratedTables, find_problems
 
@@ -39,7 +40,7 @@ class _UpstreamReader:
 
     def _shown(self, tables: Collection[TableId], *, listed: bool = False) -> TableKeys:
         migrated = [table for table in tables if self._rules.takes_rows(*table)]
-        return self._lookup.ask(lambda conn: shown_table_keys(conn, migrated, listed=listed))
+        return _shown_by(self._lookup, migrated, listed=listed)
 
 
 class _TargetReader:
@@ -55,7 +56,16 @@ class _TargetReader:
         return self._lookup.ask(fetch_table_keys)
 
     def some(self, tables: Collection[TableId]) -> TableKeys:
-        return self._lookup.ask(lambda conn: shown_table_keys(conn, tables))
+        return _shown_by(self._lookup, tables)
+
+
+def _shown_by(server: ServerLookup, tables: Iterable[TableId], *, listed: bool = False) -> TableKeys:
+    """The foreign keys of each existing base table in ``tables``. An error names the table."""
+    asked = (
+        (table, server.ask(partial(shown_keys, table=table, listed=listed), table=qualified(*table)))
+        for table in tables
+    )
+    return {table: keys for table, keys in asked if keys is not None}
 
 
 class ServersKeys:

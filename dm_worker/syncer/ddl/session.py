@@ -189,9 +189,9 @@ class DDLSession:
             target = self._target(conn)
             self._known_collations = frozenset(target.collations.values())
             collations = TargetCollations.of(self._known_collations, self._chosen_collations)
-            words = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn), collations)
-            if words.left_out:
-                log.info("executing DDL without unsupported options", statement=sql, left_out=words.left_out)
+            keywords = in_target_words(sql, dialect, target.flavor, partial(_constraint_kind, conn), collations)
+            if keywords.left_out:
+                log.info("executing DDL without unsupported options", statement=sql, left_out=keywords.left_out)
             variables = settings(
                 kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys
             )
@@ -206,7 +206,7 @@ class DDLSession:
             if target.goes_on_alone:
                 self._ask = partial(self._ask_jobs, parse_dialect(sql, dialect, "").tables)
             copies = target.flavor == "mariadb" and not (event.flags or 0) & NO_FOREIGN_KEY_CHECKS
-            for statement in (by_copying(one, dialect) if copies else one for one in words.statements):
+            for statement in (by_copying(one, dialect) if copies else one for one in keywords.statements):
                 with self._progress.during(statement, self._ask):
                     query(conn, statement)
             query(conn, "SET TIMESTAMP = DEFAULT")
@@ -246,8 +246,8 @@ class DDLSession:
 
         def look(conn: Conn) -> ShownTables:
             _plainly(conn)
-            texts = tuple(_AUTO_INCREMENT.sub("", show_create_if_there(conn, *name)) for name in names)
-            return ShownTables(texts, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
+            definitions = tuple(_AUTO_INCREMENT.sub("", show_create_if_there(conn, *name)) for name in names)
+            return ShownTables(definitions, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
 
         return self._on_connection(look, "SHOW CREATE …")
 

@@ -53,14 +53,14 @@ class SettledStatements:
             log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
             return None, by_others(settle.target)
         # The decision is followed once: another one for the same statements is another order.
-        place = Position(settle.key, settle.revision)
+        position = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
         steps: list[DDLStep] = []
         try:
             for index, step, context in self._steps(settle, order):
                 if record is not None:
                     self._store.write(intent, ddl=record)
-                record = self._executor.once(place, index, step, context, intent)
+                record = self._executor.once(position, index, step, context, intent)
                 steps.append(step)
         except DMError as exc:
             raise unsettled(exc, settle) from exc
@@ -73,9 +73,9 @@ class SettledStatements:
         contexts = contexts_of(settle.session)
         if order is not None and order.kind == "replace":
             steps = [self._router.of_parsed(part.parsed) for part in self._parts.given(order.statements, 0)]
-            texts = {ddl.uniform(step.text, step.parsed.dialect) for step in steps}
+            executed = {ddl.uniform(step.text, step.parsed.dialect) for step in steps}
             # An order for the shard's own statement counts as the shards' statement, and is settled as such.
-            if not texts.issuperset(settle.statements):
+            if not executed.issuperset(settle.statements):
                 log.info("an operator replaces a DDL of merged shards", statements="; ".join(order.statements))
                 context = replace(contexts[0], query=typed(contexts[0].query))
                 yield from ((settling_number(order.statements) - i, step, context) for i, step in enumerate(steps))

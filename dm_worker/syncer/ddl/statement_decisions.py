@@ -141,10 +141,10 @@ class _GroupReports(ShardReports):
         own = [ordered_part for ordered_part in given if ordered_part.part.number < STRIDE]
         for one in [*by_operator, own] if own or not by_operator else by_operator:
             steps = [self._router.of_parsed(ordered_part.part.parsed) for ordered_part in one]
-            texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
+            executed = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
             timestamp = self._statement.event.timestamp
             contexts = contexts_text(StatementContext(ordered_part.session, timestamp) for ordered_part in one)
-            self._sharding.met(self._statement, part.parsed, texts, contexts, passed_over=self._ordered.lenient)
+            self._sharding.met(self._statement, part.parsed, executed, contexts, passed_over=self._ordered.lenient)
 
     def _ensure_shard(self, part: Part) -> None:
         table = part.parsed.tables[0]

@@ -61,7 +61,7 @@ class Trial:
                     self._session.run(_on(trials, ddl.rewrite(made_by, _route(trials)), made_by))
             text = ddl.rewrite(statement, _route(trials), target_flavor=self._flavor)
             execute(_on(trials, text, statement))
-            found = self._session.shown(back).texts
+            found = self._session.shown(back).definitions
             expected = [self._plain(text, name, back) for text, name in zip(found, back, strict=True)]
             return expected == [self._plain(text, name, real) for text, name in zip(after, real, strict=True)]
         except (StatementFailed, DMError) as exc:

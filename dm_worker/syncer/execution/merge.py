@@ -157,15 +157,16 @@ def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows:
     size = 0
     for row in rows:
         if group and (size + len(row) > most_bytes or len(group) >= most_rows):
-            yield _row_group(plan, kind, group)
+            yield row_group(plan, kind, group)
             group, size = [], 0
         group.append(row)
         size += len(row) + 1
     if group:
-        yield _row_group(plan, kind, group)
+        yield row_group(plan, kind, group)
 
 
-def _row_group(plan: int, kind: int, rows: Sequence[bytes]) -> RowGroup:
+def row_group(plan: int, kind: int, rows: Sequence[bytes]) -> RowGroup:
+    """The rows as one group."""
     cuts = array("I")
     end = -1
     for row in rows:

@@ -122,10 +122,10 @@ def reassign(
         raise ValueError("torn block: no header, or no such bucket")
     found: dict[int, list[bytes]] = {}
     try:
-        for target, kind, places in _placed_records(data):
+        for target, kind, numbers in _placed_records(data):
             records: dict[int, list[bytes]] = {}
-            for place, record in places:
-                bucket = moved[place] % buckets if place in moved else home
+            for number, record in numbers:
+                bucket = moved[number] % buckets if number in moved else home
                 records.setdefault(bucket, []).append(record)
             for bucket, kept in records.items():
                 found.setdefault(bucket, []).append(section(target, kind, kept))
@@ -150,12 +150,12 @@ def _placed_records(data: bytes) -> Iterator[tuple[int, int, list[tuple[int, byt
         for _ in range(count):
             start = at
             if kind == STATES:
-                _, _, place, key_size, values_size = STATE.unpack_from(data, at)
+                _, _, number, key_size, values_size = STATE.unpack_from(data, at)
                 at += STATE.size + key_size + values_size
             else:
-                _, _, _, place, length = ROW.unpack_from(data, at)
+                _, _, _, number, length = ROW.unpack_from(data, at)
                 at += ROW.size + length
             if at > end:
                 raise ValueError(f"torn block: a record ends at byte {at} of {end}")
-            records.append((place, data[start:at]))
+            records.append((number, data[start:at]))
         yield target, kind, records

@@ -183,10 +183,10 @@ class ApplyFigures:
             each = max(0.0, write - one.report.commit - one.waited) / one.statements
             self.statement["stmt"].add(each, one.statements)
         for kind, count in (("rows", one.report.rows), ("statements", one.statements)):
-            place = (queue_name(one.bucket), kind)
-            if place not in self.transaction_size:
-                self.transaction_size[place] = Distribution(1, 20)
-            self.transaction_size[place].add(count)
+            key = (queue_name(one.bucket), kind)
+            if key not in self.transaction_size:
+                self.transaction_size[key] = Distribution(1, 20)
+            self.transaction_size[key].add(count)
 
     def _recent(self, report: BatchReport, workers: int) -> None:
         shares = report.shares

@@ -17,7 +17,7 @@ from dm_worker.syncer.rows.key_normalization import (
     normalizer_of,
 )
 from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
-from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
+from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable, literal_text
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, ComputedColumn, TablePlan
 from pkg import errors
@@ -91,6 +91,7 @@ def build(
         write=columns.numbers,
         write_names=tuple(column.name for column in columns.there),
         matchers=tuple(condition(here, there, options.values) for here, there in columns.compared),
+        texts=tuple(literal_text(here, there) for here, there in columns.compared),
         spread=False,
         rewrite_existing=bool(further),
         extra_columns=extra,

@@ -61,8 +61,8 @@ class RowFilter:
 
     def columns_read(self, columns: Sequence[Column]) -> tuple[int, ...]:
         """The numbers of the columns that expressions may name."""
-        texts = (*self.insert, *self.delete, *(text for pair in self.update for text in pair))
-        text = " ".join(texts).lower()
+        expressions = (*self.insert, *self.delete, *(text for pair in self.update for text in pair))
+        text = " ".join(expressions).lower()
         return tuple(number for number, column in enumerate(columns) if column.name.lower() in text) if text else ()
 
     def refusal(self, op: int, name: tuple[str, str]) -> DMError | None:
@@ -93,7 +93,7 @@ def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> KeepRows:
     def one(text: str) -> CompiledFilter:
         return compile_filter(text, columns, zone=zone, flavor=rules.flavor)
 
-    inserts, deletes = ([one(text) for text in texts] for texts in (rules.insert, rules.delete))
+    inserts, deletes = ([one(text) for text in expressions] for expressions in (rules.insert, rules.delete))
     updates = [tuple(one(text) if text else None for text in pair) for pair in rules.update]
 
     def is_out(image: RowImages, second: int) -> bool:

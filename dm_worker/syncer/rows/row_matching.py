@@ -28,6 +28,8 @@ _TIMES = frozenset({"date", "time", "datetime", "timestamp"})
 _CAST_BACK = frozenset({"uuid", "inet4", "inet6"})
 #: The most members of a SET whose literals are all numbers.
 _NUMBERED_MEMBERS = 63
+#: As QUOTE, of which MySQL cuts the result for a LONGTEXT.
+_ESCAPED = r"""IFNULL(CONCAT('\'',REPLACE(REPLACE(CAST({} AS BINARY),'\\','\\\\'),'\'','\\\''),'\''),'NULL')"""
 _DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
 
 
@@ -78,6 +80,30 @@ def digest_form(here: Column, there: Column, values: TargetValues = EXACT_VALUES
         # Without the zeros of a ZEROFILL column.
         return f"CAST({name} AS DECIMAL({_digits(there)}))", ("CAST(", f" AS DECIMAL({_digits(there)}))")
     return None
+
+
+def literal_text(here: Column, there: Column) -> str:
+    """The literal of a value of the target's column, as the row decoder writes it for an equal value of ``here``; ''
+    where no such expression is known. Different values never have one text. A value may have another text than its
+    literal, for example with rare characters."""
+    name, kind = quote(there.name), there.type_name
+    if kind in _TEXT:
+        utf8 = here.type_name in _TEXT and literal_charset(here) in UTF8 and there.charset in UTF8
+        return (_ESCAPED if kind == "longtext" else "QUOTE(CAST({} AS BINARY))").format(name) if utf8 else ""
+    if kind in _BYTES or kind == "binary":
+        plain = here.type_name in _BYTES or here.type_name == "binary"
+        return f"IFNULL(CONCAT('x''',LOWER(HEX({name})),''''),'NULL')" if plain else ""
+    if kind in _INTEGERS and here.type_name in _INTEGERS:
+        return f"IFNULL({name}{'+0' * ('zerofill' in there.column_type.lower())},'NULL')"
+    if kind != here.type_name:
+        return ""
+    if kind in _TIMES:
+        return f"IFNULL(CONCAT('''',{name},''''),'NULL')"
+    if kind == "decimal":
+        return f"IFNULL(CAST({name} AS DECIMAL({_digits(there) or 10})),'NULL')"
+    if kind in ("bit", "year") or (kind in ("enum", "set") and not isinstance(here, MembersByName)):
+        return f"IFNULL({name}+0,'NULL')"
+    return ""
 
 
 def around(expression: MatchExpression, literal: bytes) -> bytes:

@@ -83,6 +83,7 @@ class TablePlan:
     ``filled`` names (lower case) the key columns that the target may fill in (ON UPDATE): upserts assign these too.
     ``checks``: numbers of literals, and how the target would change values of them without an error.
     ``sampled``: generated columns of the target that are compared with the upstream's values by samples.
+    ``texts``, one per written column, are SQL expressions of the literal of the target's value, '' where there is none.
     """
 
     number: int
@@ -120,6 +121,7 @@ class TablePlan:
     checks: tuple[tuple[int, ColumnLoss], ...] = ()
     period_keys: tuple[PeriodKey, ...] = ()
     sampled: tuple[ComputedColumn, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -152,10 +154,21 @@ class TablePlan:
         return replace(self, normalizers=normalizers) if normalizers else None
 
     def to_compare(self) -> TablePlan:
-        """The plan for comparing rows, which can't conflict: all changes of one row are still in one bucket."""
-        if not self.may_conflict:
+        """The plan for comparing rows, which can't conflict: all changes of one row are still in one bucket. The
+        written columns begin with the key's."""
+        if not set(self.key) <= set(self.write):
             return self
-        return replace(self, conflict_keys=(), spread=self.spread and not self.key_changes_conflict)
+        rest = [number for number in self.write if number not in self.key]
+        places = [self.write.index(number) for number in (*self.key, *rest)]
+        return replace(
+            self,
+            conflict_keys=(),
+            spread=self.spread and not self.key_changes_conflict,
+            write=tuple(self.write[place] for place in places),
+            write_names=tuple(self.write_names[place] for place in places),
+            matchers=tuple(self.matchers[place] for place in places),
+            texts=tuple(self.texts[place] for place in places),
+        )
 
     @property
     def may_conflict(self) -> bool:

@@ -113,21 +113,21 @@ class TableRegistry:
         self._planned: set[tuple[str, str]] = set()
         self._next = 0
 
-    def resolve(self, data: bytes, place: Position) -> tuple[TablePlan | HeldBackTable | None, bool]:
+    def resolve(self, data: bytes, position: Position) -> tuple[TablePlan | HeldBackTable | None, bool]:
         """The plan for a TABLE_MAP event, None when its table is not migrated; True when a batch must end before it.
 
         Raises DMError with the place.
         """
         event = event_from_bytes(data)
-        name = table_map_name(event, place.name)
+        name = table_map_name(event, position.name)
         if not self._allows(*name):
             return None, False
         try:
             if self._holds_back(*name):
-                return HeldBackTable(parse_table_map(event, place.name), self._source), False
-            return self._plan(parse_table_map(event, place.name), data)
+                return HeldBackTable(parse_table_map(event, position.name), self._source), False
+            return self._plan(parse_table_map(event, position.name), data)
         except DMError as exc:
-            raise exc.at(f"at {place}") from exc
+            raise exc.at(f"at {position}") from exc
 
     def forget(self, changed: Collection[TableId] | None = None, *, keys: bool = True) -> None:
         """Creates all plans again, and queries the target for what may have changed since the last query: for the

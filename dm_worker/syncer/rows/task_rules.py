@@ -130,14 +130,19 @@ class TaskRules:
 
 def _has_columns(rule: ExpressionFilter, upstream: TableInfo) -> bool:
     """A rule for columns that the table lacks, or lacks so far, matches no row, as in DM."""
-    texts = (rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr)
-    columns = [name for text in texts if text for name in expression_filter.parse(text).columns]
+    expressions = (
+        rule.insert_value_expr,
+        rule.update_old_value_expr,
+        rule.update_new_value_expr,
+        rule.delete_value_expr,
+    )
+    columns = [name for text in expressions if text for name in expression_filter.parse(text).columns]
     missing = [name for name in columns if upstream.index_of(name) < 0]
     if missing:
         log.warning(
             "an expression filter matches no row: the table has no such column now",
             table=qualified(upstream.schema, upstream.name),
             columns=", ".join(missing),
-            expressions="; ".join(filter(None, texts)),
+            expressions="; ".join(filter(None, expressions)),
         )
     return not missing

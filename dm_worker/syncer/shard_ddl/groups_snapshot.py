@@ -40,8 +40,8 @@ class GroupsSnapshot:
 
 def encode(groups: SourceGroups) -> GroupsSnapshot:
     """The state to store at the location up to which everything was reported to ``groups``."""
-    texts = {group.target: encode_group(group) for group in groups.groups.values()}
-    return GroupsSnapshot({target: text for target, text in texts.items() if text}, encode_progress(groups))
+    encoded = {group.target: encode_group(group) for group in groups.groups.values()}
+    return GroupsSnapshot({target: text for target, text in encoded.items() if text}, encode_progress(groups))
 
 
 def encode_group(group: ShardGroup) -> str:

@@ -154,17 +154,17 @@ class Pessimistic(ShardCoordination):
         self,
         statement: BinlogStatement,
         part: ddl.DDLStatement,
-        texts: DDLTexts,
+        executed: DDLTexts,
         session: str,
         *,
         passed_over: bool = False,
     ) -> None:
-        """Reports a part of a statement that the schema tracker has followed; ``texts`` is the target's SQL for it.
+        """Reports a part of a statement that the schema tracker has followed; ``executed`` is the target's SQL for it.
 
         ``passed_over``: an operator skipped it, so if it can't be followed, that must not stop the task.
         """
         with self._lock:
-            self._coming += self._pass_on(statement, part, texts, session, passed_over=passed_over)
+            self._coming += self._pass_on(statement, part, executed, session, passed_over=passed_over)
 
     def restructured(self, statement: BinlogStatement, table: TableId) -> None:
         """A statement that the target does not get has changed the structure; the tracker has followed it."""
@@ -284,7 +284,7 @@ class Pessimistic(ShardCoordination):
         self,
         statement: BinlogStatement,
         part: ddl.DDLStatement,
-        texts: DDLTexts,
+        executed: DDLTexts,
         session: str,
         *,
         passed_over: bool,
@@ -312,10 +312,10 @@ class Pessimistic(ShardCoordination):
         if not changes_group(part):
             return []
         structure = self._structure_of(table)
-        if not texts:
+        if not executed:
             groups.restructure(table, key=key, structure=structure)
             return []
-        return groups.ddl(table, texts, key=key, start=statement.start, structure=structure, session=session)
+        return groups.ddl(table, executed, key=key, start=statement.start, structure=structure, session=session)
 
     def _drop(self, tables: Iterable[TableId], key: str) -> list[GroupInstruction]:
         self._joined = True

@@ -1,7 +1,7 @@
 """The protocol between a run and who follows what it applies, such as the continuous validation.
 
-All methods are called by the run's main thread, which waits for them: they must be short. The validation opens its
-snapshot of the target here, by one statement, because no batch is being applied then.
+All methods are called by the run's main thread, which waits for them: they must be short. While ``applied`` runs, no
+batch is being applied: the validation opens its snapshot of the target then, in its own thread.
 """
 
 from __future__ import annotations

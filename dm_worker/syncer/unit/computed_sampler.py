@@ -92,11 +92,11 @@ class ComputedSampler:
         return due
 
     def _look(self, batch: Batch, due: Mapping[int, TablePlan]) -> DMError | None:
-        for plan, row, place in samples(batch, due):
+        for plan, row, position in samples(batch, due):
             for column in plan.sampled:
                 values = self._ask(question(plan, column, row))
                 if values is not None:
-                    return _error(plan, column, values).at(place)
+                    return _error(plan, column, values).at(position)
         return None
 
 

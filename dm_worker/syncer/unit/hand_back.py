@@ -38,15 +38,15 @@ def hand_back(cfg: SubTaskConfig, *, execute: bool) -> str:
         durable = store.take_over(0)  # after this, a hanging process can't write any more
         rules = TaskRules(cfg)
         groups = stored_groups(durable.shards, rules.route, by_gtid=cfg.enable_gtid)
-        place = ensure_possible(cfg, durable, groups)
-        plan = _plan(cfg, rules, place, durable)
+        location = ensure_possible(cfg, durable, groups)
+        plan = _plan(cfg, rules, location, durable)
         if execute:
-            store.hand_back(place, plan.structures, plan.gone)
+            store.hand_back(location, plan.structures, plan.gone)
             log.info("handed back to DM", task=cfg.name, source=cfg.source_id, what=plan_text(plan, done=True))
     return plan_text(plan, done=execute)
 
 
-def _plan(cfg: SubTaskConfig, rules: TaskRules, place: Location, durable: DurableState) -> HandBackPlan:
+def _plan(cfg: SubTaskConfig, rules: TaskRules, location: Location, durable: DurableState) -> HandBackPlan:
     stops = lambda: False  # noqa: E731 - the attempts are limited
     files = dump_schema_files(cfg)
     with (
@@ -59,7 +59,7 @@ def _plan(cfg: SubTaskConfig, rules: TaskRules, place: Location, durable: Durabl
         targets = {rules.route(*name) for name in names}
         return plan_of(
             cfg,
-            place,
+            location,
             durable,
             dumped=lambda name: dumped_structure(files(*name), *name, server),
             upstream=upstream.ask(lambda conn: _columns(conn, names)),

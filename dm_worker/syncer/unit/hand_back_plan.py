@@ -33,7 +33,7 @@ class HandBackPlan:
     """``structures`` are written in DM's form. ``gone``: rows that DM must not read. ``kept``: tables whose structure
     DM recorded itself. ``from_target``: tables whose structure DM reads from the target, where it is the same."""
 
-    place: Location
+    location: Location
     structures: dict[TableId, str] = field(default_factory=dict)
     gone: list[TableId] = field(default_factory=list)
     kept: int = 0
@@ -117,7 +117,7 @@ def _refused(cfg: SubTaskConfig, why: str, workaround: str) -> DMError:
 
 def plan_of(
     cfg: SubTaskConfig,
-    place: Location,
+    location: Location,
     durable: DurableState,
     *,
     dumped: Callable[[TableId], TableInfo | None],
@@ -134,7 +134,7 @@ def plan_of(
     known = {(info.schema, info.name): info for info in durable.structures.tables}
     by_dm = {one.table for one in durable.structures.foreign} | set(durable.structures.ahead)
     given_up = set(durable.structures.given_up)
-    plan = HandBackPlan(place, gone=sorted(given_up | (ghosts & set(known))), kept=len(by_dm))
+    plan = HandBackPlan(location, gone=sorted(given_up | (ghosts & set(known))), kept=len(by_dm))
     plan.online_changes, plan.safe_until = len(ghosts), durable.exit_safe
     unknown: list[TableId] = []
     for name in sorted(set(upstream) - set(known) - by_dm):
@@ -185,7 +185,7 @@ def _not_known(cfg: SubTaskConfig, tables: Collection[TableId]) -> DMError:
 def plan_text(plan: HandBackPlan, *, done: bool) -> str:
     """The message for operators. ``done``: the plan is already written."""
     parts = [
-        f"{'DM continues' if done else 'DM would continue'} at {plan.place}",
+        f"{'DM continues' if done else 'DM would continue'} at {plan.location}",
         f"structures {'written' if done else 'to write'} in DM's form: {_listed(_names(plan.structures))}"
         if plan.structures
         else "no structure is to be written",

@@ -91,8 +91,8 @@ class RunCuts:
         if until is None:
             return []
         if not until.time:
-            place = Location(Position(until.binlog_name, until.binlog_pos), until.binlog_gtid)
-            found.append(CutPoint.at(_UNTIL, place, by_gtid=self._by_gtid, exact=False))
+            location = Location(Position(until.binlog_name, until.binlog_pos), until.binlog_gtid)
+            found.append(CutPoint.at(_UNTIL, location, by_gtid=self._by_gtid, exact=False))
         elif now + TIME_AHEAD >= until.time:
             found.append(CutPoint(_UNTIL_TIME, time=until.time))
             if end_after_time is not None:

@@ -20,10 +20,10 @@ _NAMED = 5
 
 @dataclass(slots=True)
 class TakeoverFacts:
-    """``place``: the location of DM's checkpoint. ``unusable``: tables whose structure from DM is not understood, with
+    """``location``: of DM's checkpoint. ``unusable``: tables whose structure from DM is not understood, with
     the reason. ``ahead``: tables that DM had applied beyond its checkpoint."""
 
-    place: Location
+    location: Location
     structures: list[TableInfo] = field(default_factory=list)
     #: Ghost tables, whose structures follow from the real tables' and the statements on them; and the real tables.
     ghosts: dict[TableId, TableId] = field(default_factory=dict)
@@ -38,15 +38,15 @@ def takeover_of(durable: DurableState, server: ServerDefaults, *, foreign: bool)
 
     Raises 36007 for shard DDL that can't begin again.
     """
-    place = durable.checkpoint if foreign else durable.taken_over
-    if place is None:
+    location = durable.checkpoint if foreign else durable.taken_over
+    if location is None:
         return None
     for group in durable.unsettled:
-        error = obstacle(group, place.position)
+        error = obstacle(group, location.position)
         if error is not None:
             raise error
     facts = TakeoverFacts(
-        place,
+        location,
         ahead=durable.structures.ahead,
         online_changes=len(durable.ghosts) if foreign else 0,
         unsettled=[group.target for group in durable.unsettled],
@@ -85,7 +85,7 @@ def _add_ghosts(facts: TakeoverFacts, durable: DurableState, server: ServerDefau
 
 def takeover_text(facts: TakeoverFacts, until: Location | None) -> str:
     """The summary for log and status. ``until``: where safe mode ends; None out of safe mode."""
-    parts = [f"the checkpoint {facts.place} of another program (DM)"]
+    parts = [f"the checkpoint {facts.location} of another program (DM)"]
     if facts.structures:
         parts.append(f"structures of {len(facts.structures)} tables")
     if facts.online_changes:

@@ -217,15 +217,17 @@ def _taken_apart(value: _Raw) -> _Node:
     entry = 2 * width
     if kind in _OBJECTS:
         for _ in range(count):
-            place = _slice(data, entry, width + 2)
-            key = _slice(data, *_unpacked("<IH" if width == 4 else "<HH", place))
+            type_and_offset = _slice(data, entry, width + 2)
+            key = _slice(data, *_unpacked("<IH" if width == 4 else "<HH", type_and_offset))
             keys.append((len(key), key))
             entry += width + 2
     values: list[_Node] = []
     for _ in range(count):
-        place = _slice(data, entry, 1 + width)
-        inlined = place[0] in _INLINED and (width == 4 or _FIXED[place[0]] < 4)
-        values.append(_raw(place[0], data, entry + 1 if inlined else int.from_bytes(place[1:], "little")))
+        type_and_offset = _slice(data, entry, 1 + width)
+        inlined = type_and_offset[0] in _INLINED and (width == 4 or _FIXED[type_and_offset[0]] < 4)
+        values.append(
+            _raw(type_and_offset[0], data, entry + 1 if inlined else int.from_bytes(type_and_offset[1:], "little"))
+        )
         entry += 1 + width
     if kind not in _OBJECTS:
         return _Array(values)

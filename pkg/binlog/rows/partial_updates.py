@@ -39,7 +39,7 @@ class PartialUpdates:
             for kind, codec, null in zip(types, codecs, nullable, strict=True)
         ]
         self._bitmap = (len(types) + 7) // 8
-        self._json_columns = sum(place.json for place in self._places)
+        self._json_columns = sum(column.json for column in self._places)
 
     def completed(self, data: bytes, start: int) -> bytes:
         """The event with complete images from ``start`` on, as UPDATE_ROWS has them.
@@ -66,9 +66,9 @@ class PartialUpdates:
         cursor.pos -= len(nulls)
         out = [nulls]
         json_columns = 0
-        for number, (place, value) in enumerate(zip(self._places, self._image(cursor), strict=True)):
-            is_partial = place.json and partial >> json_columns & 1
-            json_columns += place.json
+        for number, (column, value) in enumerate(zip(self._places, self._image(cursor), strict=True)):
+            is_partial = column.json and partial >> json_columns & 1
+            json_columns += column.json
             if value is None:
                 continue
             if is_partial:
@@ -76,8 +76,8 @@ class PartialUpdates:
                 if document is None:
                     raise ValueError("differences to a JSON document that is NULL")
                 value = apply_diffs(document, value)
-            if place.prefix:
-                out.append(len(value).to_bytes(place.prefix, "little"))
+            if column.prefix:
+                out.append(len(value).to_bytes(column.prefix, "little"))
             out.append(value)
         return b"".join(out)
 
@@ -85,11 +85,11 @@ class PartialUpdates:
         """The values of the image at the cursor; None for NULL."""
         nulls = int.from_bytes(cursor.take(self._bitmap), "little")
         values: list[bytes | None] = []
-        for number, place in enumerate(self._places):
-            if place.nullable and nulls >> number & 1:
+        for number, column in enumerate(self._places):
+            if column.nullable and nulls >> number & 1:
                 values.append(None)
                 continue
-            size = cursor.uint(place.prefix) if place.prefix else place.size
+            size = cursor.uint(column.prefix) if column.prefix else column.size
             values.append(cursor.take(size))
         return values
 
@@ -139,9 +139,9 @@ class PartialImages:
     def _read(self, cursor: Cursor, data: bytes, numbers: Sequence[int], image: _Image) -> None:
         """Takes the values of those columns from the image at the cursor."""
         nulls = int.from_bytes(cursor.take((len(numbers) + 7) // 8), "little")
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             prefix, size, nullable = self._shape[number]
-            if nullable and nulls >> place & 1:
+            if nullable and nulls >> index & 1:
                 image[number] = None
                 continue
             at = cursor.pos

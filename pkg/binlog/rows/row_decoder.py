@@ -180,11 +180,11 @@ class RowDecoder:
         if event.type not in c.ROWS_EVENTS:
             raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} does not contain rows ({file})")
         header = parse_rows_header(event, file)
-        place = f"{self.table_map} in the rows event {whereabouts(file, event.log_pos)}"
+        location = f"{self.table_map} in the rows event {whereabouts(file, event.log_pos)}"
         if header.column_count != self.table_map.column_count:
             raise errors.new(
                 Code.SyncerUnitDMLColumnNotMatch,
-                f"{header.column_count} columns of {place}, but its table map has {self.table_map.column_count}",
+                f"{header.column_count} columns of {location}, but its table map has {self.table_map.column_count}",
                 workaround="The binlog is inconsistent here; migrate the table again from a full copy.",
             )
         partial = None
@@ -194,17 +194,17 @@ class RowDecoder:
             if event.type != c.PARTIAL_UPDATE_ROWS_EVENT and completable(header.present, after, self._spared):
                 partial = PartialImages(_codecs(types, metas, collations, columns), nullable, header.present, after)
             else:
-                raise self._incomplete(header, place)
+                raise self._incomplete(header, location)
         if header.body == usual_body and len(self._known) < _HEADERS_KEPT:
             self._known[data[27:usual_body] + data[4:5]] = partial
         return header.body, partial
 
-    def _incomplete(self, header: RowsHeader, place: str) -> errors.DMError:
+    def _incomplete(self, header: RowsHeader, location: str) -> errors.DMError:
         """11126 for an image that lacks a column that is read."""
         logged = min(sum(header.present), sum(header.present_after))
         return errors.new(
             Code.BinlogNotLogColumn,
-            f"only {logged} of {header.column_count} columns were logged for {place}",
+            f"only {logged} of {header.column_count} columns were logged for {location}",
             workaround="On the upstream, SET GLOBAL binlog_row_image=FULL and SET GLOBAL binlog_format=ROW (in MIXED, "
             "MariaDB logs only the written columns for some statements, such as INSERT … ON DUPLICATE KEY UPDATE), "
             "reconnect its clients, and migrate the rows that were changed meanwhile again. MariaDB 11.8 leaves "

@@ -76,8 +76,8 @@ def open_upstream(
 def identity_of(cfg: DBConfig, file: str, *, flavor: str, server_id: int) -> FileIdentity:
     """The identity of the server's file of that name, read as replica ``server_id``. Raises DMError as a stream
     does."""
-    place = Location(Position(file, 4))
-    with closing(open_upstream(cfg, place, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:
+    location = Location(Position(file, 4))
+    with closing(open_upstream(cfg, location, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:
         # Missing heartbeats reveal a server that sends nothing.
         while True:
             for event in stream.read(1, 1.0):

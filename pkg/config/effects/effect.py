@@ -43,13 +43,15 @@ class KeyEffect:
 def effects_of(parts: Iterable[FilePart], path: str = "", model: type | None = None) -> Iterator[KeyEffect]:
     """A row for each key, in the order of the file; ``model`` has the defaults of keys without their own."""
     for part in parts:
-        place = f"{path}.{part.name}" if path else part.name
+        location = f"{path}.{part.name}" if path else part.name
         if isinstance(part, FileKey):
-            yield KeyEffect(place, _shown_default(part, model), part.effect, part.acts, part.kind)
+            yield KeyEffect(location, _shown_default(part, model), part.effect, part.acts, part.kind)
         elif part.effect:
-            yield KeyEffect(place, "", part.effect, part.acts)
+            yield KeyEffect(location, "", part.effect, part.acts)
         else:
-            yield from effects_of(part.keys, place + {"one": "", "named": ".*", "items": "[]"}[part.form], part.model)
+            yield from effects_of(
+                part.keys, location + {"one": "", "named": ".*", "items": "[]"}[part.form], part.model
+            )
 
 
 def _shown_default(key: FileKey, model: type | None) -> str:
@@ -63,19 +65,19 @@ def _shown_default(key: FileKey, model: type | None) -> str:
     return "" if value is None else str(value)
 
 
-def warnings_about(section: Present, place: str, effects: Iterable[KeyEffect]) -> Sequence[str]:
+def warnings_about(section: Present, location: str, effects: Iterable[KeyEffect]) -> Sequence[str]:
     """One sentence for each key of ``effects`` without effect to which ``section`` gives a value other than the
     default.
 
-    ``place`` names the section, '' for the file.
+    ``location`` names the section, '' for the file.
     """
     return [
-        warning(one.name, place, one.effect)
+        warning(one.name, location, one.effect)
         for one in effects
         if one.kind == "warned" and section.has(one.name) and not section.says(one.name, one.default)
     ]
 
 
-def warning(key: str, place: str, reason: str) -> str:
+def warning(key: str, location: str, reason: str) -> str:
     """The sentence about a key whose value has no effect."""
-    return f"{key}{f' of {place}' if place else ''} has no effect: {reason[:1].lower()}{reason[1:].rstrip('.')}"
+    return f"{key}{f' of {location}' if location else ''} has no effect: {reason[:1].lower()}{reason[1:].rstrip('.')}"

@@ -196,6 +196,16 @@ _LOADER = (
 What to do with a row whose key exists in the target: replace it, ignore the new row, or stop with an error.
 Without this key: stop with an error.""",
     ),
+    FileKey(
+        "keys-after-rows",
+        "true: a large table that the load creates gets its secondary keys after its rows, in one statement, where the "
+        "result is the same. false: every table has all of its keys from the start. DM has no such key.",
+        "dm_worker/loader/load_unit.py",
+        sample="true",
+        comment="""\
+Create the secondary keys of large new tables after their rows, which takes a fraction of the time. The finished table
+is the same.""",
+    ),
     _physical(
         "on-duplicate-physical",
         "none",
@@ -342,11 +352,11 @@ _VALIDATOR = (
     ),
     FileKey(
         "batch-query-size",
-        "Rows that one statement compares.",
+        "Rows that one statement compares one by one. As a whole it compares ten times as many.",
         _VALIDATION,
         zero_is_default=True,
         sample="100",
-        comment="Rows that one statement compares.",
+        comment="Rows that one statement compares one by one. As a whole it compares ten times as many.",
     ),
     FileKey(
         "max-pending-row-size",

@@ -237,3 +237,7 @@ class ProgramCodes:
     DiffFiles = ErrorKind(43106, "diff")
     DiffTableRefused = ErrorKind(43107, "diff", level="medium")
     DiffHeldBack = ErrorKind(43108, "diff", level="medium")
+
+    # cutover: our own
+    CutoverRefused = ErrorKind(43201, "cutover", level="medium")
+    CutoverEnded = ErrorKind(43202, "cutover", level="medium")

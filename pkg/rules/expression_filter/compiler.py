@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from pkg.mysql.schema import Column
-from pkg.rules.expression_filter import collations, columns, logic, numbers, texts, times
+from pkg.rules.expression_filter import collations, columns, logic, numbers, string_functions, times
 from pkg.rules.expression_filter.parser import MOMENTS
 from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import LITERAL, Evaluate, EvaluationSettings, TypedExpression, ValueType, truth
@@ -32,17 +32,17 @@ _BUILD: dict[str, _MakeTyped] = {
     "ABS": numbers.absolute,
     "SIGN": numbers.sign,
     **dict.fromkeys(("FLOOR", "CEIL"), numbers.round_to_whole),
-    "LENGTH": texts.length,
-    "CHAR_LENGTH": texts.char_length,
-    "CRC32": texts.crc32,
-    "MD5": texts.md5,
-    **dict.fromkeys(("LOWER", "UPPER"), texts.change_case),
-    "CONCAT": texts.concat,
-    "CONCAT_WS": texts.concat_ws,
-    **dict.fromkeys(("LEFT", "RIGHT"), texts.ends),
-    "REPLACE": texts.replace,
-    "REVERSE": texts.reverse,
-    "FIND_IN_SET": texts.find_in_set,
+    "LENGTH": string_functions.length,
+    "CHAR_LENGTH": string_functions.char_length,
+    "CRC32": string_functions.crc32,
+    "MD5": string_functions.md5,
+    **dict.fromkeys(("LOWER", "UPPER"), string_functions.change_case),
+    "CONCAT": string_functions.concat,
+    "CONCAT_WS": string_functions.concat_ws,
+    **dict.fromkeys(("LEFT", "RIGHT"), string_functions.ends),
+    "REPLACE": string_functions.replace,
+    "REVERSE": string_functions.reverse,
+    "FIND_IN_SET": string_functions.find_in_set,
     **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"), times.part),
     "DATE": times.to_date,
     "DATEDIFF": times.date_difference,
@@ -52,10 +52,10 @@ _BUILD: dict[str, _MakeTyped] = {
 #: Functions with an optional last argument, with the maximum number of arguments.
 _OPTIONAL: dict[str, tuple[_MakeTyped, int]] = {
     "ROUND": (numbers.round_number, 2),
-    "SUBSTRING": (texts.substring, 3),
-    "INSTR": (texts.position, 3),
-    "LIKE": (texts.like, 3),
-    **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), (texts.trim, 2)),
+    "SUBSTRING": (string_functions.substring, 3),
+    "INSTR": (string_functions.position, 3),
+    "LIKE": (string_functions.like, 3),
+    **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), (string_functions.trim, 2)),
 }
 _MOMENTS = frozenset(MOMENTS.values())
 
@@ -96,13 +96,13 @@ class ExpressionCompiler:
         if node.op == "COLLATE":
             return collations.collated(args[0], node.text, node.at)
         if node.op == "REGEXP":
-            return texts.regexp(node, args[0], args[1], self._settings.flavor)
+            return string_functions.regexp(node, args[0], args[1], self._settings.flavor)
         if node.op == "FROM_UNIXTIME":
             return times.from_unixtime(node, args[0], self._settings.zone)
         if node.op != "CAST":
             raise ExpressionError(node.at, f"{node.op} is not supported")
         if node.text in ("CHAR", "BINARY"):
-            return texts.cast(node, args[0])
+            return string_functions.cast(node, args[0])
         if node.text in ("DATE", "DATETIME", "TIME"):
             return times.cast(node, args[0])
         return numbers.cast_number(node, args[0])

@@ -117,13 +117,19 @@ class _ExpressionParser:
         self._next += token.kind != "end"
         return token
 
-    def _peek_op(self, *texts: str) -> bool:
+    def _peek_op(self, *operators: str) -> bool:
         token = self.token
-        return token.text in texts if token.kind == "op" else token.word in texts if token.kind == "word" else False
+        return (
+            token.text in operators
+            if token.kind == "op"
+            else token.word in operators
+            if token.kind == "word"
+            else False
+        )
 
-    def _take(self, *texts: str) -> str:
-        """Reads one of ``texts``; returns it, or '' when none is next."""
-        if not self._peek_op(*texts):
+    def _take(self, *operators: str) -> str:
+        """Reads one of ``operators``; returns it, or '' when none is next."""
+        if not self._peek_op(*operators):
             return ""
         token = self._advance()
         return token.word or token.text
@@ -150,14 +156,14 @@ class _ExpressionParser:
     def _chain(self, operand: Callable[[], ExpressionNode], op: str, *forms: str) -> ExpressionNode:
         """Operands of AND or OR as a shallow tree, for any number of operands."""
         nodes = [operand()]
-        places = []
+        offsets = []
         while self._peek_op(*forms):
-            places.append(self._advance().start)
+            offsets.append(self._advance().start)
             nodes.append(operand())
         while len(nodes) > 1:
-            pairs = [ExpressionNode(op, places[i], (nodes[i], nodes[i + 1])) for i in range(0, len(nodes) - 1, 2)]
+            pairs = [ExpressionNode(op, offsets[i], (nodes[i], nodes[i + 1])) for i in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[len(pairs) * 2 :]
-            places = places[1::2]
+            offsets = offsets[1::2]
         return nodes[0]
 
     def _xor(self) -> ExpressionNode:

@@ -142,13 +142,13 @@ _CLOCK_PARTS = {"HOUR": 3, "MINUTE": 4, "SECOND": 5}
 def part(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """YEAR, MONTH, DAY, HOUR, MINUTE, SECOND."""
     if node.op in _PARTS:
-        place = _PARTS[node.op]
-        return made(INT, lambda moment: moment[place], temporal(arg, "date", "datetime"), at=node.at)
-    place = _CLOCK_PARTS[node.op]
+        index = _PARTS[node.op]
+        return made(INT, lambda moment: moment[index], temporal(arg, "date", "datetime"), at=node.at)
+    index = _CLOCK_PARTS[node.op]
     arg = temporal(arg, "datetime", "time")
     if arg.kind != "time":
-        return made(INT, lambda moment: moment[place], arg, at=node.at)
-    divisor, modulus = {3: (3600, 1 << 30), 4: (60, 60), 5: (1, 60)}[place]
+        return made(INT, lambda moment: moment[index], arg, at=node.at)
+    divisor, modulus = {3: (3600, 1 << 30), 4: (60, 60), 5: (1, 60)}[index]
     return made(INT, lambda micros: abs(micros) // 10**6 // divisor % modulus, arg, at=node.at)
 
 

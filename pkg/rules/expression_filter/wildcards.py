@@ -49,8 +49,8 @@ def _find(piece: _Piece, text: str, start: int, end: int) -> int:
     """The first position of ``piece`` between ``start`` and ``end``; -1 if there is none."""
     if _ANY not in piece:
         return text.find("".join(char for char in piece if char is not None), start, end)
-    places = range(start, end - len(piece) + 1)
-    return next((at for at in places if _fits(piece, text, at)), -1)
+    starts = range(start, end - len(piece) + 1)
+    return next((at for at in starts if _fits(piece, text, at)), -1)
 
 
 @lru_cache(maxsize=256)

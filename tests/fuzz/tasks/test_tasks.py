@@ -12,7 +12,7 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair, feature
 from tests.fuzz.generator import settings_of
 from tests.fuzz.history import Column, History, Phase, Step, Table
-from tests.fuzz.holes import open_hole
+from tests.fuzz.holes import open_holes
 from tests.fuzz.runner import Runner
 from tests.fuzz.servers import running_servers
 from tests.fuzz.tasks.rules import Rules
@@ -167,5 +167,5 @@ def test_a_worker_that_is_killed_in_a_job_leaves_what_the_next_one_has_to_do(run
     later = (Step("event", "wait"), Step(text=f"UPDATE {_T} SET `c` = 'y'"))
     history = replace(history, steps=(*history.steps, *later))
     assert _verdict(runner, history) == ("equal", "")
-    with open_hole("a begun batch is taken for done"):
+    with open_holes(["a begun batch is taken for done"]):
         assert _verdict(runner, history)[0] == "different"

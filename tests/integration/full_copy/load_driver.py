@@ -13,6 +13,7 @@ from dm_worker.loader import LoadUnit
 def main() -> None:
     unit = LoadUnit(pickle.loads(Path(sys.argv[1]).read_bytes()), SparkEngine(slots=4))
     unit.transaction_bytes = 20_000
+    unit.late_key_bytes = 1
     outcome = unit.run()
     print(outcome.finished, [str(error) for error in outcome.errors], flush=True)
 

@@ -36,6 +36,7 @@ def create(*servers: MariaDBServer) -> None:
         server.execute("CREATE DATABASE d", TABLE)
 
 
+@pytest.mark.target_with("triggers")
 def test_changed_missing_and_surviving_rows_are_named_until_they_are_right(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -124,6 +125,7 @@ def test_fast_mode_looks_only_whether_rows_are_there(
         assert '"id": "7"' in one.srcData
 
 
+@pytest.mark.target_with("triggers")
 def test_hot_rows_are_never_reported_and_a_lost_version_of_one_is(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -222,6 +224,7 @@ def test_merged_shards_stay_compared_through_their_ddl(
         assert (one.srcTable, one.dstTable) == ("`d`.`t_2`", "`d`.`t`")
 
 
+@pytest.mark.target_with("triggers")
 def test_errors_and_progress_outlive_the_process_and_a_gap_is_named(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -234,11 +237,15 @@ def test_errors_and_progress_outlive_the_process_and_a_gap_is_named(
         mariadb_upstream.execute("UPDATE d.t SET f = 0.25 WHERE id IN (2, 3)")
         (before,) = running.wait_kinds("Column data not matched")
         assert running.validator.operate(int(before.id), pb.IgnoredErr)
+        end = running.status().validatorBinlog
+        running.validator.cut_over_at(end, "")
     with validated(cfg, spark) as running:
         running.wait_compared(mariadb_upstream)
         (after,) = running.errors()
         assert (after.id, after.srcData, after.status) == (before.id, before.srcData, pb.IgnoredErr)
         assert running.status().processedRowsStatus == "insert/update/delete: 10/2/0"
+        assert running.status().cutoverBinlogPos == end
+        assert f"all changes up to the cutover at {end} are compared" in running.status().notes
         assert not [note for note in running.status().notes if "have been compared" in note]
     with validated(cfg, spark, "") as running:
         mariadb_upstream.execute("UPDATE d.t SET f = 0.5")

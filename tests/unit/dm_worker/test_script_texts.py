@@ -1,5 +1,5 @@
 """Scripts of DM look for fixed strings in errors and logs of a worker. What a real server has to say is in
-``tests/e2e/test_texts.py``."""
+``tests/e2e/test_fixed_strings.py``."""
 
 from __future__ import annotations
 

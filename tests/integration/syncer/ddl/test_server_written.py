@@ -28,14 +28,23 @@ def mysql() -> Iterator[MySQLServer]:
         yield server
 
 
-@pytest.mark.parametrize("charset", ["latin1", "gbk"])
+@pytest.mark.parametrize(
+    "session",
+    [
+        ("SET NAMES latin1",),
+        ("SET NAMES gbk",),
+        ("SET NAMES latin1", "SET sql_mode = 'ANSI_QUOTES'"),
+        ("SET NAMES latin1", "SET sql_quote_show_create = 0"),
+    ],
+    ids=["latin1", "gbk", "names in double quotes", "names without quotes"],
+)
 def test_create_table_select_keeps_its_strings(
-    mariadb_upstream: MariaDBServer, target: SQLServer, spark: SparkEngine, charset: str
+    mariadb_upstream: MariaDBServer, target: SQLServer, spark: SparkEngine, session: tuple[str, ...]
 ) -> None:
     target.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
     with running(subtask(mariadb_upstream, target), spark) as run:
         mariadb_upstream.execute(
-            *_TABLE, f"SET NAMES {charset}", "CREATE TABLE d.u SELECT * FROM d.t", "INSERT INTO d.u (id) VALUES (3)"
+            *_TABLE, *session, "CREATE TABLE d.u SELECT * FROM d.t", "INSERT INTO d.u (id) VALUES (3)"
         )
         run.wait_synced(mariadb_upstream)
     assert target.execute(_ROWS) == mariadb_upstream.execute(_ROWS)
@@ -47,8 +56,9 @@ def test_create_table_select_keeps_its_strings(
     [
         ("CREATE TABLE d.u SELECT * FROM d.t",),
         ("CREATE TEMPORARY TABLE d.tmp LIKE d.t", "CREATE TABLE d.u LIKE d.tmp"),
+        ("SET sql_mode = 'ANSI_QUOTES'", "CREATE TABLE d.u SELECT * FROM d.t"),
     ],
-    ids=["CREATE … SELECT", "LIKE a temporary table"],
+    ids=["CREATE … SELECT", "LIKE a temporary table", "names in double quotes"],
 )
 def test_one_that_the_client_may_have_sent_stops_the_task(
     mysql: MySQLServer, target: SQLServer, spark: SparkEngine, statements: tuple[str, ...]

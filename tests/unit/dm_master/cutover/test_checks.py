@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dm_master.cutover.facts import CutoverFacts, DiffFacts, ValidatorFacts, WriterFacts
+from dm_master.cutover.facts import CollisionFacts, CutoverFacts, DiffFacts, ValidatorFacts, WriterFacts
 from dm_master.cutover.runner import CHECKS, run_checks
 from dm_master.cutover.subtask_status import diff_facts
 from dm_master.cutover.table_checks import needed_counters
@@ -33,6 +33,7 @@ from tests.unit.dm_master.cutover.made_facts import (
 
 _BEFORE = Location(Position("mysql-bin.000003", 400), "0-1-6")
 _QUIET = upstream().writers
+_UNDECIDED = CollisionFacts(True, 0, (), ("`merged`.`t` (id): a column mapping changes id",))
 _BY_NAME = Index("by_name", (IndexPart("name"),))
 
 
@@ -74,6 +75,7 @@ _FAULTS = [
     ("applied", ready(subtasks=(subtask(applied=replace(_BEFORE, gtid_set="")),)), "400"),
     ("diff", ready(diff=compared("different", "2 rows missing")), "`merged`.`t`: 2 rows missing"),
     ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Running", END, 0, 2)),)), "2 rows differ"),
+    ("key-collisions", ready(collisions=CollisionFacts(True, 1, ("`merged`.`t` (id): 7 is in one",))), "7 is in one"),
     ("tables", ready(target=target(server=server("target", ("merged", "other")))), "`merged`.`t`"),
     ("auto-increment", ready(target=target(highest={TARGET: 30})), "must be 31"),
     ("auto-increment", _upstream_tables(counters={SOURCE: 500}), "must be 500"),
@@ -125,6 +127,7 @@ def test_each_check_has_a_fault_that_it_names() -> None:
         ("diff", ready(diff=compared("running"))),
         ("diff", ready(diff=compared("not compared", "the table was dropped"))),
         ("diff", ready(diff=compared(at=_BEFORE))),
+        ("key-collisions", ready(collisions=_UNDECIDED, diff=Unreadable("no comparison was made"))),
         ("validator", ready(subtasks=(subtask(validator=None),))),
         ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Running", END, 4, 0)),))),
         ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Stopped", END, 0, 0)),))),
@@ -135,6 +138,11 @@ def test_what_was_not_seen_is_unknown_and_does_not_pass(name: str, facts: Cutove
     (found,) = [one for one in run_checks(facts) if one.name == name]
     assert (found.verdict, found.passed) == ("unknown", False)
     assert not answer(run_checks(facts), ()).result
+
+
+def test_an_equal_comparison_decides_what_the_keys_do_not() -> None:
+    (found,) = [one for one in run_checks(ready(collisions=_UNDECIDED)) if one.name == "key-collisions"]
+    assert (found.verdict, found.evidence) == ("yes", ("the comparison found each row of each shard",))
 
 
 def test_numbers_of_shards_count_unless_a_mapping_changes_them() -> None:

@@ -75,7 +75,7 @@ def _rules(source: str = "s1", text: str = TASK) -> SourceRules:
 
 def _lines(explained: Explanation) -> list[str]:
     return [
-        f"{one.rule.block}/{one.rule.name} {one.rule.place} {one.pattern}: {one.effect}" for one in explained.applied
+        f"{one.rule.block}/{one.rule.name} {one.rule.location} {one.pattern}: {one.effect}" for one in explained.applied
     ]
 
 

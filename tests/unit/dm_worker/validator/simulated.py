@@ -12,6 +12,7 @@ import pytest
 from deploy.local.process import wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.execution.expected_rows import ExpectedRows
+from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -41,8 +42,11 @@ DB = DBConfig("127.0.0.1", 1, "root")
 CFG = SubTaskConfig("t", "source-1", "incremental", DB, DB, validator=QUICK)
 
 
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
 def at(number: int) -> Location:
-    return Location(Position("b.000001", number * 100))
+    return Location(Position("b.000001", number * 100), f"{SERVER}:1-{number}" if number else "")
 
 
 class Target:
@@ -52,6 +56,13 @@ class Target:
         self.rows: dict[int, str] = {}
         self.number = self.intent = 0
         self.away = False
+
+
+def rows_of(found: Iterable[ExpectedRows], plans: Mapping[int, TablePlan]) -> Iterator[ExpectedRow]:
+    for bucket in found:
+        yield from bucket.rows
+        for chunk in bucket.chunks:
+            yield from chunk.rows(plans[chunk.plan])
 
 
 class Reads:
@@ -80,7 +91,7 @@ class Reads:
     ) -> tuple[list[RowMismatch], list[RowId], list[Uncompared]]:
         self.prepare()
         differences, right = [], []
-        for row in (row for bucket in found for row in bucket.rows):
+        for row in rows_of(found, plans):
             plan, there = plans[row.plan], self._seen.get(int(row.key))
             if row.values is None:
                 kind = None if there is None else DELETED_EXISTS

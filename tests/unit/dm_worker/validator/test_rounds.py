@@ -1,12 +1,14 @@
-"""Hazard: a snapshot that is said to contain batches that were complete only after it began."""
+"""Hazard: a snapshot is said to contain batches that were complete only after it began, or replication waits for it."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
+from deploy.local.process import wait_until
 from dm_worker.validator import rounds
 from dm_worker.validator.rounds import SnapshotGate
 from dm_worker.validator.target_reads import TargetReads
@@ -15,18 +17,20 @@ from pkg.errors import Code, DMError
 
 
 class Reads:
-    """Notes the thread that opens it; fails if told so."""
+    """A connection whose snapshots open when they are told to; fails if told so."""
 
-    def __init__(self, *, fails: bool = False) -> None:
-        self.prepared = threading.Event()
-        self.opened: list[str] = []
+    def __init__(self, *, fails: bool = False, hangs: bool = False) -> None:
+        self.prepared, self.opening, self.go = threading.Event(), threading.Event(), threading.Event()
         self._fails = fails
+        if not hangs:
+            self.go.set()
 
     def prepare(self) -> None:
         self.prepared.set()
 
     def open(self) -> None:
-        self.opened.append(threading.current_thread().name)
+        self.opening.set()
+        assert self.go.wait(60)
         if self._fails:
             raise errors.new(Code.DBBadConn, "as told", retryable=True)
 
@@ -44,19 +48,35 @@ def waiting(gate: SnapshotGate, reads: Reads, found: list[int | DMError]) -> thr
     return thread
 
 
-def test_the_syncers_thread_opens_it_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 60.0)
-    gate, reads, found = SnapshotGate(), Reads(), list[int | DMError]()
-    gate.reported(4)
-    thread = waiting(gate, reads, found)
-    number = 4
-    while thread.is_alive():
+def report_until(done: Callable[[], bool], gate: SnapshotGate, number: int) -> int:
+    """Batches end one after the other; returns the number of the last one."""
+
+    def ended() -> bool:
+        nonlocal number
         number += 1
         gate.reported(number)
-        thread.join(0.05)
-    assert reads.opened == [threading.current_thread().name]
-    assert isinstance(found[0], int)
-    assert 5 <= found[0] <= number
+        return done()
+
+    wait_until(ended, "a batch ends in time")
+    return number
+
+
+def test_the_syncer_waits_until_the_snapshot_between_two_batches_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 60.0)
+    monkeypatch.setattr(rounds, "MOST_STALL", 60.0)
+    gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
+    gate.reported(4)
+    snapshot = waiting(gate, reads, found)
+    numbers: list[int] = []
+    syncer = threading.Thread(target=lambda: numbers.append(report_until(reads.opening.is_set, gate, 4)))
+    syncer.start()
+    assert reads.opening.wait(60)
+    assert syncer.is_alive()
+    assert numbers == []
+    reads.go.set()
+    syncer.join()
+    snapshot.join()
+    assert found == numbers
 
 
 def test_without_a_batch_it_opens_at_once_and_contains_what_was_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +86,28 @@ def test_without_a_batch_it_opens_at_once_and_contains_what_was_reported(monkeyp
     waiting(gate, reads, found).join()
     gate.reported(5)
     assert found == [4]
-    assert len(reads.opened) == 1
+
+
+@pytest.mark.parametrize("boundary", [0.01, 60.0])
+def test_replication_goes_on_while_the_target_does_not_open_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch, boundary: float
+) -> None:
+    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", boundary)
+    monkeypatch.setattr(rounds, "MOST_STALL", 0.01)
+    gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
+    snapshot = waiting(gate, reads, found)
+    number = report_until(reads.opening.is_set, gate, 4)
+    last = report_until(lambda: True, gate, number)
+    assert snapshot.is_alive()
+    reads.go.set()
+    snapshot.join()
+    assert isinstance(found[0], int)
+    assert found[0] <= number < last
 
 
 def test_a_failed_opening_does_not_reach_the_syncer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 60.0)
     gate, reads, found = SnapshotGate(), Reads(fails=True), list[int | DMError]()
     thread = waiting(gate, reads, found)
-    while thread.is_alive():
-        gate.reported(1)
-        thread.join(0.05)
+    report_until(lambda: not thread.is_alive(), gate, 0)
     assert isinstance(found[0], DMError)

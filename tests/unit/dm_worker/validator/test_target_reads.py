@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from dm_worker.syncer.execution import row_look
+from dm_worker.syncer.execution import row_chunks, row_look
 from dm_worker.syncer.execution.expected_rows import ExpectedRows
 from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
@@ -59,6 +59,10 @@ class Connection:
     def _answer(self, text: str) -> list[tuple[Any, ...]]:
         if "max_allowed_packet" in text:
             return [(1 << 20,)]
+        if text.startswith("SELECT CAST(GROUP_CONCAT("):
+            keys = sorted(re.search(r" IN \((.+)\)", text)[1].split(","))  # type: ignore[index]
+            rows = [f"({key},'{THERE[int(key)]}')" for key in keys if int(key) in THERE]
+            return [(",".join(rows).encode() or None,)]
         if "MAX(batch)" in text:
             return [(7,)]
         if "state" in text:
@@ -116,6 +120,59 @@ def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -
     assert "START TRANSACTION WITH CONSISTENT SNAPSHOT" in conn.statements
     found.end()
     assert conn.statements[-1] == "ROLLBACK"
+
+
+def chunk(*, rows: list[bytes], keys: list[bytes]) -> ExpectedRows:
+    return ExpectedRows(0, chunks=list(row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)))
+
+
+def test_rows_whose_text_is_right_are_not_asked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    watched = {(("d", "t1"), key) for key in (b"1", b"3", b"9")}
+    whole = chunk(rows=[b"(1,'a')", b"(4,'d')"], keys=[b"1", b"3", b"4"])
+    empty = chunk(rows=[], keys=[b"7"])
+    assert found.compare([whole, empty], PLANS, watched, full=True) == (
+        [],
+        [(("d", "t1"), b"1"), (("d", "t1"), b"3")],
+        [],
+    )
+    assert ["GROUP_CONCAT(" in text for text in conn.statements[-2:]] == [True, True]
+
+
+@pytest.mark.parametrize("refused", [0, 1260, 1305])
+def test_other_text_or_none_leads_to_the_single_rows(refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        if refused and "GROUP_CONCAT(" in text:
+            raise pymysql.OperationalError(refused, "as told")
+
+    found = reads(Connection(refuse), monkeypatch)
+    expected = chunk(rows=[b"(1,'a')", b"(2,'b')", b"(5,'e')"], keys=[b"1", b"2", b"3", b"4", b"5"])
+    watched = {(("d", "t1"), key) for key in (b"1", b"2")}
+    differences, right, _ = found.compare([expected], PLANS, watched, full=True)
+    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED), (b"4", DELETED_EXISTS), (b"5", MISSING)]
+    assert right == [(("d", "t1"), b"1")]
+
+
+def test_an_answer_that_the_server_may_have_cut_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    long = b"(1,'%b')" % (b"x" * (1 << 19))
+    found.compare([chunk(rows=[long], keys=[b"1"])], PLANS, (), full=True)
+    assert not [text for text in conn.statements if "GROUP_CONCAT(" in text]
+
+
+@pytest.mark.parametrize(("number", "error"), [(1412, TableChanged), (2013, DMError)])
+def test_a_chunk_that_needs_another_snapshot_or_connection_is_no_answer(
+    number: int, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(text: str) -> None:
+        if "GROUP_CONCAT(" in text:
+            raise pymysql.OperationalError(number, "as told")
+
+    found = reads(Connection(refuse), monkeypatch)
+    with pytest.raises(error):
+        found.compare([chunk(rows=[], keys=[b"3"])], PLANS, (), full=True)
 
 
 def test_a_table_that_cannot_be_read_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

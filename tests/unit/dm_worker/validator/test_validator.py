@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from deploy.local.process import wait_until
 from dm_worker.validator import validator
 from dm_worker.validator.differences import KIND_TEXTS
+from pkg.config.model import ValidatorConfig
+from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_worker.syncer.execution.test_row_block import plan_of
-from tests.unit.dm_worker.validator.simulated import World, at
+from tests.unit.dm_worker.validator import simulated
+from tests.unit.dm_worker.validator.simulated import CFG, World, at
 
 DELETED, MISSING, CHANGED = KIND_TEXTS
 
@@ -205,6 +209,39 @@ def test_a_defect_stops_the_validation_and_not_the_syncer(world: World, monkeypa
     world.validator.start(lambda _: None)
     world.batch({2: "b"}, lost=[2])
     wait_until(lambda: len(world.errors()) == 1, "a resumed task is compared again")
+
+
+@pytest.mark.parametrize("by_gtid", [False, True])
+def test_at_the_cutover_all_is_compared_at_once_and_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch, by_gtid: bool
+) -> None:
+    slow = ValidatorConfig(validate_interval=3600, check_interval=3600, meta_flush_interval=3600)
+    monkeypatch.setattr(simulated, "CFG", replace(CFG, flavor="mysql", validator=slow))
+    world.end()
+    world.start()
+    world.batch({1: "a"})
+    wait_until(lambda: world.status().validatorBinlog != "", "the first round, which begins at once")
+    end = at(world.target.number + 2)
+    world.validator.cut_over_at("" if by_gtid else str(end.position), end.gtid_set if by_gtid else "")
+    assert world.status().cutoverBinlogPos == ("" if by_gtid else str(end.position))
+    assert world.status().cutoverBinlogGtid == (end.gtid_set if by_gtid else "")
+    assert "are not all compared yet" in world.status().notes[-1]
+    world.batch({2: "b"})
+    world.batch({3: "c"}, lost=[3])
+    assert world.wait().notes[-1].endswith("are compared")
+    wait_until(lambda: world.store.kept is not None and world.store.kept.location == end, "the position is stored")
+    assert [kind for kind, _, _ in world.errors()] == ["Expected rows not exist"]
+    world.end()
+    world.start()
+    wait_until(lambda: world.status().notes != [], "what was stored is read")
+    assert world.status().notes[-1].endswith("are compared")
+
+
+def test_a_cutover_that_is_no_position_is_refused_and_the_earlier_one_stays(world: World) -> None:
+    world.validator.cut_over_at("(b.000009, 4)", "")
+    with pytest.raises(DMError):
+        world.validator.cut_over_at("the end", "")
+    assert world.status().cutoverBinlogPos == "(b.000009, 4)"
 
 
 def test_a_task_without_validation_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,8 @@ def test_wrong_calls_end_with_one_and_never_reach_the_master(
         (["validation", "status", "t"], "GetValidationStatus"),
         (["validation", "show-error", "t"], "GetValidationError"),
         (["validation", "ignore-error", "t", "3"], "OperateValidationError"),
+        (["cutover", "end", "t"], "OperateCutover"),
+        (["cutover", "reverse", "t"], "OperateCutover"),
         (["validation", "update", "t", "--cutover-binlog-gtid", "g"], "UpdateValidation"),
     ],
 )

@@ -16,7 +16,7 @@ CATALOGUE = [
 
 
 #: Ours: DM has nothing like it.
-OWN_CLASSES = {"diff"}
+OWN_CLASSES = {"diff", "cutover"}
 
 
 def test_each_code_and_name_stands_for_one_error() -> None:
@@ -34,6 +34,8 @@ def test_our_own_errors_have_codes_that_dm_does_not_use() -> None:
         (43106, "DiffFiles"),
         (43107, "DiffTableRefused"),
         (43108, "DiffHeldBack"),
+        (43201, "CutoverRefused"),
+        (43202, "CutoverEnded"),
     ]
 
 

@@ -38,7 +38,7 @@ def test_no_file_means_no_users() -> None:
         "anna:scrypt$3$8$1$AAAA$" + "A" * 43 + "=",
         "anna:scrypt$1073741824$8$1$AAAA$" + "A" * 43 + "=",
         "anna:scrypt$x$8$1$AAAA$" + "A" * 43 + "=",
-        "two words:" + user_line("anna", "a").partition(":")[2],
+        "two words:scrypt$16384$8$1$YMx8523VKtTEd/58vOm3Vg==$UW7js9ymwPlz/yDHDugFWE6vRbvJCT+0Cjtvu/YPBFw=",
     ],
 )
 def test_a_line_that_is_no_user_is_refused_without_its_text(tmp_path: Path, text: str) -> None:

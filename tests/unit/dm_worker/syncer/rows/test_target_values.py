@@ -6,9 +6,9 @@ import pytest
 
 from dm_worker.syncer.rows.key_normalization import TEXT, normalize_function
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
-from dm_worker.syncer.rows.row_matching import around, condition, digest_form
+from dm_worker.syncer.rows.row_matching import around, condition, digest_form, literal_text
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.binlog.rows.literals import MembersByName, TextInUtf8, codec_for
+from pkg.binlog.rows.literals import MembersByName, TextInUtf8, codec_for, marked
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.mysql.target_values import EXACT_VALUES, TargetValues
@@ -106,6 +106,24 @@ def test_negative_zero_is_looked_for_as_the_zero_that_the_target_keeps() -> None
     assert around(condition(number, number, IN_UTF8), b"-0e0") == b"`v` <=> -0e0"
     assert digest_form(number, number, IN_UTF8) == ("`v`*1e0+0e0", ("", "*1e0+0e0"))
     assert b"LEFT(" in around(condition(number, number), b"-0e0")
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (Column("v", "double", "double"), Column("v", "double", "double")),
+        (Column("v", "json", "json"), Column("v", "json", "json")),
+        (text("latin1"), text("latin1")),
+        (text("utf8mb4"), text("gbk")),
+        (Column("v", "int", "int"), text("utf8mb4")),
+        (text("utf8mb4"), Column("v", "blob", "blob")),
+        (Column("v", "datetime", "datetime"), Column("v", "timestamp", "timestamp")),
+        (marked(MembersByName, Column("v", "enum", "enum('a')")), Column("v", "enum", "enum('b','a')")),
+    ],
+    ids=lambda column: f"{column.column_type} {column.charset}",
+)
+def test_values_that_may_be_written_in_several_ways_have_no_text(here: Column, there: Column) -> None:
+    assert literal_text(here, there) == ""
 
 
 def test_a_wide_set_is_written_by_names_where_the_target_can_not_compare_its_number() -> None:

@@ -75,7 +75,7 @@ def test_a_later_run_says_where_it_was_taken_over() -> None:
     assert takeover_of(_durable(), ServerDefaults(), foreign=False) is None
     facts = takeover_of(_durable(taken_over=_HERE), ServerDefaults(), foreign=False)
     assert facts is not None
-    assert facts.place == _HERE
+    assert facts.location == _HERE
     assert not facts.online_changes
 
 

@@ -1,0 +1,1 @@
+"""What is written in an upstream after the cutover of a task."""

@@ -1,0 +1,114 @@
+"""Rows of the target that are compared with the binlog as a whole: a statement returns the text of many rows. Pure.
+
+The target writes its rows as this program writes literals (:func:`row_matching.literal_text`). Equal text proves that
+the rows are equal. Different text proves nothing: then each row is compared by itself (:mod:`row_look`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
+from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_statements import MAX_IN_LIST
+from dm_worker.syncer.rows.table_plan import TablePlan
+from pkg.mysql.literal_text import split_tuple
+from pkg.mysql.names import qualified, quote
+
+
+@dataclass(frozen=True, slots=True)
+class RowChunk:
+    """Rows of one plan in the order of their keys' bytes: the ``keys`` of all, in parentheses when they have several
+    columns, and the values of those that must be ``there``. ``text`` is what the statement must return for them."""
+
+    keys: RowGroup
+    there: RowGroup
+    text: bytes
+
+    @property
+    def plan(self) -> int:
+        return self.keys.plan
+
+    def statement(self, plan: TablePlan, *, full: bool) -> bytes:
+        """Returns the text of the rows that have one of the keys. ``full``: with all values, otherwise the key's."""
+        texts = plan.texts if full else plan.texts[: len(plan.key)]
+        names = [quote(name) for name in plan.key_names]
+        order = ",".join(f"CAST({text} AS BINARY)" for text in plan.texts[: len(plan.key)])
+        columns = f"({','.join(names)})" if len(names) > 1 else names[0]
+        text = f"GROUP_CONCAT(_binary'(',{','.join(_with_commas(texts))},')' ORDER BY {order} SEPARATOR ',')"
+        return (
+            f"SELECT CAST({text} AS BINARY) FROM {qualified(*plan.target)} WHERE {columns} IN (".encode()
+            + self.keys.body
+            + b")"
+        )
+
+    def row_keys(self) -> Iterator[bytes]:
+        """The keys: literals joined by commas."""
+        for key in self.keys.rows():
+            yield key[1:-1] if key[:1] == b"(" else key
+
+    def rows(self, plan: TablePlan) -> Iterator[ExpectedRow]:
+        """The rows one by one."""
+        width = len(plan.key)
+        found = {}
+        for row in self.there.rows():
+            values = split_tuple(row)
+            found[b",".join(values[:width])] = values
+        for key in self.row_keys():
+            yield ExpectedRow(plan.number, key, found.get(key))
+
+
+def may_chunk(plan: TablePlan, *, full: bool) -> bool:
+    """Whether the target can write rows of the plan as literals: with ``full`` all columns, otherwise the key. The
+    plan must be one for comparing, whose written columns begin with the key."""
+    texts = plan.texts if full else plan.texts[: len(plan.key)]
+    return bool(texts) and all(texts) and plan.write[: len(plan.key)] == plan.key
+
+
+def chunks_of(
+    plan: TablePlan, keys: Sequence[bytes], rows: Sequence[bytes], most_rows: int, most_bytes: int, *, full: bool
+) -> Iterator[RowChunk]:
+    """The rows with these ``keys``; ``rows`` are the tuples of those that must be there, and begin with their keys. A
+    chunk has at most ``most_rows`` and about ``most_bytes``; a larger row has its own."""
+    # A literal that begins with another one has a digit, a point or an exponent after it, which follow a comma and a
+    # parenthesis: so keys have the same order with several columns, and in front of their rows.
+    keys, rows = sorted(keys), sorted(rows)
+    most = max(1, min(most_rows, MAX_IN_LIST // len(plan.key)))
+    spans = [(start, min(start + most, len(keys))) for start in reversed(range(0, len(keys), most))]
+    while spans:
+        start, end = spans.pop()
+        first, last = (_place(keys, at, rows) for at in (start, end))
+        if end - start > 1 and sum(map(len, rows[first:last])) + sum(map(len, keys[start:end])) > most_bytes:
+            middle = (start + end) // 2
+            spans += [(middle, end), (start, middle)]
+            continue
+        there = row_group(plan.number, UPSERT_ROWS, rows[first:last])
+        text = there.body if full else b",".join(_keys_there(keys[start:end], rows[first:last]))
+        yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
+
+
+def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:
+    """Where the row of the key begins, or that of a later one."""
+    if at == len(keys):
+        return len(rows)
+    key = keys[at]
+    return bisect_left(rows, key[:-1] if key[:1] == b"(" else b"(" + key)
+
+
+def _keys_there(keys: Sequence[bytes], rows: Sequence[bytes]) -> Iterator[bytes]:
+    """The keys of the rows, in parentheses."""
+    number = 0
+    for key in keys:
+        head = key[:-1] if key[:1] == b"(" else b"(" + key
+        if number < len(rows) and rows[number].startswith((head + b",", head + b")")):
+            number += 1
+            yield head + b")"
+
+
+def _with_commas(texts: Sequence[str]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        if number:
+            yield "','"
+        yield text

@@ -1,0 +1,109 @@
+"""The cost of the continuous validation: the same catch-up with it and without, in turns, until all is compared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Literal
+
+from deploy.local.process import HarnessError, wait_until
+from dm_worker.validator.validator import Validator
+from pkg.binlog.position import Location, parse_position
+from pkg.config.model import SubTaskConfig, ValidatorConfig
+from pkg.errors import DMError
+from tests.bench.binlog import end_of_binlog
+from tests.bench.figures import Figure
+from tests.bench.rig import Copies, Rig, copy_tables
+from tests.bench.workloads import all_workloads
+from tests.harness.cputime import cpu_by_kind, spent
+
+#: The validation's share of the syncer's CPU that is allowed.
+MOST_SHARE = 0.25
+_TIMEOUT = 900.0
+Mode = Literal["none", "fast", "full"]
+_SERVERS = ("source", "target")
+
+
+def run(rig: Rig) -> None:
+    """Compares the CPU time of both, of this program's processes and of the target."""
+    rig.warm_up()
+    rig.durability(True)
+    workload = all_workloads()["oltp"]
+    start = rig.fresh_source(workload, rig.rows)
+    copy_tables(rig.source, rig.target)
+    kept = Copies(rig.target, workload.tables)
+    changes = workload.write(rig.source, rig.rows, rig.changes)
+    title = "validation beside OLTP"
+    print(f"\n{title}: {changes:,} row changes", flush=True)
+    found: dict[Mode, list[dict[str, float]]] = {"none": [], "fast": [], "full": []}
+    for _ in range(rig.runs):
+        for mode, turns in found.items():
+            kept.restore()
+            turns.append(_turn(rig, start, mode))
+            rig.check(workload.tables, title)
+    per_row = {mode: _per_row(turns, changes) for mode, turns in found.items()}
+    for mode, taken in per_row.items():
+        stages = ", ".join(f"{kind} {seconds:.2f}" for kind, seconds in taken.items())
+        print(f"  {mode:5} {_own(taken):6.2f} µs of our CPU per row change ({stages})", flush=True)
+    whole = sum(per_row["none"].values())
+    for mode in ("fast", "full"):
+        ours, servers = (work(per_row[mode]) - work(per_row["none"]) for work in (_own, _of_servers))
+        rig.report.add(Figure("", title, f"{mode}: its CPU beside the syncer's", ours / whole, "x", MOST_SHARE, True))
+        rig.report.add(Figure("", title, f"{mode}: the servers' CPU for it", servers / whole, "x"))
+
+
+def _turn(rig: Rig, start: Location, mode: Mode) -> dict[str, float]:
+    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode=mode, validate_interval=1.0))
+    before = cpu_by_kind(rig.stages())
+    if mode != "none":
+        with _validated(rig, cfg, mode) as validator, rig.syncing(start, cfg, validator) as running:
+            validator.start(_never)
+            running.wait_synced()
+            _wait_compared(rig, validator)
+    else:
+        with rig.syncing(start, cfg) as running:
+            running.wait_synced()
+    return spent(before, cpu_by_kind(rig.stages()))
+
+
+@contextmanager
+def _validated(rig: Rig, cfg: SubTaskConfig, mode: str) -> Iterator[Validator]:
+    validator = Validator(cfg, rig.engine)
+    validator.expect(mode)
+    try:
+        yield validator
+    finally:
+        validator.stop()
+        validator.join()
+
+
+def _wait_compared(rig: Rig, validator: Validator) -> None:
+    end = end_of_binlog(rig.source).position
+
+    def compared() -> bool:
+        status = validator.status()
+        if status is None or status.result.errors or status.errorRowsStatus != "new/ignored/resolved: 0/0/0":
+            raise HarnessError(f"the validation failed, or reports rows that are right: {status}")
+        return "." in status.validatorBinlog and end <= parse_position(status.validatorBinlog)
+
+    wait_until(compared, "all is compared", _TIMEOUT, step=0.1)
+
+
+def _never(found: Sequence[DMError]) -> None:
+    raise HarnessError(f"a validator does not stop its task: {found}")
+
+
+def _per_row(turns: Sequence[dict[str, float]], changes: int) -> dict[str, float]:
+    """The medians of the turns, in µs per row change."""
+    kinds = dict.fromkeys(kind for turn in turns for kind in turn)
+    return {kind: statistics.median(turn.get(kind, 0.0) for turn in turns) * 1e6 / changes for kind in kinds}
+
+
+def _own(taken: dict[str, float]) -> float:
+    return sum(seconds for kind, seconds in taken.items() if kind not in _SERVERS)
+
+
+def _of_servers(taken: dict[str, float]) -> float:
+    return sum(taken.values()) - _own(taken)

@@ -1,0 +1,153 @@
+"""`dmctl validation` beside running tasks: through the DDL of merged shards, a failover and a transfer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import HarnessError, wait_until
+from tests.harness.sharded import Servers, ShardedTask, arrives
+
+TASK = """\
+name: checked
+task-mode: all
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances: [{{source-id: s1, block-allow-list: mine, validator-config-name: compare}}]
+block-allow-list: {{mine: {{do-dbs: [checked]}}}}
+validators: {{compare: {{mode: full, validate-interval: 1s, check-interval: 1s}}}}
+"""
+
+
+def status(cluster: Cluster, task: str) -> list[dict[str, Any]]:
+    """The validators; none while a worker does not answer."""
+    try:
+        found: list[dict[str, Any]] = cluster.dmctl("validation", "status", task)["validators"] or []
+    except HarnessError:  # dmctl exits with 1
+        return []
+    return found
+
+
+def errors(cluster: Cluster, task: str) -> list[tuple[str, str]]:
+    """Kind and state of all errors."""
+    found = cluster.dmctl("validation", "show-error", "--error", "all", task)["error"] or []
+    return [(one["errorType"], one["status"]) for one in found]
+
+
+def wait_compared(cluster: Cluster, task: str, sources: int) -> None:
+    """Until all that is applied is compared; no writer may run."""
+
+    def compared() -> bool:
+        cluster.wait_synced(task)
+        applied = {one["sync"]["syncerBinlog"] for one in cluster.subtasks(task).values()}
+        found = status(cluster, task)
+        assert not [one for one in found if one["result"]], found
+        return (
+            len(found) == sources
+            and {one["validatorBinlog"] for one in found} == applied
+            and all(one["pendingRowsStatus"] == "insert/update/delete: 0/0/0" for one in found)
+        )
+
+    try:
+        wait_until(compared, "all is compared", 120, step=0.5)
+    except HarnessError as exc:
+        raise HarnessError(f"{exc}\n{status(cluster, task)}\n{cluster.logs()}") from None
+
+
+@pytest.mark.target_with("triggers")
+def test_merged_shards_are_compared_through_their_ddl_and_held_back_rows(
+    free_cluster: Cluster, servers: Servers
+) -> None:
+    for number, server in enumerate(servers[:2], start=1):
+        free_cluster.add_source(server, f"source-{number}", gtid=True)
+    task = ShardedTask(free_cluster, servers[:2], servers[2], "valid", rows=100)
+    task.create(seed=31)
+    first, second = (task.shards("orders", number) for number in (0, 1))
+    try:
+        task.start()
+        free_cluster.ok("validation", "start", "valid")
+        task.alter(first, "ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", adds="c1")
+        task.wait_lock("orders", "waiting", "source-2")
+        task.alter(second, "ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", adds="c1")
+        task.wait_no_lock()
+        task.finish()
+    finally:
+        task.abandon()
+    wait_compared(free_cluster, "valid", 2)
+    assert errors(free_cluster, "valid") == []
+    # With the columns of after the DDL, a lost row is found.
+    shard = second[0]
+    servers[2].execute("CREATE TRIGGER valid.lose BEFORE UPDATE ON valid.orders FOR EACH ROW SET NEW.c1 = OLD.c1")
+    ((lost,),) = shard.server.execute(f"SELECT MAX(id) FROM {shard.name}")
+    shard.server.execute(f"UPDATE {shard.name} SET c1 = c1 + 1 WHERE id = {lost}")
+    wait_compared(free_cluster, "valid", 2)
+    assert errors(free_cluster, "valid") == [("Column data not matched", "NewErr")]
+
+
+@pytest.fixture
+def checked(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer) -> Cluster:
+    """A task with one source, and a worker to spare."""
+    mariadb_upstream.execute(
+        "CREATE DATABASE checked", "CREATE TABLE checked.t (id INT PRIMARY KEY, v INT NOT NULL, c VARCHAR(20))"
+    )
+    insert(mariadb_upstream, 0)
+    free_cluster.add_source(mariadb_upstream, "s1")
+    free_cluster.ok("start-task", free_cluster.write_task(TASK.format(port=target.port), "checked.yaml"))
+    free_cluster.wait_stage("checked", "Running", unit="Sync")
+    return free_cluster
+
+
+def insert(server: SQLServer, first: int) -> None:
+    server.execute("INSERT INTO checked.t VALUES " + ", ".join(f"({first + n}, {n}, 'c{n}')" for n in range(20)))
+
+
+def workers(cluster: Cluster) -> list[dict[str, str]]:
+    (listed,) = cluster.dmctl("list-member", "--worker")["members"]
+    found: list[dict[str, str]] = listed["worker"]["workers"]
+    return found
+
+
+def bound(cluster: Cluster) -> str:
+    """The worker that has the source; '' for none."""
+    return next((one["name"] for one in workers(cluster) if one["source"] == "s1"), "")
+
+
+@pytest.mark.target_with("triggers")
+def test_errors_and_comparison_go_on_after_a_failover_and_a_transfer(
+    checked: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    insert(mariadb_upstream, 100)
+    wait_compared(checked, "checked", 1)
+    assert errors(checked, "checked") == []
+    target.execute(
+        "CREATE TRIGGER checked.lose BEFORE UPDATE ON checked.t FOR EACH ROW SET NEW.v = IF(NEW.id = 3, 3, NEW.v)"
+    )
+    mariadb_upstream.execute("UPDATE checked.t SET v = 77 WHERE id < 10")
+    wait_compared(checked, "checked", 1)
+    assert errors(checked, "checked") == [("Column data not matched", "NewErr")]
+
+    victim = next(worker for worker in checked.workers if worker.member == bound(checked))
+    victim.kill()
+    mariadb_upstream.execute("UPDATE checked.t SET v = 78 WHERE id BETWEEN 100 AND 110")
+    wait_until(lambda: bound(checked) not in ("", victim.member), "the other worker has the source", 120, step=0.5)
+    arrives(target, "SELECT id FROM checked.t WHERE v = 78", "replication goes on")
+    wait_compared(checked, "checked", 1)
+    assert errors(checked, "checked") == [("Column data not matched", "NewErr")]
+
+    victim.start()
+    wait_until(lambda: all(one["stage"] != "offline" for one in workers(checked)), "the worker is back", 120, step=0.5)
+    checked.ok("transfer-source", "s1", victim.member)
+    mariadb_upstream.execute("UPDATE checked.t SET v = 79 WHERE id BETWEEN 100 AND 110")
+    arrives(target, "SELECT id FROM checked.t WHERE v = 79", "replication goes on")
+    wait_compared(checked, "checked", 1)
+    assert errors(checked, "checked") == [("Column data not matched", "NewErr")]
+
+    target.execute("DROP TRIGGER checked.lose", "UPDATE checked.t SET v = 77 WHERE id = 3")
+    wait_until(
+        lambda: errors(checked, "checked") == [("Column data not matched", "ResolvedErr")],
+        "the repaired row is resolved by itself",
+        60,
+        step=0.5,
+    )
