@@ -126,6 +126,22 @@ def test_no_page_is_wider_than_a_phone(pages: ConsolePages) -> None:
         assert not wide, name
 
 
+def test_the_bar_covers_no_field_that_gets_the_focus(pages: ConsolePages) -> None:
+    for width in (1280, 390):
+        pages.driver.set_window_size(width, 500)
+        pages.open("add-task")
+        covered = pages.driver.execute_script(
+            """const fields = [...document.querySelectorAll("main input:not([type=hidden]), main select, main button")];
+            const covered = (one) => {
+              one.focus();
+              const box = one.getBoundingClientRect();
+              return !one.contains(document.elementFromPoint(box.left + box.width / 2, box.top + 3));
+            };
+            return fields.reverse().filter(covered).map((one) => one.id);"""
+        )
+        assert covered == [], width
+
+
 def test_a_page_follows_the_cluster_and_a_button_acts(pages: ConsolePages, cluster: CannedCluster) -> None:
     pages.open("task?name=orders")
     pages.wait_for("live")
