@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -47,15 +48,22 @@ class ConsolePages:
 
     def wait_for(self, words: str) -> None:
         """Waits until the page has the words, without loading it again."""
-        wait = WebDriverWait(self.driver, _LIMIT, ignored_exceptions=[Exception])
-        wait.until(lambda _: words in self.text, f"{words!r} is not on the page")
+        self._wait_for(words, lambda _: words in self.text, 0.5)
 
     def wait_reloading(self, words: str) -> None:
         def shown(_: object) -> bool:
             self.driver.refresh()
             return words in self.text
 
-        WebDriverWait(self.driver, _LIMIT, poll_frequency=2).until(shown, f"{words!r} is not on the page")
+        self._wait_for(words, shown, 2)
+
+    def _wait_for(self, words: str, shown: Callable[[object], bool], step: float) -> None:
+        """While a page loads, or is replaced by its next state, it may have no text."""
+        wait = WebDriverWait(self.driver, _LIMIT, step, ignored_exceptions=[WebDriverException])
+        try:
+            wait.until(shown)
+        except TimeoutException:
+            raise AssertionError(f"{words!r} is not on the page {self.driver.current_url}:\n{self.text}") from None
 
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
@@ -67,7 +75,10 @@ class ConsolePages:
                 field.send_keys(value)
 
     def click(self, selector: str) -> None:
-        self._element(selector).click()
+        element = self._element(selector)
+        # The driver itself scrolls no further than to the window's edge, where the page's bar is.
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
 
     def follow(self, text: str) -> None:
         """Clicks the link or button; a live page may replace it at this moment."""
@@ -76,7 +87,7 @@ class ConsolePages:
             self.driver.find_element(By.LINK_TEXT, text).click()
             return True
 
-        WebDriverWait(self.driver, _LIMIT, ignored_exceptions=[Exception]).until(clicked, f"no link {text!r}")
+        WebDriverWait(self.driver, _LIMIT, ignored_exceptions=[WebDriverException]).until(clicked, f"no link {text!r}")
 
     def confirm(self) -> None:
         self.click("#confirm")
