@@ -88,7 +88,7 @@ if [ "${1:-}" = containers ] || [ "${1:-}" = kubernetes ]; then
   have mmdebstrap || need+=(mmdebstrap)
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
 fi
-if [ "${1:-}" = pictures ]; then
+if [ "${1:-}" = pictures ] || [ "${1:-}" = test ]; then
   have chromium || need+=(chromium)
   have chromedriver || need+=(chromium-driver)
 fi

@@ -127,8 +127,9 @@ def small_cluster() -> CannedCluster:
         DDLs=["ALTER TABLE `shop`.`orders` ADD COLUMN `note` VARCHAR(100)"],
         synced=["eu-shop-1"],
         unsynced=["eu-shop-2"],
-        phase="waits for shards",
+        phase="waiting",
         since="2026-11-26T06:10:00Z",
+        waitsFor=["eu-shop-2"],
         heldRows=[pb.HeldRows(source="eu-shop-1", rows=1830)],
     )
     return cluster

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pkg.pb import dmmaster_pb2 as master
 
+#: What each phase means. In a phase that is not here a person must decide: the lock's problem says what.
+_MEANINGS = {
+    "waiting": "Once all have sent this DDL, {owner} executes it and the others skip it.",
+    "executing": "{owner} executes this DDL now.",
+    "skipping": "This DDL is executed. Each other source skips it as soon as it reads it. No rows are held back.",
+}
+_SKIP, _EXECUTE = {"action": "skip"}, {"action": "exec"}
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingLock:
-    """``waiting`` sources have sent the DDL and hold rows back; ``missing`` ones have not sent it."""
+    """``synced`` sources have sent the DDL, and hold rows back until it is ``executed``; ``missing`` ones have not.
+
+    ``orders``: the text of each unlock that the phase allows, and its fields.
+    """
 
     id: str
     task: str
@@ -19,9 +30,12 @@ class WaitingLock:
     since: str
     problem: str
     statements: Sequence[str]
-    waiting: Sequence[tuple[str, str]]
+    synced: Sequence[tuple[str, str]]
     missing: Sequence[str]
     waits_for: Sequence[str]
+    meaning: str
+    executed: bool
+    orders: Sequence[tuple[str, Mapping[str, str]]]
 
 
 def locks_of(answer: master.ShowDDLLocksResponse, task: str = "") -> list[WaitingLock]:
@@ -32,7 +46,8 @@ def locks_of(answer: master.ShowDDLLocksResponse, task: str = "") -> list[Waitin
 
 def _view(lock: master.DDLLock) -> WaitingLock:
     held = {one.source: one.rows for one in lock.heldRows}
-    waiting = [(name, f"{held[name]:,} rows held back" if name in held else "") for name in lock.synced]
+    executed = lock.phase == "skipping"
+    synced = [(name, f"{held[name]:,} rows held back" if name in held and not executed else "") for name in lock.synced]
     return WaitingLock(
         id=lock.ID,
         task=lock.task,
@@ -41,7 +56,23 @@ def _view(lock: master.DDLLock) -> WaitingLock:
         since=lock.since,
         problem=lock.problem,
         statements=list(lock.DDLs),
-        waiting=waiting,
+        synced=synced,
         missing=list(lock.unsynced),
-        waits_for=list(lock.waitsFor),
+        waits_for=[] if executed else list(lock.waitsFor),
+        meaning=_MEANINGS.get(lock.phase, "").format(owner=lock.owner or "the first one"),
+        executed=executed,
+        orders=_orders(lock),
     )
+
+
+def _orders(lock: master.DDLLock) -> list[tuple[str, Mapping[str, str]]]:
+    """The unlocks that the master accepts in this phase."""
+    if lock.phase == "waiting" and lock.synced:
+        return [("Unlock: do not wait for the others", _SKIP)]
+    if lock.phase == "conflict":
+        return [("Unlock: execute the owner's alone", _SKIP), ("Unlock: execute each sequence once", _EXECUTE)]
+    if lock.phase == "owner left":
+        # It has to be another one by name.
+        others = [name for name in lock.synced if name != lock.owner]
+        return [(f"Unlock: let {name} execute it", {**_SKIP, "owner": name}) for name in others]
+    return []

@@ -154,9 +154,33 @@ def test_a_profile_s_bars_stand_below_their_part() -> None:
 
 def test_a_lock_says_who_waits_for_whom() -> None:
     (lock,) = locks_of(SNAPSHOT.locks)
-    assert lock.waiting == [("eu-shop-1", "1,830 rows held back")]
+    assert lock.synced == [("eu-shop-1", "1,830 rows held back")]
     assert lock.missing == ["eu-shop-2"]
     assert locks_of(SNAPSHOT.locks, "other") == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "orders"),
+    [
+        ("waiting", [{"action": "skip"}]),
+        ("conflict", [{"action": "skip"}, {"action": "exec"}]),
+        ("owner left", [{"action": "skip", "owner": "two"}]),
+        ("executing", []),
+        ("skipping", []),
+        ("damaged", []),
+    ],
+)
+def test_a_lock_offers_what_its_phase_accepts(phase: str, orders: list[dict[str, str]]) -> None:
+    stored = pb.DDLLock(ID="t", owner="one", synced=["one", "two"], unsynced=["three"], phase=phase)
+    (lock,) = locks_of(pb.ShowDDLLocksResponse(locks=[stored]))
+    assert [fields for _, fields in lock.orders] == orders
+
+
+def test_once_the_ddl_is_executed_no_rows_are_held_back() -> None:
+    stored = pb.DDLLock(ID="t", owner="one", synced=["one"], unsynced=["two"], waitsFor=["two"], phase="skipping")
+    stored.heldRows.add(source="one", rows=0)
+    (lock,) = locks_of(pb.ShowDDLLocksResponse(locks=[stored]))
+    assert (lock.executed, lock.synced, lock.waits_for) == (True, [("one", "")], [])
 
 
 def test_a_comparison_shows_what_differs_first() -> None:

@@ -1,0 +1,163 @@
+"""Hazard: an operator in a browser cannot do a migration, sees something else than what is, or needs a mouse and eyes.
+
+A real Chromium drives a real cluster. ``DM_TEST_PICTURES=1`` writes the pictures of docs/console.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import ROOT, Cluster
+from deploy.local.mysql import MariaDBServer, SQLServer
+from pkg.settings.password_hash import user_line
+from tests.harness.pages import ConsolePages, console_pages
+
+PASSWORD = "correct horse"
+PICTURES = ROOT / "docs" / "console"
+
+
+@pytest.fixture
+def console_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", PASSWORD) + "\n")
+    with Cluster(workers=2, master_extra=f'console-users-path = "{users}"') as cluster:
+        yield cluster
+
+
+class _Tour:
+    """Looks at each page on the way: its picture, and what axe says."""
+
+    def __init__(self, pages: ConsolePages) -> None:
+        self._pages = pages
+        self.found: list[str] = []
+
+    def look(self, name: str) -> None:
+        self.found += [f"{name}: {one}" for one in self._pages.violations()]
+        if os.environ.get("DM_TEST_PICTURES"):
+            PICTURES.mkdir(exist_ok=True)
+            self._pages.picture(PICTURES / f"{name}.png")
+
+
+def _shard(server: SQLServer, number: int) -> None:
+    server.execute(
+        f"CREATE DATABASE shop_{number}",
+        f"CREATE TABLE shop_{number}.orders (id INT PRIMARY KEY, amount INT)",
+        *(f"INSERT INTO shop_{number}.orders VALUES ({number * 1000 + row}, {row})" for row in range(50)),
+    )
+
+
+def _add_sources(pages: ConsolePages, tour: _Tour, ports: dict[str, int]) -> None:
+    for name, port in ports.items():
+        pages.open("add-source")
+        pages.fill(source=name, host="127.0.0.1", port="1", user="root")
+        pages.click("#add")
+        pages.wait_for("code=")  # nothing listens there: the error is shown, and nothing typed is lost
+        pages.fill(port=str(port))
+        pages.click("#add")
+        pages.wait_for(f"Source {name} is added")
+    pages.open("sources")
+    tour.look("sources")
+
+
+def _compose(pages: ConsolePages, tour: _Tour, target: SQLServer) -> None:
+    pages.open("add-task")
+    pages.fill(name="orders", host="127.0.0.1", port=str(target.port), user="root", tables="shop_*")
+    pages.fill(shard_mode="pessimistic", routes="nonsense")
+    pages.click("#source-1")
+    pages.click("#source-2")
+    pages.click("#check")
+    pages.wait_for("'nonsense' is not like")
+    pages.fill(routes="shop_*.orders > shop.orders\nshop_* > shop")
+    pages.click("#check")
+    pages.wait_for(" checks: ")
+    tour.look("new-task")
+    pages.click("#start")
+    pages.wait_for("Task orders runs")
+
+
+@pytest.mark.timeout(1100)
+def test_a_whole_migration_in_a_browser(
+    console_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer, target: SQLServer
+) -> None:
+    _shard(mariadb_upstream, 1)
+    _shard(mysql_upstream, 2)
+    with console_pages(console_cluster.master.address) as pages:
+        tour = _Tour(pages)
+        pages.open("")
+        pages.wait_for("No task yet")
+        pages.open("login")
+        tour.look("login")
+        pages.fill(user="anna", password=PASSWORD)
+        pages.click("main button")
+        _add_sources(pages, tour, {"one": mariadb_upstream.port, "two": mysql_upstream.port})
+        _compose(pages, tour, target)
+
+        # The page follows by itself.
+        pages.open("task?name=orders")
+        pages.wait_for("Running · Sync")
+        pages.wait_for("in step with the upstream")
+        console_cluster.wait_stage("orders", "Running", unit="Sync")
+        assert target.execute("SELECT COUNT(*) FROM shop.orders") == [(100,)]
+
+        pages.follow("Pause")
+        tour.look("preview")
+        pages.confirm()
+        assert "done" in pages.text
+        pages.open("task?name=orders")
+        pages.wait_for("Paused on request.")
+        console_cluster.wait_stage("orders", "Paused")
+        pages.follow("Resume")
+        pages.confirm()
+        console_cluster.wait_stage("orders", "Running", unit="Sync")
+
+        mariadb_upstream.execute(
+            "ALTER TABLE shop_1.orders ADD COLUMN note INT", "INSERT INTO shop_1.orders VALUES (1900, 1, 1)"
+        )
+        pages.open("locks")
+        pages.wait_for("Have not sent it")
+        tour.look("locks")
+        pages.follow("Unlock: do not wait for the others")
+        pages.confirm()
+        pages.open("locks")
+        pages.wait_for("This DDL is executed.")
+        assert "Unlock" not in pages.text
+        mysql_upstream.execute("ALTER TABLE shop_2.orders ADD COLUMN note INT")
+        pages.wait_for("No DDL waits for other shards.")
+        pages.open("task?name=orders")
+        pages.wait_for("in step with the upstream")
+        tour.look("task")
+        assert target.execute("SELECT note FROM shop.orders WHERE id = 1900") == [(1,)]
+
+        pages.open("rules?task=orders")
+        pages.wait_for("merged from 2 tables")
+        tour.look("rules")
+        pages.open("checks?task=orders")
+        pages.follow("Compare now")
+        pages.confirm()
+        pages.open("checks?task=orders")
+        pages.wait_reloading("Finished")
+        tour.look("diff")
+        pages.open("cutover?task=orders")
+        pages.wait_for("read_only is OFF")
+        tour.look("cutover")
+
+        pages.open("events")
+        pages.wait_for("Pause task orders on all of its sources")
+        assert "console: anna" in pages.text
+        tour.look("events")
+        for page in ("overview", "members", "config?kind=source&name=one"):
+            pages.open(page)
+            tour.look(page.partition("?")[0])
+        assert "******" in pages.text
+        pages.open("task?name=orders")
+        pages.follow("Stop")
+        pages.confirm()
+        pages.open("overview")
+        pages.wait_for("No task yet")
+        assert tour.found == []
+        # A refused request is noted by the browser; a violated policy would be, too.
+        assert not [one for one in pages.complaints() if " 403 " not in one and " 422 " not in one]

@@ -1,0 +1,170 @@
+"""Hazard: a page that needs a mouse or good eyes, that its own policy breaks, or that does not follow the cluster.
+
+A real Chromium shows the console of a canned cluster. ``DM_TEST_PICTURES=1`` writes the pictures of docs/console.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import ROOT
+from dm_master.console.app import add_console
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpRoutes, PortServer
+from pkg.settings.password_hash import user_line
+from tests.harness.canned_cluster import CannedCluster, rules, small_cluster
+from tests.harness.pages import ConsolePages, console_pages
+
+PASSWORD = "correct horse"
+PICTURES = ROOT / "docs" / "console"
+PAGES = {
+    "overview": "",
+    "task": "task?name=orders",
+    "failed-task": "task?name=invoices",
+    "copy": "task?name=catalogue",
+    "sources": "sources",
+    "locks": "locks",
+    "members": "members",
+    "rules": "rules?task=orders",
+    "checks": "checks?task=orders",
+    "cutover": "cutover?task=orders",
+    "config": "config?kind=task&name=orders",
+    "events": "events",
+    "preview": "confirm?do=stop&task=orders",
+    "new-source": "add-source",
+    "new-task": "add-task",
+    "purge": "purge?source=eu-shop-1",
+    "missing": "nope",
+}
+#: The pages of docs/console.md.
+SHOWN = ("overview", "task", "failed-task", "rules", "preview")
+
+
+def _answers() -> dict[
+    str, pb.CheckCutoverResponse | pb.GetCfgResponse | pb.ShowRulesResponse | pb.OperateDiffResponse
+]:
+    checks = [
+        pb.CutoverCheck(name="replication", verdict="yes", evidence=["2 subtasks run in unit Sync"]),
+        pb.CutoverCheck(
+            name="read-only",
+            verdict="no",
+            evidence=["eu-shop-1: read_only is OFF", "eu-shop-2: read_only is OFF"],
+            remedy="SET GLOBAL read_only = 1",
+        ),
+        pb.CutoverCheck(name="validator", verdict="unknown", evidence=["no validator runs"], remedy="start one"),
+    ]
+    tables = [
+        worker_pb.DiffTableStatus(target="`shop`.`orders`", state="equal", rows=1_200_000, chunks=12, chunksDone=12),
+        worker_pb.DiffTableStatus(
+            target="`shop`.`items`", state="different", rows=900, chunks=1, chunksDone=1, missing=2, firstKeys=["id=7"]
+        ),
+    ]
+    source = worker_pb.DiffSourceStatus(source="eu-shop-1", stage="Finished", rows=1_200_900, tables=tables)
+    return {
+        "GetCfg": pb.GetCfgResponse(result=True, cfg="name: orders\ntask-mode: all\n"),
+        "ShowRules": rules(12, 4),
+        "CheckCutover": pb.CheckCutoverResponse(msg="not ready: read-only, validator", checks=checks),
+        "OperateDiff": pb.OperateDiffResponse(result=True, verdict="different", sources=[source]),
+    }
+
+
+@pytest.fixture
+def cluster() -> CannedCluster:
+    cluster = small_cluster()
+    cluster.answers |= _answers()
+    return cluster
+
+
+@pytest.fixture
+def pages(cluster: CannedCluster, tmp_path: Path) -> Iterator[ConsolePages]:
+    """A browser whose user has logged in."""
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", PASSWORD) + "\n")
+    routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
+    add_console(routes, cluster.call, str(users), lambda: None, interval=0.5)
+    server = PortServer("127.0.0.1", 0, lambda _: None, routes)
+    server.start()
+    try:
+        with console_pages(f"127.0.0.1:{server.port}") as pages:
+            pages.open("login")
+            assert pages.violations() == []
+            pages.fill(user="anna", password=PASSWORD)
+            pages.click("main button")
+            pages.wait_for("All tasks")
+            yield pages
+    finally:
+        server.stop(0)
+
+
+@pytest.mark.timeout(600)
+def test_axe_finds_nothing_on_any_page_in_both_themes(pages: ConsolePages) -> None:
+    found = []
+    for name, address in PAGES.items():
+        pages.open(address)
+        found += [f"{name}: {one}" for one in pages.violations()]
+        if os.environ.get("DM_TEST_PICTURES") and name in SHOWN:
+            PICTURES.mkdir(exist_ok=True)
+            pages.picture(PICTURES / f"{name}.png")
+    assert found == []
+    # The policy of the pages is violated by nothing of theirs.
+    assert not [one for one in pages.complaints() if "nope" not in one]
+
+
+def test_no_page_is_wider_than_a_phone(pages: ConsolePages) -> None:
+    pages.driver.set_window_size(390, 800)
+    for name, address in PAGES.items():
+        pages.open(address)
+        wide = pages.driver.execute_script(
+            "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        )
+        assert not wide, name
+
+
+def test_the_bar_covers_no_field_that_gets_the_focus(pages: ConsolePages) -> None:
+    for width in (1280, 390):
+        pages.driver.set_window_size(width, 500)
+        pages.open("add-task")
+        covered = pages.driver.execute_script(
+            """const fields = [...document.querySelectorAll("main input:not([type=hidden]), main select, main button")];
+            const covered = (one) => {
+              one.focus();
+              const box = one.getBoundingClientRect();
+              return !one.contains(document.elementFromPoint(box.left + box.width / 2, box.top + 3));
+            };
+            return fields.reverse().filter(covered).map((one) => one.id);"""
+        )
+        assert covered == [], width
+
+
+def test_a_page_follows_the_cluster_and_a_button_acts(pages: ConsolePages, cluster: CannedCluster) -> None:
+    pages.open("task?name=orders")
+    pages.wait_for("live")
+    for source in cluster.status.sources[:2]:
+        source.subTaskStatus[0].stage = worker_pb.Paused
+        source.subTaskStatus[0].result.isCanceled = True
+    pages.wait_for("Paused on request.")
+    pages.follow("Resume")
+    assert cluster.calls["OperateTask"] == 0
+    pages.confirm()
+    (request,) = [request for method, request in cluster.requests if method == "OperateTask"]
+    assert (request.op, request.name) == (worker_pb.Resume, "orders")
+
+
+def test_a_form_keeps_what_was_typed_while_it_is_checked(pages: ConsolePages, cluster: CannedCluster) -> None:
+    pages.open("add-task")
+    pages.fill(name="t", host="h", user="u", password="p", routes="nonsense")
+    pages.click("#check")
+    pages.wait_for("'nonsense' is not like")
+    pages.fill(routes="a > b")
+    pages.click("#check")
+    pages.wait_for("All checks passed.")
+    (checked,) = [request for method, request in cluster.requests if method == "CheckTask"]
+    assert "password: p\n" in checked.task
+    pages.click("#start")
+    pages.wait_for("Task t runs")
