@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,12 +14,22 @@ from urllib.parse import parse_qs, unquote
 import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 
 from dm_master.openapi.refusal import Refusal, bad_request
 
 Schema = Mapping[str, Any]
 _BOOLEANS = {"true": True, "false": False}
 _METHODS = ("get", "post", "put", "delete")
+
+
+def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[ValidationError]:
+    """``$`` of a schema is the end of the text; Python's is also before a last line break."""
+    if isinstance(value, str) and re.search(re.sub(r"\$$", r"\\Z", pattern), value) is None:
+        yield ValidationError(f"does not match {pattern}")
+
+
+_SchemaValidator = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # its stub has no types
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +141,7 @@ class Contract:
         return {name: _typed(known[name], name, values) for name, values in given.items()}
 
     def _check(self, schema: Schema, value: Any, where: str) -> None:
-        validator = Draft202012Validator({**schema, "components": self.document["components"]})
+        validator = _SchemaValidator({**schema, "components": self.document["components"]})
         problem = min(validator.iter_errors(value), key=lambda one: list(map(str, one.absolute_path)), default=None)
         if problem is not None:
             raise bad_request(_described(problem, where))

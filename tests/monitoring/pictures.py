@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from deploy.local.cache import once
 from deploy.local.cluster import ROOT, Cluster
 from deploy.local.process import HarnessError, binary, up
 from deploy.monitoring.dashboards import DASHBOARDS, FOLDER
+from tests.harness.commands import run_in
 from tests.monitoring.browser import Browser
 from tests.monitoring.load import busy_minutes, loaded_task
 from tests.monitoring.prometheus import Prometheus
@@ -86,17 +86,11 @@ def _page() -> Path:
     def bundle(folder: Path) -> None:
         for one in sources:
             shutil.copy(one, folder)
-        _run(folder, binary("npm"), "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent")
-        _run(folder, "node_modules/.bin/esbuild", "page.jsx", '--define:process.env.NODE_ENV="production"', *_BUNDLE)
+        run_in(folder, binary("npm"), "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent")
+        run_in(folder, "node_modules/.bin/esbuild", "page.jsx", '--define:process.env.NODE_ENV="production"', *_BUNDLE)
         shutil.rmtree(folder / "node_modules")
 
     return once(f"dashboard-page-{version}", bundle)
-
-
-def _run(folder: Path, *command: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise HarnessError(f"{' '.join(command)} gave {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
 def _dashboard(prometheus: Prometheus, uid: str, began: float, ended: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ separate ASGI application that :meth:`HttpRoutes.mount` serves under a path.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,7 +107,7 @@ class HttpRoutes:
             forms=forms,
             bare_posts=bare_posts,
         )
-        self.app.router.routes.append(Mount(path, app, middleware=[guard]))
+        self.app.router.routes.append(_Mounted(path, app, middleware=[guard]))
 
     def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
         route = _SegmentRoute(pattern, _endpoint(handler), methods=[method], middleware=middleware)
@@ -127,6 +128,14 @@ class _SegmentRoute(Route):
             return Match.NONE, {}
         allowed = self.methods is None or scope["method"] in self.methods
         return Match.FULL if allowed else Match.PARTIAL, {"endpoint": self.endpoint, "path_params": params}
+
+
+class _Mounted(Mount):
+    """Takes every path below its own; Starlette's leaves out those with a quoted line break."""
+
+    def __init__(self, path: str, app: ASGIApp, middleware: list[Middleware]) -> None:
+        super().__init__(path, app, middleware=middleware)
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
 
 
 class _CrossSiteGuard:

@@ -159,6 +159,9 @@ def test_what_is_not_json_is_refused_without_a_quotation(cluster: _Cluster, body
     [
         ("GET", "nothing", _JSON, 404),
         ("GET", "sources/../tasks", _JSON, 404),
+        ("GET", "a\nb", _JSON, 404),
+        ("GET", "sources/a\nb/status", _JSON, 400),
+        ("GET", "sources/a\n", _JSON, 400),
         ("DELETE", "tasks/templates", _JSON, 405),
         ("PATCH", "sources", _JSON, 405),
         ("POST", "sources", {"host": "127.0.0.1", "content-type": "text/plain"}, 415),
