@@ -9,11 +9,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.inspection.grants import Grants, roles_of
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
+from pkg.mysql.grants import Grants, fetch_grants
 from pkg.mysql.introspect import (
     ServerInfo,
     fetch_table_infos,
@@ -49,26 +49,6 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
         ) from exc
 
 
-def grants_of(conn: Connection[Any], info: ServerInfo) -> Grants:
-    """The grants of the connection's user, including those of its roles."""
-    lines = [str(row[0]) for row in query(conn, "SHOW GRANTS")]
-    roles = roles_of(lines)
-    if roles and info.flavor == "mysql":
-        using = f"SHOW GRANTS FOR CURRENT_USER() USING {', '.join(roles)}"
-        lines = [str(row[0]) for row in query(conn, using)]
-    elif info.flavor == "mariadb":
-        for role in roles:
-            lines += _role_grants(conn, role)
-    return Grants(lines)
-
-
-def _role_grants(conn: Connection[Any], role: str) -> list[str]:
-    try:
-        return [str(row[0]) for row in query(conn, f"SHOW GRANTS FOR {role}")]
-    except pymysql.err.OperationalError:
-        return []  # grants of a role that the user may not see are not reliable
-
-
 class InspectedServer:
     """One server under check. Each fact is queried once, when a check first needs it."""
 
@@ -95,7 +75,7 @@ class InspectedServer:
 
     @functools.cached_property
     def grants(self) -> Grants:
-        return grants_of(self.conn, self.info)
+        return fetch_grants(self.conn, self.info.flavor)
 
     def table_infos(self, tables: Iterable[TableId]) -> dict[TableId, TableInfo]:
         """The structures of the existing ``tables``."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dm_master.inspection.grants import Grants
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.config.dump_arguments import parse_dump_arguments
 from pkg.config.model import SubTaskConfig
+from pkg.mysql.grants import Grants
 from pkg.mysql.names import TableId
 
 #: The global privileges that an upstream's user needs for a full copy and replication.

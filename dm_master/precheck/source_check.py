@@ -11,13 +11,14 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.inspection.inspected_server import QUERY_TIMEOUT, grants_of
+from dm_master.inspection.inspected_server import QUERY_TIMEOUT
 from dm_master.precheck.privilege_checks import lacking_privileges
 from dm_master.precheck.server_checks import gtid_is_off
 from pkg import errors
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
+from pkg.mysql.grants import fetch_grants
 from pkg.mysql.introspect import ServerInfo, query, server_info
 
 #: DM's range of server ids for sources without one.
@@ -39,7 +40,7 @@ def check_source(config: SourceConfig, warnings: list[str] | None = None) -> Sou
         try:
             info = server_info(conn)
             used = _settled_server_ids(conn, info, config.server_id)
-            lacking = lacking_privileges(grants_of(conn, info))
+            lacking = lacking_privileges(fetch_grants(conn, info.flavor))
         except pymysql.Error as exc:
             raise classify(exc, scope="upstream") from exc
     if config.enable_gtid and not info.gtid_on:

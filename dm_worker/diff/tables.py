@@ -16,10 +16,11 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.comparison.merged_tables import SourceName, merged_tables
-from dm_worker.comparison.pair import NotCompared, TablePair
+from dm_worker.comparison.pair import NotCompared, TablePair, TableSide
 from dm_worker.comparison.ranges import plan_ranges
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.diff.compare_task import ComparedTable
+from dm_worker.diff.hidden_tables import unseen
 from dm_worker.diff.progress import TableProgress
 from dm_worker.diff.repairs import matches_of
 from dm_worker.diff.spans import span_of
@@ -31,14 +32,18 @@ from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
-from pkg.mysql.connection import classify
-from pkg.mysql.introspect import fetch_table_info, show_create
+from pkg.mysql.connection import Scope, classify
+from pkg.mysql.grants import fetch_grants
+from pkg.mysql.introspect import fetch_table_info, list_schemas, query, show_create
 from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified
 from pkg.mysql.target_values import fetch_target_values
+from pkg.rules.block_allow_list import BlockAllowListFilter
 
 #: Rows of a chunk, and bytes: some seconds of work, so that a pair of snapshots is left in time; and all rows of it
 #: may differ, which must fit into memory.
 CHUNK_ROWS, CHUNK_BYTES = 200_000, 64 << 20
+#: Stands for the tables that the upstream's user does not see. No table has this name.
+UNSEEN: TableId = ("*", "*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,15 @@ class TableFinder:
         self._siblings = siblings
         self._configs: dict[str, SubTaskConfig] = {cfg.source_id: cfg}
         self._fed: Mapping[TableId, tuple[FedTable, ...]] = {}
+        self._unseen = ""
 
     def refresh(self) -> None:
         """Reads which upstream tables there are now."""
         self._configs = {cfg.source_id: cfg for cfg in (self._own, *self._siblings())}
         configs = [self._configs[source] for source in sorted(self._configs)]
-        stats = [_list(cfg) for cfg in configs]
+        listings = [_list(cfg) for cfg in configs]
+        self._unseen = next(one.unseen for cfg, one in zip(configs, listings, strict=True) if cfg is self._own)
+        stats = [one.tables for one in listings]
         names = [[(stat.schema, stat.table) for stat in found] for found in stats]
         merged = merged_tables([TaskRules(cfg) for cfg in configs], names)
         sizes = [{(stat.schema, stat.table): (stat.rows, stat.data_bytes) for stat in found} for found in stats]
@@ -89,7 +97,8 @@ class TableFinder:
 
     def find(self) -> list[TableProgress]:
         """The tables that this source compares, in their order; those that can't be compared have a reason."""
-        return led_tables(self._fed, self._own.source_id, self._settings)
+        found = led_tables(self._fed, self._own.source_id, self._settings)
+        return [*found, _not_seen(self._own, self._unseen)] if self._unseen else found
 
     def sources_of(self, target: TableId) -> tuple[str, ...]:
         """The sources whose rows are in the table, in order; none when no upstream table is left."""
@@ -110,6 +119,8 @@ class TableFinder:
         try:
             pair = self._pair(name, sources, upstreams, target)
             sides = [(target, pair.target), *((upstreams[side.connection], side) for side in pair.sources)]
+            for conn, side in sides:
+                _ensure_readable(conn, side, "downstream" if side is pair.target else "upstream")
             shapes = (shape_of(show_create(conn, side.schema, side.name)) for conn, side in sides)
             info = fetch_table_info(target, *name)
             if info is None:
@@ -160,6 +171,14 @@ class TableFinder:
             yield opened, target
 
 
+def _ensure_readable(conn: Connection[Any], side: TableSide, scope: Scope) -> None:
+    """Raises DMError. The structure is shown to users who may not read the rows."""
+    try:
+        query(conn, f"SELECT 1 FROM {side.qualified} LIMIT 1")
+    except pymysql.Error as exc:
+        raise classify(exc, scope=scope, table=side.qualified) from exc
+
+
 def rows_of_chunks(fed: Sequence[FedTable], largest: int) -> int:
     """How many rows of the table ``largest`` a chunk has, whose rows of all tables have the size of a chunk. Pure."""
     rows = max(1, sum(one.rows for one in fed))
@@ -185,11 +204,31 @@ def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings:
     return found
 
 
-def _list(cfg: SubTaskConfig) -> list[TableStat]:
+def _not_seen(cfg: SubTaskConfig, names: str) -> TableProgress:
+    """A line of the answer for the tables that may be there and are not listed."""
+    reason = (
+        f"the upstream's user '{cfg.from_.user}' may not see all tables of the task: it lacks SELECT on {names}. "
+        "Tables that it does not see are not compared"
+    )
+    return TableProgress(UNSEEN, (f"{cfg.source_id}: {names}",), reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The upstream's tables as its user sees them. ``unseen``: see :func:`hidden_tables.unseen`."""
+
+    tables: list[TableStat]
+    unseen: str
+
+
+def _list(cfg: SubTaskConfig) -> _Listing:
     hidden = {*SYSTEM_SCHEMAS, cfg.meta_schema}
     conn = open_session(cfg.from_)
     try:
-        return list_tables(conn, lambda schema, _: schema.lower() not in hidden)
+        tables = list_tables(conn, lambda schema, _: schema.lower() not in hidden)
+        grants = fetch_grants(conn, cfg.flavor)
+        schemas = list_schemas(conn)
+        return _Listing(tables, unseen(grants, cfg.block_allow_list, BlockAllowListFilter.of(cfg), schemas))
     except pymysql.Error as exc:
         raise classify(exc, scope="upstream") from exc
     finally:

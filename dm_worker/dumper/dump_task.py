@@ -23,7 +23,7 @@ from dm_worker.dumper.insert_statements import Statements, statements
 from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.table_reads.chunks import Chunk, list_tables, shape_of
-from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
+from dm_worker.table_reads.column_literals import ReadColumn
 from dm_worker.table_reads.row_stream import stream
 from dm_worker.table_reads.session import open_session
 from dm_worker.table_reads.snapshot import DumpSnapshot, SnapshotRendezvous, end_of_binlog, join_snapshot, lead_snapshot
@@ -225,12 +225,13 @@ class DumpTask:
         columns = [column for column in info.columns if not column.generated]
         names = ",".join(quote(column.name) for column in columns)
         typed = self._spec.json_types
-        fields = ",".join(select_expression(column, json_types=typed) for column in columns)
+        read = [ReadColumn.of(column, json_types=typed) for column in columns]
+        fields = ",".join(column.expression for column in read)
         wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
         where = " WHERE " + " AND ".join(wheres) if wheres else ""
         rendered: Statements = statements(
-            [kind_of(column, json_types=typed) for column in columns],
-            [introducer_of(column, json_types=typed) for column in columns],
+            [column.kind for column in read],
+            [column.introducer for column in read],
             f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
             options.statement_size,
             backslash=options.escape_backslash,

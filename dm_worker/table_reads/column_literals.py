@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from pkg.binlog.charsets import UTF8
@@ -41,6 +42,7 @@ _ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b
 #: Charsets in which every code has its own character.
 _EXACT = UTF8 | {"latin1"}
 #: Prefixes of a FOREIGN value: for bytes, and for a value over the server's limit. No text in UTF-8 begins with them.
+#: ODD alone is number 0 of an ENUM.
 ODD, TOO_LONG = b"\xff", b"\xfe"
 #: The error for a value over the limit.
 TOO_LONG_ERROR = (
@@ -90,6 +92,33 @@ def select_expression(column: Column, *, json_types: bool = False) -> str:
         odd = f"IFNULL(CONCAT(x'{ODD.hex()}', {stored}), x'{TOO_LONG.hex()}')"
         return f"IF({text if column.charset == 'ascii' else back} <=> {stored}, {text}, {odd})"
     return f"{name}*1e0" if column.type_name == "float" else name
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """How a column is read for a table of the same structure: its SELECT expression, and what its values become."""
+
+    expression: str
+    kind: LiteralKind
+    introducer: bytes
+
+    @classmethod
+    def of(cls, column: Column, *, json_types: bool = False) -> ReadColumn:
+        """``json_types``: see :func:`select_expression`. Number 0 of an ENUM (no member) reads as the empty text. Where
+        this is a member too, the number is told apart."""
+        expression = select_expression(column, json_types=json_types)
+        if column.type_name != "enum" or "" not in column.elements:
+            kind, introducer = kind_of(column, json_types=json_types), introducer_of(column, json_types=json_types)
+            return cls(expression, kind, introducer)
+        name = quote(column.name)
+        if column.charset == "binary":
+            text = f"IF(LENGTH({name})=0,x'',CONCAT(x'{ODD.hex()}',CAST({name} AS BINARY)))"
+        elif kind_of(column) is LiteralKind.FOREIGN:
+            text = expression
+        else:
+            text = f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+        introducer = f"_{column.charset} x'".encode()
+        return cls(f"IF({name}+0=0,x'{ODD.hex()}',{text})", LiteralKind.FOREIGN, introducer)
 
 
 def _json_with_types(name: str) -> str:
@@ -176,6 +205,8 @@ class RowRenderer:
     def _foreign(self, value: bytes, introducer: bytes) -> bytes:
         if value[:1] == TOO_LONG:
             raise ValueError(TOO_LONG_ERROR)
+        if value == ODD:
+            return b"0"
         return introducer + value[1:].hex().encode() + b"'" if value[:1] == ODD else self._text(value)
 
     def _text(self, value: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import click
@@ -14,6 +15,9 @@ from dmctl.failure import CommandError, UsageError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.settings.units import parse_size
+
+#: Seconds between two looks while `--once` waits.
+LOOK_SECONDS = 1.0
 
 
 @click.group("diff", cls=CommandGroup)
@@ -31,6 +35,7 @@ def diff() -> None:
 @click.option("--threads", type=click.IntRange(min=1), help="Snapshots at once (2 by default).")
 @click.option("--rate", default="", help="The most bytes that are read from the upstream each second, like 20MiB.")
 @click.option("--most-lag", type=click.IntRange(min=1), help="Waits while replication lags by more seconds (30).")
+@click.option("--once", is_flag=True, help="Waits for the end, shows the result, exits with 0 only if all is equal.")
 @click.pass_obj
 def start(
     context: CommandContext,
@@ -43,6 +48,7 @@ def start(
     threads: int | None,
     rate: str,
     most_lag: int | None,
+    once: bool,
 ) -> None:
     """Starts a comparison; `diff status` shows it. -s limits it to some sources."""
     options = worker.DiffOptions(
@@ -55,7 +61,10 @@ def start(
         bytesPerSecond=_bytes(rate),
         mostLag=most_lag or 0,
     )
-    _operate(context, worker.StartDiff, task, options)
+    if once:
+        _compare_once(context, task, options)
+    else:
+        _operate(context, worker.StartDiff, task, options)
 
 
 @diff.command("stop", cls=DMCommand)
@@ -86,6 +95,51 @@ def status(context: CommandContext, task: str, output: str) -> None:
 def _operate(context: CommandContext, op: worker.DiffOp, task: str, options: worker.DiffOptions | None = None) -> None:
     request = master.OperateDiffRequest(op=op, task=files.task_name(task), sources=context.sources, options=options)
     context.run_or_fail("OperateDiff", request)
+
+
+def _compare_once(context: CommandContext, task: str, options: worker.DiffOptions) -> None:
+    """Waits until the comparison has ended on all sources, then shows it. Raises CommandError unless all is equal."""
+    request = master.OperateDiffRequest(
+        op=worker.StartDiff, task=files.task_name(task), sources=context.sources, options=options
+    )
+    answer: master.OperateDiffResponse = context.call("OperateDiff", request)
+    if not answer.result:
+        context.show(answer)
+        raise CommandError(answer.msg)
+    runs = {source.source: source.run for source in answer.sources}
+    request = master.OperateDiffRequest(op=worker.ShowDiff, task=request.task, sources=sorted(runs))
+    shown = ""
+    while not _has_ended(answer):
+        time.sleep(LOOK_SECONDS)
+        answer = context.call("OperateDiff", request)
+        if any(source.result and source.run != runs[source.source] for source in answer.sources):
+            raise CommandError("another comparison of the task was started meanwhile: see `dmctl diff status`")
+        text = "\n".join(_progress(answer))
+        if text != shown:
+            context.print(text)
+            shown = text
+    context.print("\n".join(report(answer)))
+    if answer.verdict != "equal":
+        raise CommandError(f"the tables are not proven equal: {answer.verdict}")
+
+
+def _has_ended(answer: master.OperateDiffResponse) -> bool:
+    """A source without an answer (its worker is restarted, or the master) has not ended."""
+    stages = {source.stage if source.result else "" for source in answer.sources}
+    return bool(stages) and stages <= {"Finished", "Stopped"}
+
+
+def _progress(answer: master.OperateDiffResponse) -> Iterator[str]:
+    if not answer.sources:
+        yield answer.msg
+    for source in answer.sources:
+        done = sum(table.state not in ("pending", "comparing") for table in source.tables)
+        rest = f", {source.eta} left" if source.eta not in ("", "unknown") else ""
+        about = f": {source.msg}" if source.msg else ""
+        yield (
+            f"{source.source}: {source.stage or 'no answer'}, {done} of {len(source.tables)} tables, "
+            f"{source.rows} of about {source.totalRows} rows{rest}{about}"
+        )
 
 
 def _bytes(text: str) -> int:

@@ -23,6 +23,8 @@ ALLOW = "allow"
 SETTING = "lossy-conversions"
 #: The kind of a loss where no value certainly stays.
 EVERY = "every"
+#: The kind where number 0 of an ENUM, written as a number, would become the text 0.
+_NUMBER_0 = "number 0"
 _GENERATED = " (generated)"
 
 _INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64, "bit": 64, "year": 16}
@@ -79,6 +81,8 @@ class ColumnLoss:
             value = literal_text(literal)
             if value is None:
                 return self.nulls
+            if self.kind == _NUMBER_0:
+                return literal == b"0"
             return self.every or (bool(self.kind) and _CHANGES[self.kind](self, value))
         except (ValueError, InvalidOperation, OverflowError, DMError):
             # An expression, or bytes that are no text: it is not certain that the value stays.
@@ -182,6 +186,8 @@ def _to_text(here: Column, there: Column) -> _Pair:
     one, two = here.type_name, there.type_name
     if one == "bit" or one not in _KNOWN:
         return _EVERY if one == "bit" else _KEPT
+    if one == "enum" and "" in here.elements:
+        return _NUMBER_0, 0, ()
     if one not in _TEXT | _BYTES or one == "char":
         return _KEPT
     if two == "char":
@@ -210,7 +216,11 @@ def _to_bytes(here: Column, there: Column) -> _Pair:
 def _to_member(here: Column, there: Column) -> _Pair:
     if here.type_name in _MEMBERS:
         within = set(here.elements) <= set(there.elements) and here.type_name == there.type_name
-        return _KEPT if within else ("member", 0, (there.type_name, *there.elements))
+        # The text of an ENUM's number 0 is empty, which must not become a member.
+        number_0 = here.type_name == "enum" and "" not in here.elements and "" in there.elements
+        if within:
+            return ("empty", 0, ()) if number_0 else _KEPT
+        return "member", 0, (there.type_name, *(one for one in there.elements if one or not number_0))
     return ("member", 0, (there.type_name, *there.elements)) if here.type_name in _TEXT else _EVERY
 
 
@@ -365,6 +375,10 @@ def _member(loss: ColumnLoss, value: LiteralText) -> bool:
     return not set(parts) <= set(members)
 
 
+def _empty(_: ColumnLoss, value: LiteralText) -> bool:
+    return not value.data
+
+
 def _uuid(_: ColumnLoss, value: LiteralText) -> bool:
     return _FORMS["uuid"].fullmatch(_text(value)) is None
 
@@ -385,6 +399,7 @@ _CHANGES: dict[str, Callable[[ColumnLoss, LiteralText], bool]] = {
     "cut spaces": _cut_spaces,
     "length": _length,
     "member": _member,
+    "empty": _empty,
     "uuid": _uuid,
 }
 

@@ -182,6 +182,11 @@ def test_a_comparison_survives_the_death_of_the_master(migration: Migration) -> 
     assert [(one["kind"], one["key"]["id"]) for one in lines(answer)] == [("missing", str(first))]
 
 
+def test_once_waits_for_the_verdict(migration: Migration) -> None:
+    shown = migration.cluster.dmctl_text("diff", "start", migration.name, "--once", timeout=300)
+    assert "verdict: equal" in shown
+
+
 def test_the_statements_repair_the_target(migration: Migration) -> None:
     target, name = migration.target, migration.name
     firsts = [shard.offset + QUIET for shard in migration.shards if not shard.keyless]

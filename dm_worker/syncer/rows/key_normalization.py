@@ -275,7 +275,7 @@ def _normalize_members(normalizer: KeyNormalizer) -> Normalize:
     numbers = {name: number for number, name in enumerate(("", *normalizer.members))}
 
     def normalize(literal: bytes) -> bytes:
-        return b"%d" % numbers[_ESCAPED.sub(rb"\1", literal[1:-1]).decode()]
+        return literal if literal == b"0" else b"%d" % numbers[_ESCAPED.sub(rb"\1", literal[1:-1]).decode()]
 
     return normalize
 

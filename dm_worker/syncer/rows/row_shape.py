@@ -9,7 +9,7 @@ from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
 from pkg.binlog.charsets import UTF8
 from pkg.binlog.rows.derived_literals import Derived, LiteralChange
-from pkg.binlog.rows.literals import MembersByName, TextInUtf8, escape, marked
+from pkg.binlog.rows.literals import EnumByName, MembersByName, TextInUtf8, escape, marked
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
@@ -141,4 +141,6 @@ def _as_written(column: Column, target: TableInfo, values: TargetValues) -> Colu
     same = there.type_name == column.type_name and there.elements[: len(members)] == members
     wide = column.type_name == "set" and len(there.elements) == _MOST_MEMBERS
     by_number = same and (values.compares_wide_sets or not wide)
-    return column if by_number else marked(MembersByName, column)
+    to_empty = column.type_name == there.type_name == "enum" and "" in there.elements
+    kind = EnumByName if to_empty else MembersByName
+    return column if by_number else marked(kind, column)

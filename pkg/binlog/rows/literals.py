@@ -74,6 +74,12 @@ class MembersByName(Column):
     __slots__ = ()
 
 
+class EnumByName(MembersByName):
+    """An ENUM column that is written to an ENUM with the member '': number 0, whose text this is, stays a number."""
+
+    __slots__ = ()
+
+
 class TextInUtf8(Column):
     """A column whose text is written in UTF-8, whatever its charset: the target reads no literals in other charsets."""
 
@@ -156,7 +162,8 @@ def _enum(meta: int, column: Column, _: int) -> Codec:
     if not isinstance(column, MembersByName):
         return Codec(fixed=fixed, form=b"%d")
     # Number 0 is the error value; it reads as an empty string.
-    names = [b"'%b'" % escape(name.encode()) for name in ("", *column.elements)]
+    none = b"0" if isinstance(column, EnumByName) else b"''"
+    names = [none, *(b"'%b'" % escape(name.encode()) for name in column.elements)]
     return Codec(fixed=fixed, render=lambda number: _member(names, number))
 
 

@@ -91,6 +91,8 @@ static inline void put_literal(Statements *self, unsigned char kind, const unsig
         put_escaped(&self->out, p, size);
     else if (kind == 'x' || kind == 'h')
         append_hex(&self->out, p, size);
+    else if (kind == 'n')
+        put_byte(&self->out, '0');
     else {
         if (kind == 'f' && size > 0 && memchr(p, 'e', size) != NULL)
             self->exponent = 1;
@@ -103,7 +105,7 @@ static inline void end_literal(Statements *self, unsigned char kind)
     if (kind == 'f') {
         if (!self->exponent)
             put(&self->out, "e0", 2);
-    } else if (kind != 'v')
+    } else if (kind != 'v' && kind != 'n')
         put_byte(&self->out, '\'');
 }
 
@@ -131,9 +133,9 @@ static int end_held(Statements *self)
     return 0;
 }
 
-/* The form of a value of kind 'c' by its first byte: text ('t'), or bytes after that byte ('h'); -1 after an error.
- */
-static int kind_by_first(Statements *self, unsigned char first)
+/* The form of a value of kind 'c' by its first byte: text ('t'), bytes after that byte ('h'), or number 0 of an ENUM
+ * ('n'); -1 after an error. */
+static int kind_by_first(Statements *self, unsigned char first, uint64_t length)
 {
     if (first == TOO_LONG) {
         self->broken = 1;
@@ -142,7 +144,7 @@ static int kind_by_first(Statements *self, unsigned char first)
                         "max_allowed_packet");
         return -1;
     }
-    return first == ODD ? 'h' : 't';
+    return first != ODD ? 't' : length == 1 ? 'n' : 'h';
 }
 
 int take_value(Statements *self, const unsigned char *p, size_t size)
@@ -152,7 +154,7 @@ int take_value(Statements *self, const unsigned char *p, size_t size)
     if (kind == 'c') {
         if (size == 0)
             return 0;
-        int found = kind_by_first(self, *p);
+        int found = kind_by_first(self, *p, self->value_left + size);
         if (found < 0 || buffer_reserve(&self->out, VALUE_EXTRA) < 0)
             return -1;
         kind = self->value_kind = (unsigned char)found;
@@ -189,7 +191,7 @@ Py_ssize_t start_value(Statements *self, uint64_t length, const unsigned char *p
     if (kind == 'c' && length == 0)
         kind = 't';
     if (kind == 'c' && size == length) {
-        int found = kind_by_first(self, *p);
+        int found = kind_by_first(self, *p, length);
         if (found < 0)
             return -1;
         kind = (unsigned char)found;

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,39 @@ def test_every_type_arrives_bit_for_bit(
     assert _tables(upstream) == _tables(target)
     for table in _tables(upstream):
         assert contents(target, table) == contents(upstream, table), table
+
+
+#: An ENUM with the member '' that the text of its number 0 looks like, by what decides how its values are read.
+_MEMBERS_WITHOUT_TEXT = {
+    "UTF-8": "ENUM('', 'a') CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    "latin1": "ENUM('ü', '') CHARACTER SET latin1",
+    "gbk": "ENUM('', '汉') CHARACTER SET gbk",
+    "bytes": "ENUM('', 'a') CHARACTER SET binary",
+}
+
+
+@pytest.mark.parametrize("extra_args", ["", "--escape-backslash=false -s 200"])
+def test_number_0_of_an_enum_is_not_taken_for_its_member_without_text(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, extra_args: str
+) -> None:
+    columns = [f"c{n} {kind}" for n, kind in enumerate(_MEMBERS_WITHOUT_TEXT.values())]
+    rows = [[n, *([value] * len(columns))] for n, value in enumerate(("0", "1", "2", "NULL"))]
+    upstream.execute(
+        "SET sql_mode = ''",
+        "CREATE DATABASE e",
+        f"CREATE TABLE e.e (id INT PRIMARY KEY, {', '.join(columns)})",
+        *(f"INSERT IGNORE INTO e.e VALUES ({', '.join(map(str, row))})" for row in rows),
+    )
+    numbers = "SELECT id, " + ", ".join(f"c{n} + 0, HEX(c{n})" for n in range(len(columns))) + " FROM e.e ORDER BY id"
+    assert [row[1] for row in upstream.execute(numbers)] == [0, 1, 2, None]
+    cfg = config(upstream, target, tmp_path, extra_args=extra_args)
+    dump(cfg, spark)
+    with pytest.raises(AssertionError, match="1265"):
+        load(cfg, spark)
+    # As the way out says: the target accepts the values unchecked.
+    lenient = replace(cfg.to, session=(("sql_mode", "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"),))
+    load(replace(cfg, to=lenient), spark)
+    assert target.execute(numbers) == upstream.execute(numbers)
 
 
 def test_float_keeps_bits_that_its_text_drops(

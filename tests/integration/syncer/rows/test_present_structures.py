@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deploy.local.mysql import MariaDBServer
@@ -101,6 +103,20 @@ def test_a_target_with_other_charsets_and_members_gets_the_rows(
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 'é', 'x'), (2, 'ä', 'y')")
     run_until_synced(cfg, spark, mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
+
+
+@pytest.mark.parametrize("there", ["ENUM('', 'a')", "ENUM('a', '', 'b')", "ENUM('b', 'a', '')"])
+def test_number_0_of_an_enum_is_not_taken_for_the_target_s_member_without_text(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, there: str
+) -> None:
+    cfg = begun(mariadb_upstream, target, "id INT PRIMARY KEY, e ENUM('', 'a')", f"id INT PRIMARY KEY, e {there}")
+    lenient = replace(cfg.to, session=(("sql_mode", "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"),))
+    mariadb_upstream.execute("SET sql_mode = ''", "INSERT INTO d.t VALUES (1, 0), (2, ''), (3, 'a'), (4, NULL)")
+    run_until_synced(replace(cfg, to=lenient), spark, mariadb_upstream)
+    rows = "SELECT id, CONVERT(e USING utf8mb4), e + 0 = 0 FROM d.t ORDER BY id"
+    assert (
+        target.execute(rows) == mariadb_upstream.execute(rows) == [(1, "", 1), (2, "", 0), (3, "a", 0), (4, None, None)]
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
@@ -57,6 +59,63 @@ def test_a_refusal_ends_with_one(dmctl: RunDmctl, fake: CannedMaster) -> None:
         code, _, err = dmctl("diff", command, "t1")
         assert code == 1
         assert "has no source" in err
+
+
+def running(stage: str, run: str = "r1", state: str = "comparing", *, result: bool = True) -> worker.DiffSourceStatus:
+    table = worker.DiffTableStatus(target="`a`.`b`", state=state)
+    return worker.DiffSourceStatus(
+        result=result, source="s1", stage=stage, run=run, rows=7, totalRows=9, eta="3s", tables=[table]
+    )
+
+
+def one_after_the_other(fake: CannedMaster, *answers: tuple[str, worker.DiffSourceStatus]) -> None:
+    waiting = [
+        master.OperateDiffResponse(result=source.result, verdict=verdict, sources=[source])
+        for verdict, source in answers
+    ]
+    fake.answers["OperateDiff"] = lambda _: waiting.pop(0)
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("equal", 0), ("different", 1), ("not compared", 1)])
+def test_once_waits_for_the_end_and_only_equal_is_success(
+    dmctl: RunDmctl, fake: CannedMaster, monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
+) -> None:
+    monkeypatch.setattr("dmctl.commands.diff.LOOK_SECONDS", 0)
+    one_after_the_other(
+        fake,
+        ("running", running("Running")),
+        ("running", running("Running")),
+        ("running", running("Running")),
+        ("not compared", running("", result=False)),  # its worker is restarted
+        (verdict, running("Finished", state=verdict)),
+    )
+    got, out, err = dmctl("diff", "start", "t1", "--once", "-s", "s1")
+    assert got == code
+    lines = out.splitlines()
+    assert lines[0] == "s1: Running, 0 of 1 tables, 7 of about 9 rows, 3s left"
+    assert lines.count(lines[0]) == 1
+    assert f"verdict: {verdict}" in lines
+    assert (f"not proven equal: {verdict}" in err) is bool(code)
+    assert [request.op for method, request in fake.requests if method == "OperateDiff"] == [
+        worker.StartDiff,
+        *[worker.ShowDiff] * 4,
+    ]
+
+
+def test_once_fails_when_it_is_refused_stopped_or_replaced(
+    dmctl: RunDmctl, fake: CannedMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dmctl.commands.diff.LOOK_SECONDS", 0)
+    fake.answers["OperateDiff"] = master.OperateDiffResponse(msg="one runs already")
+    code, _, err = dmctl("diff", "start", "t1", "--once")
+    assert code == 1
+    assert "one runs already" in err
+    one_after_the_other(fake, ("running", running("Running")), ("not compared", running("Stopped", state="equal")))
+    assert dmctl("diff", "start", "t1", "--once")[0] == 1
+    one_after_the_other(fake, ("running", running("Running")), ("equal", running("Finished", "r2", "equal")))
+    code, _, err = dmctl("diff", "start", "t1", "--once")
+    assert code == 1
+    assert "another comparison" in err
 
 
 def test_a_wrong_rate_never_reaches_the_master(dmctl: RunDmctl, fake: CannedMaster) -> None:

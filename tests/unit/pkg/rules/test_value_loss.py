@@ -43,6 +43,7 @@ def _loss(here: str, there: str) -> ColumnLoss | None:
         ("varchar(9)", "longblob"),
         ("binary(16)", "varbinary(16)"),
         ("enum('a','b')", "enum('b','a','c')"),
+        ("enum('a','')", "enum('','a')"),
         ("enum('a','b')", "varchar(9)"),
         ("uuid", "char(36)"),
         ("geometry", "longblob"),
@@ -84,6 +85,10 @@ def test_types_that_keep_or_refuse_every_value_are_not_looked_through(here: str,
         ("varchar(9)", "enum('a','it''s')", b"'it\\'s'", b"'A'"),
         ("varchar(9)", "set('a','b')", b"'b,a'", b"'c'"),
         ("enum('a','b')", "enum('A','b')", b"'b'", b"'a'"),
+        # Number 0, whose text is empty, is no member.
+        ("enum('a')", "enum('','a')", b"'a'", b"''"),
+        ("enum('a','b')", "enum('','a')", b"'a'", b"''"),
+        ("enum('','a')", "varchar(9)", b"''", b"0"),
         ("char(36)", "uuid", b"'6ccd780c-baba-1026-9564-5b8c656024db'", b"'6CCD780C-BABA-1026-9564-5B8C656024DB'"),
     ],
 )

@@ -17,7 +17,7 @@ from dm_worker.syncer.rows.key_normalization import (
     normalizer_of,
     split_literals,
 )
-from pkg.binlog.rows.literals import MembersByName, marked
+from pkg.binlog.rows.literals import EnumByName, MembersByName, marked
 from pkg.mysql.collation_weights import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column
 
@@ -76,11 +76,14 @@ def test_normalizers_by_types(here: Column, there: Column, kind: str) -> None:
 def test_members_by_name_and_by_number_meet() -> None:
     there = column("enum", "enum('a','it''s')")
     by_name = normalize_function(
-        normalizer_of(
-            marked(MembersByName, column("enum", "enum('it''s')")), there, 0, key_normalization.UNKNOWN_CHARSETS
-        )
+        normalizer_of(marked(EnumByName, column("enum", "enum('it''s')")), there, 0, key_normalization.UNKNOWN_CHARSETS)
     )
     assert (by_name(b"'it\\'s'"), by_name(b"'a'"), by_name(b"''")) == (b"2", b"1", b"0")
+    there = column("enum", "enum('a','')")
+    by_name = normalize_function(
+        normalizer_of(marked(EnumByName, column("enum", "enum('')")), there, 0, key_normalization.UNKNOWN_CHARSETS)
+    )
+    assert (by_name(b"''"), by_name(b"0")) == (b"2", b"0")
 
 
 def text_normalizer(

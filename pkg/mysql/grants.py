@@ -1,10 +1,16 @@
-"""What a user may do, from the lines of SHOW GRANTS. Pure."""
+"""What a user may do, from the lines of SHOW GRANTS."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.mysql.introspect import query
 
 _GRANT = re.compile(r"^GRANT (?P<privileges>.+?) ON (?:TABLE )?(?P<object>\S.*?) TO ", re.IGNORECASE)
 _REVOKE = re.compile(r"^REVOKE (?P<privileges>.+?) ON (?P<object>\S.*?) FROM ", re.IGNORECASE)
@@ -53,6 +59,30 @@ class Grants:
             if covers:
                 held = not grant.revoked
         return held
+
+    def withdrawn_schemas(self) -> frozenset[str]:
+        """The schemas that privileges on all schemas do not include, by partial revokes."""
+        return frozenset(grant.schema for grant in self._grants if grant.revoked)
+
+
+def fetch_grants(conn: Connection[Any], flavor: str) -> Grants:
+    """The grants of the connection's user, including those of its roles."""
+    lines = [str(row[0]) for row in query(conn, "SHOW GRANTS")]
+    roles = roles_of(lines)
+    if roles and flavor == "mysql":
+        using = f"SHOW GRANTS FOR CURRENT_USER() USING {', '.join(roles)}"
+        lines = [str(row[0]) for row in query(conn, using)]
+    elif flavor == "mariadb":
+        for role in roles:
+            lines += _role_grants(conn, role)
+    return Grants(lines)
+
+
+def _role_grants(conn: Connection[Any], role: str) -> list[str]:
+    try:
+        return [str(row[0]) for row in query(conn, f"SHOW GRANTS FOR {role}")]
+    except pymysql.err.OperationalError:
+        return []  # grants of a role that the user may not see are not reliable
 
 
 def roles_of(lines: Iterable[str]) -> tuple[str, ...]:

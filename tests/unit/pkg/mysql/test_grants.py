@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_master.inspection.grants import Grants, roles_of
+from pkg.mysql.grants import Grants, roles_of
 
 
 @pytest.mark.parametrize(
