@@ -40,11 +40,11 @@ _NO_RIGHT = frozenset({1044, 1142, 1143, 1227})
 
 
 def suits(conn: Connection[Any]) -> bool:
-    """Whether the target is a MariaDB that shows keys as they are: others are not measured. Raises ``pymysql.Error``.
+    """Whether the target is a MariaDB or MySQL that shows keys as they are. Raises ``pymysql.Error``.
 
     A Galera cluster executes DDL on all nodes at once, which then execute nothing else.
     """
-    if server_info(conn).flavor != "mariadb" or (variable(conn, "wsrep_on") or "0") in ("1", "ON"):
+    if server_info(conn).flavor == "tidb" or (variable(conn, "wsrep_on") or "0") in ("1", "ON"):
         return False
     ((mode,),) = query(conn, "SELECT @@sql_mode")
     return {"ANSI_QUOTES", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS"}.isdisjoint(str(mode).split(","))
@@ -99,6 +99,17 @@ class KeyBuilding:
         self._lock = threading.Lock()
         #: The connections that execute a statement now, by table.
         self._running: dict[TableId, int] = {}
+        #: The tables that lack keys.
+        self._left: set[TableId] = set()
+
+    def step(self) -> str | None:
+        """What an operator sees while keys are created; None when there are none to create."""
+        with self._lock:
+            left, running = len(self._left), len(self._running)
+        if not left:
+            return None
+        waiting = "" if running else ": waiting for a statement of an earlier run"
+        return f"creating the keys of {left} {'table' if left == 1 else 'tables'}{waiting}"
 
     def run(self, targets: Collection[TableId]) -> None:
         """Creates the missing keys of ``targets``. Returns early, without an error, when it is stopped.
@@ -112,6 +123,7 @@ class KeyBuilding:
                 raise classify(exc, scope="downstream", statement="reading the keys of the load") from exc
         if not lacking:
             return
+        self._left = set(lacking)
         log.info("creating the keys of loaded tables", task=self._cfg.name, tables=len(lacking))
         with Periodic(_WATCH_SECONDS, self._watch), ThreadPoolExecutor(_PARALLEL, "load-keys") as threads:
             work = [threads.submit(self._build, table, keys) for table, keys in lacking.items()]
@@ -142,6 +154,8 @@ class KeyBuilding:
                 self._ensure_ours(conn)
                 built = self._add(conn, table, keys)
                 self._record.remove(conn, table, own=not built)
+                with self._lock:
+                    self._left.discard(table)
             except pymysql.Error as exc:
                 cause = classify(exc, scope="downstream", statement=what)
                 raise cause if cause.retryable else self._refused(table, keys, exc) from exc

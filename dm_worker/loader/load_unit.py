@@ -50,7 +50,7 @@ from pkg.config.target_session import writing_session
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
-from pkg.mysql.introspect import fetch_table_info
+from pkg.mysql.introspect import fetch_table_info, show_create_if_there
 from pkg.mysql.names import TableId, quote
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
@@ -108,6 +108,8 @@ class LoadUnit:
         #: The epoch that a stop ends, or has ended.
         self._fenced_off = 0
         self._progress = _LoadProgress()
+        #: What creates keys now.
+        self._keys: KeyBuilding | None = None
         self._epoch = 0
         self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
 
@@ -176,6 +178,7 @@ class LoadUnit:
             metaBinlog=str(location.position) if location else "",
             metaBinlogGTID=location.gtid_set if location else "",
             bps=progress.rate.per_second,
+            step=keys.step() if (keys := self._keys) is not None else None,
         )
 
     def remove_meta(self) -> None:
@@ -217,7 +220,11 @@ class LoadUnit:
         if failure is not None:
             return UnitOutcome(errors=[failure])
         ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
-        KeyBuilding(self._cfg, self._session, ensure_ours, self._control.is_stopping).run(_targets(files))
+        self._keys = KeyBuilding(self._cfg, self._session, ensure_ours, self._control.is_stopping)
+        try:
+            self._keys.run(_targets(files))
+        finally:
+            self._keys = None
         if self._control.is_stopping():
             return UnitOutcome(canceled=True)
         self._finish(files)
@@ -271,7 +278,8 @@ class LoadUnit:
             # A later run that takes over ends this connection; it is never opened again.
             ensure_ours(conn)
             for schema in target_schemas(listing, self._route):
-                if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
+                has_file = any(schema == self._route(file.schema, "")[0] for file in listing.databases)
+                if not has_file and not show_create_if_there(conn, schema):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
             created = create_schema(
                 conn,

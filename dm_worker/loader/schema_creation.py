@@ -71,15 +71,20 @@ def create_schema(
 ) -> list[TableId]:
     """Creates what is missing; existing objects stay unchanged. ``flavor``: the upstream's; ``chosen_collations``: the
     task's replacements for those that the target lacks. Returns those of the ``watched`` tables that it created.
-    Raises DMError."""
+    Raises DMError.
+
+    CREATE … IF NOT EXISTS would wait for an ALTER TABLE that another run left behind in the schema, perhaps for hours.
+    """
     family = server_info(conn).flavor
     collations = TargetCollations.of(fetch_collations(conn).values(), chosen_collations)
     created: list[TableId] = []
     for creation in creations:
         if should_stop():
             return created
+        if _shown(conn, creation):
+            continue
         table = (creation.schema, creation.table)
-        was_there = table not in watched or bool(_shown(conn, creation))
+        was_there = table not in watched
         words = creation_words(creation.statement, flavor, family, collations)
         if words.left_out:
             log.info("creating table without unsupported options", file=creation.file, left_out=words.left_out)

@@ -69,6 +69,8 @@ def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str, str]:
         return f"{dump.progress or '0.00 %'}, {dump.completedTables:,.0f} of {dump.totalTables:,} tables", "", ""
     if kind == "load":
         load = subtask.load
+        if load.step:
+            return load.step, "", ""
         return f"{load.progress or '0.00 %'} of {in_bytes(load.totalBytes)}, {in_bytes(load.bps)}/s", "", ""
     if kind == "sync":
         return _sync_progress(subtask.sync), _behind(subtask.sync), f"{subtask.sync.recentRps:,}"

@@ -379,20 +379,22 @@ class DumpStatus(_message.Message):
     def __init__(self, totalTables: _Optional[int] = ..., completedTables: _Optional[float] = ..., finishedBytes: _Optional[float] = ..., finishedRows: _Optional[float] = ..., estimateTotalRows: _Optional[float] = ..., bps: _Optional[int] = ..., progress: _Optional[str] = ...) -> None: ...
 
 class LoadStatus(_message.Message):
-    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps")
+    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step")
     FINISHEDBYTES_FIELD_NUMBER: _ClassVar[int]
     TOTALBYTES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     METABINLOG_FIELD_NUMBER: _ClassVar[int]
     METABINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     BPS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     finishedBytes: int
     totalBytes: int
     progress: str
     metaBinlog: str
     metaBinlogGTID: str
     bps: int
-    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ...) -> None: ...
+    step: str
+    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ..., step: _Optional[str] = ...) -> None: ...
 
 class ShardingGroup(_message.Message):
     __slots__ = ("target", "DDLs", "firstLocation", "synced", "unsynced", "heldRows", "waitingDDLs", "rereading")

@@ -124,7 +124,7 @@ def _load(load: pb.LoadStatus) -> ProgressView:
         FigureView("written", f"{in_bytes(done)} of {in_bytes(total)}", f"{in_bytes(load.bps)}/s"),
         FigureView("time left", _eta(left)),
     ]
-    return ProgressView(share, f"loads: {load.progress or '0.00 %'}", figures)
+    return ProgressView(share, load.step or f"loads: {load.progress or '0.00 %'}", figures)
 
 
 def _sync(sync: pb.SyncStatus, *, running: bool) -> ProgressView:

@@ -43,6 +43,7 @@ def test_each_unit_says_how_far_it_is() -> None:
     text = _table(
         _answer(_subtask("a", dump=worker.DumpStatus(progress="40.00 %", completedTables=2, totalTables=5))),
         _answer(_subtask("b", load=worker.LoadStatus(progress="7.00 %", totalBytes=3 << 30, bps=5 << 20))),
+        _answer(_subtask("bb", load=worker.LoadStatus(progress="99.99 %", step="creating the keys of 2 tables"))),
         _answer(_subtask("c", sync=worker.SyncStatus(synced=True, recentRps=12))),
         _answer(_subtask("d", sync=_LATE)),
         _answer(_subtask("e", sync=worker.SyncStatus(secondsBehindMaster=-1, bytesBehind=-1))),
@@ -52,6 +53,7 @@ def test_each_unit_says_how_far_it_is() -> None:
         ["TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S"],
         ["a", "s1", "Running", "Dump", "40.00 %, 2 of 5 tables"],
         ["b", "s1", "Running", "Load", "7.00 % of 3.0 GiB, 5.0 MiB/s"],
+        ["bb", "s1", "Running", "Load", "creating the keys of 2 tables"],
         ["c", "s1", "Running", "Sync", "synced", "12"],
         ["d", "s1", "Running", "Sync", "3 min 20 s behind (ddl)", "69.0 MiB, 2m5s left", "41,000"],
         ["e", "s1", "Running", "Sync", "lag unknown", "unknown", "0"],
