@@ -14,16 +14,16 @@ from pkg.pb import dmworker_pb2 as pb
 
 
 class SyncerHold:
-    """See :class:`dm_worker.diff.holds.HoldSyncer`."""
+    """See :class:`dm_worker.diff.holds.HoldSyncer`. The hold of an operator stays."""
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
 
     def hold(self, place: Location | None, seconds: float) -> str:
-        return self._hold.at(place, seconds).reason
+        return self._hold.at(place, seconds, yields=True).reason
 
     def release(self) -> None:
-        self._hold.release()
+        self._hold.release(yields=True)
 
 
 def diff_surroundings(

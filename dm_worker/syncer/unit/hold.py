@@ -21,6 +21,7 @@ LONGEST_HOLD = 300.0
 #: Seconds between two checks whether the run is to stop.
 _POLL = 0.05
 NOT_REPLICATING = "the subtask does not replicate"
+OPERATORS = "replication is held already, and not for a comparison"
 REPLACED = "the hold was released, or another one has replaced it"
 
 
@@ -46,11 +47,13 @@ class HoldRequest:
     location: Location | None
     limit: float
     deadline: float
+    yields: bool = False
     answer: HoldState | None = None
 
 
 class Hold:
-    """The hold of one subtask: one at a time, a new request replaces the one before."""
+    """The hold of one subtask: one at a time, a new request replaces the one before. One that ``yields`` replaces, and
+    its release ends, only others that do."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -62,7 +65,7 @@ class Hold:
 
     # -- callers ------------------------------------------------------------------------------------------------
 
-    def at(self, location: Location | None, limit: float) -> HoldState:
+    def at(self, location: Location | None, limit: float, *, yields: bool = False) -> HoldState:
         """Waits for ``limit`` seconds at most until the run holds, which then lasts for ``limit`` seconds at most.
 
         ``location`` must be the end of a transaction; None holds at the end of what is being applied.
@@ -70,8 +73,10 @@ class Hold:
         with self._changed:
             if not self._is_running:
                 return HoldState(self._checkpoint, NOT_REPLICATING)
+            if yields and self._is_firm:
+                return HoldState(self._checkpoint, OPERATORS)
             self._number += 1
-            mine = HoldRequest(self._number, location, limit, time.monotonic() + limit)
+            mine = HoldRequest(self._number, location, limit, time.monotonic() + limit, yields)
             self._request = mine
             self._changed.notify_all()
             self._changed.wait_for(lambda: mine.answer is not None or self._request is not mine, limit)
@@ -82,11 +87,18 @@ class Hold:
                 return HoldState(self._checkpoint, f"the location was not reached within {limit:g} s")
             return HoldState(self._checkpoint, REPLACED if self._is_running else NOT_REPLICATING)
 
-    def release(self) -> None:
+    def release(self, *, yields: bool = False) -> None:
         """Ends the hold, or withdraws the request; without one, it does nothing."""
         with self._changed:
+            if yields and self._is_firm:
+                return
             self._request = None
             self._changed.notify_all()
+
+    @property
+    def _is_firm(self) -> bool:
+        """Whether there is a hold, or a request, that does not yield."""
+        return self._request is not None and not self._request.yields
 
     @property
     def shown(self) -> str:
