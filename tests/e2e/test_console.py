@@ -84,6 +84,20 @@ def _compose(pages: ConsolePages, tour: _Tour, target: SQLServer) -> None:
     pages.wait_for("Task orders runs")
 
 
+def _pass_a_lock(pages: ConsolePages, tour: _Tour, first: SQLServer, second: SQLServer) -> None:
+    first.execute("ALTER TABLE shop_1.orders ADD COLUMN note INT", "INSERT INTO shop_1.orders VALUES (1900, 1, 1)")
+    pages.open("locks")
+    pages.wait_for("Have not sent it")
+    tour.look("locks")
+    pages.follow("Unlock: do not wait for the others")
+    pages.confirm()
+    pages.open("locks")
+    pages.wait_for("This DDL is executed.")
+    assert "Unlock" not in pages.text
+    second.execute("ALTER TABLE shop_2.orders ADD COLUMN note INT")
+    pages.wait_for("No DDL waits for other shards.")
+
+
 @pytest.mark.timeout(1100)
 def test_a_whole_migration_in_a_browser(
     console_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer, target: SQLServer
@@ -119,19 +133,7 @@ def test_a_whole_migration_in_a_browser(
         pages.confirm()
         console_cluster.wait_stage("orders", "Running", unit="Sync")
 
-        mariadb_upstream.execute(
-            "ALTER TABLE shop_1.orders ADD COLUMN note INT", "INSERT INTO shop_1.orders VALUES (1900, 1, 1)"
-        )
-        pages.open("locks")
-        pages.wait_for("Have not sent it")
-        tour.look("locks")
-        pages.follow("Unlock: do not wait for the others")
-        pages.confirm()
-        pages.open("locks")
-        pages.wait_for("This DDL is executed.")
-        assert "Unlock" not in pages.text
-        mysql_upstream.execute("ALTER TABLE shop_2.orders ADD COLUMN note INT")
-        pages.wait_for("No DDL waits for other shards.")
+        _pass_a_lock(pages, tour, mariadb_upstream, mysql_upstream)
         pages.open("task?name=orders")
         pages.wait_for("in step with the upstream")
         tour.look("task")
