@@ -47,7 +47,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.globals |= {"link": link, "version": version, "base": BASE}
-        self._environment.filters["moment"] = moment
+        self._environment.filters |= {"moment": moment, "moment_of": moment_of}
 
     def page(self, template: str, values: Mapping[str, Any]) -> str:
         return self._environment.get_template(template).render(values)
@@ -56,3 +56,8 @@ class Renderer:
 def moment(seconds: float) -> str:
     """A time for people, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def moment_of(text: str) -> str:
+    """:func:`moment` of a time in RFC 3339."""
+    return moment(datetime.fromisoformat(text).timestamp())

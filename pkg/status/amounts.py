@@ -21,3 +21,8 @@ def duration(seconds: int) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 row``, ``1,830 rows``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

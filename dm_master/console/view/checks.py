@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dm_master.console.view.paging import Paged, paged
 from dm_master.console.view.progress import Health
+from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.amounts import in_bytes
@@ -103,13 +105,19 @@ def validation_view(
     running = any(one.stage == worker.Running for one in status.validators)
     stopped = not status.validators or any(one.stage != worker.Running for one in status.validators)
     return ValidationView(
-        problem="" if status.result else status.msg,
+        problem="" if status.result else _why_unknown(status.msg),
         validators=validators,
         differences=[(one.id, one.dstTable, one.errorType, one.message or one.dstData) for one in found.error][
             :_MOST_DIFFERENCES
         ],
         operations=[*(["start-validation"] if stopped else []), *(["stop-validation"] if running else [])],
     )
+
+
+def _why_unknown(message: str) -> str:
+    """A task without a validator is no error here."""
+    codes = {int(code) for code in re.findall(r"\[code=(\d+):", message)}
+    return "No validator runs." if codes == {Code.ValidatorNotFound.code} else message
 
 
 _VERDICTS: dict[str, Health] = {"equal": "good", "running": "idle", "different": "bad", "": "idle"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pkg.pb import dmmaster_pb2 as master
+from pkg.status.amounts import counted
 
 #: What each phase means. In a phase that is not here a person must decide: the lock's problem says what.
 _MEANINGS = {
@@ -47,7 +48,7 @@ def locks_of(answer: master.ShowDDLLocksResponse, task: str = "") -> list[Waitin
 def _view(lock: master.DDLLock) -> WaitingLock:
     held = {one.source: one.rows for one in lock.heldRows}
     executed = lock.phase == "skipping"
-    synced = [(name, f"{held[name]:,} rows held back" if name in held and not executed else "") for name in lock.synced]
+    rows = {} if executed else {name: f"{counted(count, 'row')} held back" for name, count in held.items()}
     return WaitingLock(
         id=lock.ID,
         task=lock.task,
@@ -56,7 +57,7 @@ def _view(lock: master.DDLLock) -> WaitingLock:
         since=lock.since,
         problem=lock.problem,
         statements=list(lock.DDLs),
-        synced=synced,
+        synced=[(name, rows.get(name, "")) for name in lock.synced],
         missing=list(lock.unsynced),
         waits_for=[] if executed else list(lock.waitsFor),
         meaning=_MEANINGS.get(lock.phase, "").format(owner=lock.owner or "the first one"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pkg.pb import dmworker_pb2 as pb
-from pkg.status.amounts import duration, in_bytes
+from pkg.status.amounts import counted, duration, in_bytes
 from pkg.status.profile import ProfileNode, main_loop, reader
 from pkg.status.task_stage import error_line
 
@@ -135,7 +135,7 @@ def _sync(sync: pb.SyncStatus, *, running: bool) -> ProgressView:
         "warn" if sync.secondsBehindMaster > HIGH_LAG else "good",
     )
     stream = FigureView("binlog not applied", _behind(sync), _stream_reason(sync))
-    speed = FigureView("rows per second", f"{sync.recentRps:,}", f"{sync.totalRows:,} rows in all")
+    speed = FigureView("rows per second", f"{sync.recentRps:,}", f"{counted(sync.totalRows, 'row')} in all")
     if sync.ended:
         text = f"has ended: {sync.ended}"
     elif not running:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dm_master.console.view.paging import Paged, paged
 from pkg.mysql.names import qualified
 from pkg.pb import dmmaster_pb2 as master
+from pkg.status.amounts import counted
 
 TARGETS_PER_PAGE = 30
 #: Upstream tables that are drawn for one target; the rest are counted.
@@ -63,7 +64,8 @@ def rules_view(answer: master.ShowRulesResponse, page: int, search: str = "") ->
         left_out=[(f"{one.source}: {_name(one.schema, one.table)}", one.leftOut) for one in left_out[:_MOST_LEFT_OUT]],
         left_out_more=max(0, len(left_out) - _MOST_LEFT_OUT),
         unused=list(counts.unused),
-        counts=f"{counts.tables:,} tables go to {counts.targets:,} target tables; {counts.leftOut:,} are left out.",
+        counts=f"{counted(counts.tables, 'upstream table')} → {counted(counts.targets, 'target table')}; "
+        f"left out: {counts.leftOut:,}",
     )
 
 

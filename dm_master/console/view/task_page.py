@@ -20,6 +20,7 @@ from dm_master.console.view.progress import (
     subtask_health,
 )
 from pkg.pb import dmworker_pb2 as worker
+from pkg.status.amounts import counted
 from pkg.status.operations import OPERATIONS, allowed, allowed_for_task
 
 SUBTASKS_PER_PAGE = 10
@@ -127,7 +128,8 @@ def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
         yield f"Conflict of shards: {sync.conflictMsg}"
     for group in sync.unresolvedGroups:
         waiting = ", ".join(group.unsynced)
-        yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({group.heldRows:,} rows held back)"
+        held = counted(group.heldRows, "row")
+        yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
 
 
 def _validation(subtask: worker.SubTaskStatus) -> str:

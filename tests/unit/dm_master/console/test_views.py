@@ -185,6 +185,16 @@ def test_once_the_ddl_is_executed_no_rows_are_held_back() -> None:
     assert (lock.executed, lock.synced, lock.waits_for) == (True, [("one", "")], [])
 
 
+def test_a_task_without_a_validator_has_no_error() -> None:
+    missing = str(errors.new(Code.ValidatorNotFound, "no validator of one"))
+    found = worker_pb.GetValidationErrorResponse(result=True)
+    several = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {missing}")
+    assert validation_view(several, found).problem == "No validator runs."
+    other = str(errors.new(Code.MasterLockNotFound, "something else"))
+    mixed = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {other}")
+    assert other in validation_view(mixed, found).problem
+
+
 def test_a_comparison_shows_what_differs_first() -> None:
     tables = [("a", "equal"), ("b", "not compared"), ("c", "different")]
     source = worker_pb.DiffSourceStatus(source="one", stage="Finished", rows=3, totalRows=3)
