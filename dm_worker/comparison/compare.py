@@ -38,6 +38,8 @@ from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import send, stream
 
 ReportDifference = Callable[[Difference], None]
+#: Called before statements are sent, while all sessions are free.
+BeforeStatements = Callable[[], None]
 #: Keys per statement that looks rows up, and the share of a part's rows up to which that is cheaper than a scan.
 _LOOKED_UP, _FEW = 200, 16
 #: Passes over a part's rows, at most.
@@ -53,13 +55,14 @@ def compare_chunk(
     limits: ComparisonLimits = LIMITS,
     *,
     report: ReportDifference,
+    before: BeforeStatements = lambda: None,
 ) -> ChunkOutcome:
     """Reports each row of the part that differs. ``sources`` are the upstream's sessions by the pair's numbers.
 
     All sessions are free afterwards. Raises ``pymysql.Error``, after which they are not, and UnreadableValueError for
     a value that a server can't show.
     """
-    return _ChunkComparison(sources, target, pair, part, limits, report).outcome()
+    return _ChunkComparison(sources, target, pair, part, limits, report, before).outcome()
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class _ChunkComparison:
     part: KeyRange
     limits: ComparisonLimits
     report: ReportDifference
+    before: BeforeStatements
     rows: tuple[int, int] = (0, 0)
     read: int = 0
     steps: list[str] = field(default_factory=list)
@@ -133,6 +137,7 @@ class _ChunkComparison:
                 self._resolve(suspects)
 
     def _pass(self, statement: Callable[[TableSide], str], width: int, difference: RowDifference) -> None:
+        self.before()
         upstream = RowReader([(self._session(side), statement(side)) for side in self.pair.sources], width)
         target = RowReader([(self.target, statement(self.pair.target))], width)
         try:
@@ -154,6 +159,7 @@ class _ChunkComparison:
             sqls = [
                 (conn, side, checksum_query(self.pair, side, self.part, grouped=grouped)) for conn, side in now.values()
             ]
+            self.before()
             for conn, _, sql in sqls:
                 send(conn, sql)
             for conn, side, sql in sqls:
@@ -232,6 +238,7 @@ class _ChunkComparison:
         leading = row_digest(self.pair, side) if self.digested and not self.pair.key else ""
         sql = rows_query(rows.layout, side, condition, leading)
         width = len(rows.layout.expressions) + bool(leading)
+        self.before()
         for (values, _), size in stream(self._session(side), sql, RowSplitter):
             self.read += size
             for whole in zip(*[iter(values)] * width, strict=True):

@@ -97,7 +97,7 @@ def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWor
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, MOST_SECONDS - (time.monotonic() - begun))
+        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS)
         yield report
         if report.ends_pair:
             return
@@ -144,15 +144,26 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, seconds: float) -> ChunkReport:
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float) -> ChunkReport:
+    """``end``: when the pair's transactions must have ended, by the monotonic clock."""
     found: list[Difference] = []
+
+    def limit() -> None:
+        # A chunk takes several statements: each has the time that is left.
+        left = end - time.monotonic()
+        if left <= 0:
+            raise too_long(work.target)
+        pair.limit(left)
+
     try:
         if work.target in pair.held:
             raise held_back(work.target)
-        pair.limit(seconds)
+        limit()
         with pair.short_locks():
             _check_shapes(table, pair)
-            outcome = compare_chunk(pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append)
+            outcome = compare_chunk(
+                pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append, before=limit
+            )
     except UnreadableValueError as exc:
         return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
     except DMError as exc:
