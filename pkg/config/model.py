@@ -92,7 +92,7 @@ class LoaderConfig:
     dir: str = "./dumped_data"
     import_mode: str = "logical"
     on_duplicate_logical: str = ""
-    keys_after_rows: bool = field(default=False, metadata=ADDED)
+    keys_after_rows: bool = field(default=True, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)

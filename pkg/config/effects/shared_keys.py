@@ -201,7 +201,7 @@ Without this key: stop with an error.""",
         "true: a large table that a load creates in MariaDB or MySQL gets its secondary keys after its rows, in one "
         "statement. false: every table has all of its keys from the start. DM has no such key.",
         "dm_worker/loader/load_unit.py",
-        sample="false",
+        sample="true",
         comment="""\
 Create the secondary keys of large new tables in MariaDB and MySQL after their rows, which takes a fraction of the
 time. The finished table is the same.""",
