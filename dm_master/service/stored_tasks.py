@@ -184,11 +184,11 @@ class StoredTasks:
                 raise _must_not_change(old, changed)
             return new
         kept = replace(self._steps.complete(task, kept, None), until=old.until)
+        changed = fixed_changes(old, kept)
+        if changed:
+            raise _must_not_change(old, changed)
         worker = self._cluster.scheduler.bound_worker(old.source_id)
         if worker is None:
-            changed = fixed_changes(old, kept)
-            if changed:
-                raise _must_not_change(old, changed)
             return kept
         request = worker_pb.CheckSubtasksCanUpdateRequest(subtaskCfgTomlString=encode_subtask(kept))
         answer: worker_pb.CheckSubtasksCanUpdateResponse = self._cluster.workers.call(

@@ -11,6 +11,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import WAIT_TIMEOUT, free_port, wait_until
+from tests.harness.events import events_of
 from tests.harness.openapi import ApiClient, api_source, api_task, part
 
 
@@ -142,6 +143,70 @@ def _stopped_and_updated(api: ApiClient, task: dict[str, Any], upstream: SQLServ
         "CREATE DATABASE IF NOT EXISTS shop", "CREATE TABLE IF NOT EXISTS shop.b (id INT PRIMARY KEY, v INT)"
     )
     api.ok("POST", "tasks/t1/stop", {})
+
+
+def test_a_paused_task_goes_on_by_its_new_rules(
+    api: ApiClient, api_cluster: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    _seed(mariadb_upstream)
+    target.execute(
+        "CREATE DATABASE new", "CREATE TABLE new.a (id INT PRIMARY KEY, v INT)", "INSERT INTO new.a VALUES (1, 1)"
+    )
+    api.ok("POST", "sources", {"source": api_source(mariadb_upstream, "s1")})
+    rule = {"source": {"source_name": "s1", "schema": "shop", "table": "a"}, "target": {"schema": "old", "table": "a"}}
+    task = api_task(
+        target,
+        "t1",
+        ["s1"],
+        "shop",
+        table_migrate_rule=[rule | {"binlog_filter_rule": ["keep"]}],
+        binlog_filter_rule={"keep": {"ignore_event": ["delete"]}},
+    )
+    api.ok("POST", "tasks", {"task": task})
+    api.ok("POST", "tasks/t1/start", {})
+    _wait_unit(api, "t1", "Sync")
+    changed = task | {
+        "table_migrate_rule": [rule | {"target": {"schema": "new", "table": "a"}}],
+        "binlog_filter_rule": {},
+    }
+    running = api.refused("PUT", "tasks/t1", {"task": changed})
+    assert api.ok("GET", "tasks/t1")["table_migrate_rule"] == task["table_migrate_rule"], running
+    api_cluster.ok("pause-task", "t1")
+    mariadb_upstream.execute("INSERT INTO shop.a VALUES (2, 2)", "DELETE FROM shop.a WHERE id = 1")
+    fixed = changed | {"meta_schema": "other"}
+    assert api.refused("PUT", "tasks/t1", {"task": fixed})["error_code"] == 40081
+    api.ok("PUT", "tasks/t1", {"task": changed})
+    api.ok("POST", "tasks/t1/start", {})
+    _wait_rows(target, "new.a", [(2, 2)])
+    assert target.execute("SELECT id, v FROM old.a") == [(1, 1)]
+    noted = [(one.who, one.what.partition(" on ")[0], one.result) for one in events_of(api_cluster.master)]
+    assert noted[:4] == [
+        ("OpenAPI", "Start task t1", "done"),
+        ("OpenAPI", "Update task t1", "done"),
+        ("OpenAPI", "Update task t1", "failed"),
+        ("gRPC (dmctl)", "Pause task t1", "done"),
+    ]
+
+
+def test_a_task_without_a_position_breaks_no_other_call(
+    api: ApiClient, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    _seed(mariadb_upstream)
+    api.ok("POST", "sources", {"source": api_source(mariadb_upstream, "s1")})
+    without = api_task(target, "t1", ["s1"], "shop", task_mode="incremental")
+    api.ok("POST", "tasks", {"task": without})
+    api.ok("POST", "tasks", {"task": api_task(target, "t2", ["s1"], "shop")})
+    shown = api.ok("GET", "tasks", with_status=True)["data"]
+    assert [(one["name"], one["status_list"][0]["stage"]) for one in shown] == [("t1", "Stopped"), ("t2", "Stopped")]
+    assert api.ok("GET", "tasks/t1")["source_config"]["source_conf"] == [{"source_name": "s1"}]
+    both = api.ok("POST", "tasks/converters", {"task": without})
+    assert api.ok("POST", "tasks/converters", {"task_config_file": both["task_config_file"]}) == both
+    assert api.ok("POST", "tasks/templates/import", {"overwrite": True})["success_task_list"] == ["t1", "t2"]
+    api.ok("DELETE", "tasks/templates/t1")
+    api.ok("DELETE", "tasks/templates/t2")
+    assert api.ok("GET", "sources/s1", with_status=True)["task_name_list"] == ["t1", "t2"]
+    assert len(api.ok("GET", "tasks/t1/sources/s1/migrate_targets")["data"]) == 2
+    api.ok("PUT", "tasks/t1", {"task": without | {"on_duplicate": "replace"}})
 
 
 def test_sources(api: ApiClient, api_cluster: Cluster, mariadb_upstream: MariaDBServer) -> None:
