@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -21,7 +21,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pkg.process.metrics import CONTENT_TYPE, Metrics
 from pkg.rpc.server.cross_site import host_name, refused_host, refused_origin, refused_type
@@ -65,11 +65,13 @@ class HttpRoutes:
     ) -> None:
         self._hosts = frozenset(map(host_name, hosts))
         self._guard = Middleware(_CrossSiteGuard, hosts=self._hosts)
-        self.app = Starlette(
+        self._refusals: list[tuple[str, RefusalRenderer]] = []
+        self._starlette = Starlette(
             routes=[_SegmentRoute("/livez", _alive)],
             exception_handlers={404: _no_such_path, 405: _wrong_method, Exception: _failed},
             max_body_size=MAX_BODY,
         )
+        self.app: ASGIApp = _TooLargeForm(self._starlette, self._refusals)
         self.publish("/status", lambda _: PlainTextResponse(status()))
         self.publish("/metrics", lambda _: Response(metrics.render(), media_type=CONTENT_TYPE))
         self.publish("/readyz", lambda _: _readiness(ready()))
@@ -97,8 +99,8 @@ class HttpRoutes:
     ) -> None:
         """Serves everything below ``path`` with another ASGI application, with its own routes and middleware.
 
-        ``refuse``: the form of the guard's refusals. ``forms``: the application takes the forms of its own pages, and
-        checks a token that each of them has. ``bare_posts``: see :func:`refused_type`.
+        ``refuse``: the form of what this port itself refuses. ``forms``: the application takes the forms of its own
+        pages, and checks a token that each of them has. ``bare_posts``: see :func:`refused_type`.
         """
         guard = Middleware(
             _CrossSiteGuard,
@@ -107,11 +109,13 @@ class HttpRoutes:
             forms=forms,
             bare_posts=bare_posts,
         )
-        self.app.router.routes.append(_Mounted(path, app, middleware=[guard]))
+        if refuse is not None:
+            self._refusals.append((f"{path.rstrip('/')}/", refuse))
+        self._starlette.router.routes.append(_Mounted(path, app, middleware=[guard]))
 
     def _add(self, method: str, pattern: str, handler: HttpHandler, middleware: list[Middleware]) -> None:
         route = _SegmentRoute(pattern, _endpoint(handler), methods=[method], middleware=middleware)
-        self.app.router.routes.append(route)
+        self._starlette.router.routes.append(route)
 
 
 class _SegmentRoute(Route):
@@ -136,6 +140,31 @@ class _Mounted(Mount):
     def __init__(self, path: str, app: ASGIApp, middleware: list[Middleware]) -> None:
         super().__init__(path, app, middleware=middleware)
         self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
+
+
+class _TooLargeForm:
+    """ASGI middleware around Starlette's limit of a body: its answer, a text, in the form of the path's refusals."""
+
+    def __init__(self, app: ASGIApp, refusals: Sequence[tuple[str, RefusalRenderer]]) -> None:
+        self._app = app
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def send_in_form(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == 413:
+                refused = True
+                reason = f"the body is larger than {MAX_BODY // 2**20} MiB"
+                await self._form(scope["path"])(413, reason)(scope, receive, send)
+            elif not refused:
+                await send(message)
+
+        await self._app(scope, receive, send_in_form)
+
+    def _form(self, path: str) -> RefusalRenderer:
+        return next((refuse for prefix, refuse in self._refusals if path.startswith(prefix)), _refusal_response)
 
 
 class _CrossSiteGuard:

@@ -16,6 +16,7 @@ from dm_master.openapi.routes import mount_openapi
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.process.metrics import Metrics
 from pkg.rpc.server import HttpRoutes
+from pkg.rpc.server.http_server import MAX_BODY
 from tests.unit.asgi import AsgiAnswer, ask
 
 _JSON = {"host": "127.0.0.1", "content-type": "application/json"}
@@ -182,6 +183,14 @@ def test_what_is_no_request_of_the_api(
 def test_a_post_without_body_needs_no_type(cluster: _Cluster) -> None:
     assert _raw(cluster, "POST", "sources/x/enable", headers={"host": "127.0.0.1"}).status == 400
     assert [method for method, _ in cluster.asked] == ["OperateSource"]
+
+
+@pytest.mark.parametrize(("size", "body"), [(MAX_BODY + 1, b"{}"), (0, bytes(MAX_BODY + 1))])
+def test_a_body_that_is_too_large_is_refused_in_the_contracts_form(cluster: _Cluster, size: int, body: bytes) -> None:
+    answer = _raw(cluster, "POST", "sources", body, headers={**_JSON, "content-length": str(size)})
+    assert answer.status == 413
+    assert set(json.loads(answer.body)) == {"error_msg", "error_code"}
+    assert cluster.asked == []
 
 
 def test_a_quoted_slash_is_part_of_a_name() -> None:
