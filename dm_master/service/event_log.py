@@ -49,18 +49,9 @@ class EventLog:
 
     def note(self, method: str, request: Any, answer: Any) -> None:
         """Notes a request that changes something, and its result. The request is over: an error here is only logged."""
-        described = preview(method, request)
-        if described is None or (method == "OperateCutover" and answer.result and not answer.done):
-            # dmctl asks for a cutover again until it is done.
+        event = event_of(method, request, answer, self._now())
+        if event is None:
             return
-        event = OperatorEvent(
-            at=self._now().isoformat(timespec="seconds"),
-            who=_short(_actor.get()),
-            what=_short(described.title),
-            command=_short(described.command),
-            result="done" if _succeeded(answer) else "failed",
-            detail=_short(_problem(answer)),
-        )
         try:
             self._append(event)
         except DMError as exc:
@@ -87,13 +78,23 @@ class EventLog:
         raise new(Code.HAFailTxnOperation, f"the event log was written by others {_ATTEMPTS} times in a row")
 
 
-def _succeeded(answer: Any) -> bool:
-    return bool(answer.result) and all(one.result for one in getattr(answer, "sources", ()))
-
-
-def _problem(answer: Any) -> str:
-    parts = [answer.msg, *(f"{one.source}: {one.msg}" for one in getattr(answer, "sources", ()) if not one.result)]
-    return "; ".join(filter(None, parts))
+def event_of(method: str, request: Any, answer: Any, at: datetime) -> OperatorEvent | None:
+    """The entry about a request and its answer; None for one that changes nothing. Pure, but for who acts."""
+    described = preview(method, request)
+    if described is None or (method == "OperateCutover" and answer.result and not answer.done):
+        # dmctl asks for a cutover again until it is done.
+        return None
+    # A cutover's sources have no results of their own.
+    parts = [one for one in getattr(answer, "sources", ()) if hasattr(one, "result")]
+    failed = [f"{one.source}: {one.msg}" for one in parts if not one.result]
+    return OperatorEvent(
+        at=at.isoformat(timespec="seconds"),
+        who=_short(_actor.get()),
+        what=_short(described.title),
+        command=_short(described.command),
+        result="done" if answer.result and not failed else "failed",
+        detail=_short("; ".join(filter(None, [answer.msg, *failed]))),
+    )
 
 
 def _short(text: str) -> str:
