@@ -89,7 +89,7 @@ class World:
     def commit(self) -> None:
         """Nothing is open."""
 
-    def compare(self, _: object, __: object, pair: TablePair, ___: object, *, report: Any) -> ChunkOutcome:
+    def compare(self, _: object, __: object, pair: TablePair, ___: object, *, report: Any, before: Any) -> ChunkOutcome:
         target = (pair.target.schema, pair.target.name)
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
