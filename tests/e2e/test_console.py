@@ -98,12 +98,22 @@ def _pass_a_lock(pages: ConsolePages, tour: _Tour, first: SQLServer, second: SQL
     pages.wait_for("No DDL waits for other shards.")
 
 
+@pytest.fixture
+def shards(mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer) -> Iterator[tuple[SQLServer, SQLServer]]:
+    """Both upstreams, which other tests use after this one: the user does not stay there."""
+    servers = mariadb_upstream, mysql_upstream
+    for number, server in enumerate(servers, 1):
+        _shard(server, number)
+    yield servers
+    for server in servers:
+        server.execute("DROP USER dm")
+
+
 @pytest.mark.timeout(1100)
 def test_a_whole_migration_in_a_browser(
-    console_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer, target: SQLServer
+    console_cluster: Cluster, shards: tuple[SQLServer, SQLServer], target: SQLServer
 ) -> None:
-    _shard(mariadb_upstream, 1)
-    _shard(mysql_upstream, 2)
+    first, second = shards
     with console_pages(console_cluster.master.address) as pages:
         tour = _Tour(pages)
         pages.open("")
@@ -112,7 +122,7 @@ def test_a_whole_migration_in_a_browser(
         tour.look("login")
         pages.fill(user="anna", password=PASSWORD)
         pages.click("main button")
-        _add_sources(pages, tour, {"one": mariadb_upstream.port, "two": mysql_upstream.port})
+        _add_sources(pages, tour, {"one": first.port, "two": second.port})
         _compose(pages, tour, target)
 
         # The page follows by itself.
@@ -133,7 +143,7 @@ def test_a_whole_migration_in_a_browser(
         pages.confirm()
         console_cluster.wait_stage("orders", "Running", unit="Sync")
 
-        _pass_a_lock(pages, tour, mariadb_upstream, mysql_upstream)
+        _pass_a_lock(pages, tour, first, second)
         pages.open("task?name=orders")
         pages.wait_for("in step with the upstream")
         tour.look("task")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,6 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
 def few(server: SQLServer, *grants: str) -> DBConfig:
     """A user with only these grants."""
     server.execute(
-        f"DROP USER IF EXISTS {USER}",
         f"CREATE USER {USER} IDENTIFIED BY 'pw'",
         *(f"GRANT {one} TO {USER}" for one in grants),
     )
@@ -38,11 +38,14 @@ def few(server: SQLServer, *grants: str) -> DBConfig:
 
 
 @pytest.fixture
-def cfg(upstream: SQLServer, target: SQLServer) -> SubTaskConfig:
+def cfg(upstream: SQLServer, target: SQLServer) -> Iterator[SubTaskConfig]:
+    """A subtask on both servers, which other tests use after it: no user stays there."""
     tables = [f"CREATE TABLE shop.{name} (id INT PRIMARY KEY, v INT)" for name in "ab"]
     for server in (upstream, target):
         server.execute("CREATE DATABASE shop", *tables, "INSERT INTO shop.a VALUES (1, 1)")
-    return subtask(upstream, target, block_allow_list=BlockAllowList(do_dbs=("shop",)))
+    yield subtask(upstream, target, block_allow_list=BlockAllowList(do_dbs=("shop",)))
+    for server in (upstream, target):
+        server.execute(f"DROP USER IF EXISTS {USER}")
 
 
 def finder(cfg: SubTaskConfig) -> TableFinder:
