@@ -17,8 +17,8 @@ from pkg.settings.connections import DBConfig
 
 #: For certificates: what the numbers are.
 METHOD = (
-    "rows, and of the MD5 of each row (all fields, delimited, NULL distinct, times in UTC) the exclusive or and the "
-    "sum of both halves; computed by the target"
+    "rows, and of the first 32 digits of each row's SHA-256 (all fields, delimited, NULL distinct, times in UTC) the "
+    "exclusive or and the sum of both halves; computed by the target"
 )
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
 _TIMES = frozenset({"date", "time", "datetime", "timestamp"})
@@ -52,8 +52,9 @@ def checksum_query(info: TableInfo) -> str:
     """Rows, rows with a digest, and for each half of the digests exclusive or and sum."""
     fields = ",".join(f"IFNULL({_field(column)},'N'),','" for column in info.columns)
     # Without limits, servers merge the inner SELECTs into the outer one, and compute each digest several times.
-    digests = f"SELECT MD5(CONCAT({fields})) d FROM {qualified(info.schema, info.name)} {_ALL_ROWS}"
-    halves = "CAST(CONV(LEFT(d,16),16,10) AS UNSIGNED) h,CAST(CONV(RIGHT(d,16),16,10) AS UNSIGNED) l"
+    # SHA2: newer servers have neither MD5 nor SHA1. ELT: a MariaDB may regard the text as never NULL.
+    digests = f"SELECT ELT(1,SHA2(CONCAT({fields}),256)) d FROM {qualified(info.schema, info.name)} {_ALL_ROWS}"
+    halves = "CAST(CONV(LEFT(d,16),16,10) AS UNSIGNED) h,CAST(CONV(SUBSTR(d,17,16),16,10) AS UNSIGNED) l"
     numbers = f"SELECT {halves} FROM ({digests}) digests {_ALL_ROWS}"
     return f"SELECT COUNT(*),COUNT(h),BIT_XOR(h),BIT_XOR(l),SUM(h),SUM(l) FROM ({numbers}) halves"
 
@@ -70,7 +71,7 @@ def _field(column: Column) -> str:
         return f"CAST({name} AS UNSIGNED)"
     if kind in _SHORT:
         return f"HEX({name})"
-    return f"CONCAT(LENGTH({name}),':',MD5({name}))"
+    return f"CONCAT(LENGTH({name}),':',SHA2({name},256))"
 
 
 def table_sum(info: TableInfo, row: tuple[object, ...]) -> TableSum:

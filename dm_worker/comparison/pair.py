@@ -103,7 +103,8 @@ class TablePair:
     """``key``: numbers of the columns that identify a row at the target; empty for a table without a usable key, whose
     rows are compared as a multiset. ``ranged``: the first of them by which a :class:`KeyRange` may cut the table.
     ``why``: the reason for ``way``. ``left_out``: the target's columns that are not compared, each with the reason.
-    ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes.
+    ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes. ``sha1``: all servers
+    have this function.
     """
 
     target: TableSide
@@ -115,6 +116,7 @@ class TablePair:
     why: str
     left_out: tuple[tuple[str, str], ...] = ()
     one_sided: bool = False
+    sha1: bool = True
 
     @property
     def key_names(self) -> tuple[str, ...]:

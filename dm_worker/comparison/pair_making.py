@@ -142,6 +142,7 @@ class _PairMaker:
             why=why,
             left_out=tuple(left_out),
             one_sided=any("delete" in table.rules.filter.kinds.ignored for table in self._upstream),
+            sha1=all(server.sha1 for server in (self._server, *(table.server for table in self._upstream))),
         )
 
     def _side(self, number: int, columns: Sequence[_PairColumn], key: Sequence[int], ranged: int) -> TableSide:

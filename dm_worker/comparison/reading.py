@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.comparison.merged_tables import SourceName
@@ -13,9 +14,14 @@ from dm_worker.comparison.pair import NotCompared, TablePair
 from dm_worker.comparison.pair_making import SourceStructure, make_pair
 from dm_worker.comparison.value_forms import ComparedServer
 from dm_worker.syncer.rows.task_rules import TaskRules
-from pkg.mysql.introspect import fetch_table_info, server_info
+from pkg.mysql.connection import error_number
+from pkg.mysql.introspect import fetch_table_info, query, server_info
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.target_values import fetch_target_values
+
+#: A name that is no built-in function is one of the session's schema: there is no schema, or no such function in it, or
+#: no right to execute it.
+_NO_FUNCTION = frozenset({1046, 1305, 1370})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,18 @@ def compared_server(conn: Connection[Any]) -> ComparedServer:
     """What of a server decides forms. Raises ``pymysql.Error``."""
     info = server_info(conn)
     values = fetch_target_values(conn)
-    return ComparedServer(info.flavor, info.tells_json_types, not values.text_by_bytes, values.negative_zero)
+    unicode_only = not values.text_by_bytes
+    return ComparedServer(info.flavor, info.tells_json_types, unicode_only, values.negative_zero, _has_sha1(conn))
+
+
+def _has_sha1(conn: Connection[Any]) -> bool:
+    try:
+        query(conn, "SELECT SHA1('')")
+    except pymysql.Error as exc:
+        if error_number(exc) not in _NO_FUNCTION:
+            raise
+        return False
+    return True
 
 
 def read_pair(

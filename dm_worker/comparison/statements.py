@@ -1,9 +1,9 @@
 """The SELECT statements of a comparison: digests of rows by the servers, and rows. Pure.
 
-A row's digest is the SHA1 of a text from which every field can be read back, so that rows with one digest are one row:
-fields of known alphabets end with commas, then come the lengths of the others, then these without separators. The last
-of them is what remains, and needs no length unless it may be NULL. NULL is ``N``, which no field is. The digest of a
-long value stands for the value.
+A row's digest is the SHA1 (the cheapest; where a server has none, as many digits of the SHA-256) of a text from which
+every field can be read back, so that rows with one digest are one row: fields of known alphabets end with commas, then
+come the lengths of the others, then these without separators. The last of them is what remains, and needs no length
+unless it may be NULL. NULL is ``N``, which no field is. The digest of a long value stands for the value.
 
 A checksum of rows is, for each of four numbers made of their digests, the exclusive or and the sum, beside the number
 of rows: in a sum, equal rows do not cancel each other.
@@ -28,14 +28,14 @@ _ALL_ROWS = "LIMIT 18446744073709551615"
 
 
 def row_digest(pair: TablePair, side: TableSide) -> str:
-    """The SHA1 of a row in hexadecimal digits; NULL if the server can't build its text."""
+    """A row's digest in hexadecimal digits; NULL if the server can't build its text."""
     plain: list[str] = []
     lengths: list[str] = []
     texts: list[str] = []
     rest = next((one.name for one in reversed(pair.columns) if one.free and not one.bulky), "")
     for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True):
         if column.bulky:
-            plain.append(_or_null(f"SHA1({form})", null, "'N'", guarded=column.guarded))
+            plain.append(_or_null(_digest(pair, form), null, "'N'", guarded=column.guarded))
         elif column.free:
             if null or column.name != rest:
                 lengths.append(_or_null(f"LENGTH({form})", null, "'N'", guarded=column.guarded))
@@ -45,7 +45,12 @@ def row_digest(pair: TablePair, side: TableSide) -> str:
     heads = [part for field in (*plain, *lengths) for part in (field, "','")]
     # Bytes: a server takes four times as long to copy and to cut text. A MariaDB may regard the text as never NULL, and
     # then counts a digest that is; of ELT it does not.
-    return f"ELT(1,CAST(SHA1(CONCAT({','.join([*heads, *texts])})) AS BINARY({_DIGITS})))"
+    digest = _digest(pair, f"CONCAT({','.join([*heads, *texts])})")
+    return f"ELT(1,CAST({digest} AS BINARY({_DIGITS})))"
+
+
+def _digest(pair: TablePair, form: str) -> str:
+    return f"SHA1({form})" if pair.sha1 else f"LEFT(SHA2({form},256),{_DIGITS})"
 
 
 def _or_null(form: str, null: str, shown: str, *, guarded: bool) -> str:

@@ -34,12 +34,14 @@ class Reading(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedServer:
-    """What decides forms. ``unicode_only``: text of every charset is stored in UTF-8 (TiDB)."""
+    """What decides forms and digests. ``unicode_only``: text of every charset is stored in UTF-8 (TiDB). ``sha1``: it
+    has SHA1; since MySQL 9.6 only a component has it."""
 
     flavor: str
     json_types: bool = False
     unicode_only: bool = False
     negative_zero: bool = True
+    sha1: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,21 @@ import pytest
 
 from deploy.local.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import up
+from dm_master.cutover.table_checksums import read_sums
 from dm_worker.engine.engine import SparkEngine
 from pkg.settings.connections import DBConfig
 from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.versions import NEWEST_TRIED
+from tests.integration.comparison.support import SCHEMA, TABLE, compare, fresh
 from tests.integration.relay_routes import read_through
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 Pair = tuple[MySQLServer, MySQLServer]
+_COMPARED = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), b TEXT)",
+    "INSERT INTO t VALUES (1, 'a', REPEAT('x', 9000)), (2, NULL, ''), (3, 'c', NULL)",
+)
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -328,3 +334,27 @@ def test_texts_in_the_expressions_of_a_mysql_arrive(
     for server in (upstream, target):
         server.execute("INSERT INTO d.t (id, a) VALUES (2, 'xC3xA4')")
     assert_equal(upstream, target, "d.t")
+
+
+@pytest.mark.parametrize("direction", ["to itself", "to MariaDB", "from MariaDB"])
+def test_rows_are_compared_with_a_function_that_both_servers_have(
+    pair: Pair, mariadb_upstream: MariaDBServer, direction: str
+) -> None:
+    """MySQL 9.7 has neither MD5 nor SHA1."""
+    upstream: SQLServer = mariadb_upstream if direction == "from MariaDB" else pair[0]
+    there: SQLServer = mariadb_upstream if direction == "to MariaDB" else pair[1]
+    for server in (upstream, there):
+        fresh(server, *_COMPARED)
+    found = compare(upstream, there)
+    assert (found.outcome.how, found.kinds) == ("checksums", [])
+    there.execute(f"UPDATE {SCHEMA}.{TABLE} SET b = 'X' WHERE id = 1", f"DELETE FROM {SCHEMA}.{TABLE} WHERE id = 3")
+    assert compare(upstream, there).kinds == ["changed", "missing"]
+
+
+def test_a_certificate_shows_a_change(pair: Pair) -> None:
+    fresh(pair[1], *_COMPARED)
+    (before,) = read_sums(pair[1].db_config, [(SCHEMA, TABLE)])
+    assert (before.rows, before.undigested) == (3, 0)
+    pair[1].execute(f"UPDATE {SCHEMA}.{TABLE} SET b = 'y' WHERE id = 2")
+    (after,) = read_sums(pair[1].db_config, [(SCHEMA, TABLE)])
+    assert after.digest != before.digest

@@ -103,6 +103,17 @@ def test_every_free_field_has_a_length_and_every_null_a_mark() -> None:
     )
 
 
+@pytest.mark.parametrize("lacking", ["upstream", "target"])
+def test_both_sides_use_another_digest_where_one_has_no_sha1(lacking: str) -> None:
+    blobs = table(column("c", "longblob"))
+    server = ComparedServer("mysql", json_types=True, sha1=False)
+    found = pair(blobs, blobs, upstream=server) if lacking == "upstream" else pair(blobs, blobs, target=server)
+    for side in (found.target, *found.sources):
+        assert row_digest(found, side) == (
+            "ELT(1,CAST(LEFT(SHA2(CONCAT(`id`,',',IFNULL(LEFT(SHA2(`c`,256),40),'N'),','),256),40) AS BINARY(40)))"
+        )
+
+
 def test_text_in_other_charsets_is_compared_by_its_characters() -> None:
     found = pair(table(column("c", "varchar(5)", "latin1")), table(column("c", "varchar(5)", "utf8mb4")))
     assert "CONVERT(`c` USING utf8mb4)" in found.sources[0].forms[1]
