@@ -178,9 +178,9 @@ def test_after_kill_9_the_next_run_waits_for_the_statement_that_the_target_still
     columns = ", ".join(f"a{n} INT" for n in range(20))
     upstream.execute(
         f"CREATE TABLE k.big (id INT PRIMARY KEY, c VARCHAR(32), {columns}, {keys})",
-        f"INSERT INTO k.big VALUES (1, MD5(1){', 1' * 20})",
+        f"INSERT INTO k.big VALUES (1, LEFT(SHA2(1, 256), 32){', 1' * 20})",
         *(
-            f"INSERT INTO k.big SELECT id + {more}, MD5(id + {more}){', id' * 20} FROM k.big"
+            f"INSERT INTO k.big SELECT id + {more}, LEFT(SHA2(id + {more}, 256), 32){', id' * 20} FROM k.big"
             for more in (1 << n for n in range(16))
         ),
     )
