@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,15 @@ _SESSION = ("SET SESSION innodb_lock_wait_timeout = 1", "SET SESSION lock_wait_t
 #: Tables of online schema change tools, which a task leaves out.
 _SHADOW = re.compile("|".join((*SHADOW_TABLE_RULES, *TRASH_TABLE_RULES)))
 _LOADED = "21\t3\n22\t4\n1\t5\n3\t6\n"
+
+
+@dataclass(frozen=True)
+class InOneTask:
+    """The verdict on each history; none where the task of several has stopped: then the number of the one that the
+    error names, if it names one."""
+
+    verdicts: Sequence[Verdict]
+    blamed: int | None = None
 
 
 class Runner:
@@ -109,28 +119,30 @@ class Runner:
 
         In a ``cluster``, processes are killed. What would stop the tasks of others plays in threads all the same.
         """
-        alone = {number for number, one in enumerate(histories) if _is_alone(one)}
-        if alone and len(histories) > 1:
-            return self._apart(histories, alone, cluster, None)
+        alone = {number for number, one in enumerate(histories) if is_alone(one)}
         several = len(histories) > 1
-        attempt = self._attempt(histories, cluster)
-        verdicts: list[Verdict] = []
-        try:
-            verdicts = attempt.run()
-        except (Stopped, Hang) as exc:
-            if several:
-                blamed = attempt.blamed(exc)
-            else:
-                verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        finally:
-            attempt.close()
-        if not verdicts:
-            return self._without(blamed, histories, cluster)
+        if alone and several:
+            return self._apart(histories, alone, cluster, None)
+        one_task = self.in_one_task(histories, cluster)
+        if not one_task.verdicts:
+            return self._without(one_task.blamed, histories, cluster)
         # What was not alone may be another's fault.
         return [
             self.run([one], cluster)[0] if several and found.is_finding else found
-            for one, found in zip(histories, verdicts, strict=True)
+            for one, found in zip(histories, one_task.verdicts, strict=True)
         ]
+
+    def in_one_task(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> InOneTask:
+        """What came of all in one task, where a finding may be another history's fault."""
+        attempt = self._attempt(histories, cluster)
+        try:
+            return InOneTask(attempt.run())
+        except (Stopped, Hang) as exc:
+            if len(histories) == 1:
+                return InOneTask([attempt.verdict_of(exc, attempt.played[0])])
+            return InOneTask([], attempt.blamed(exc))
+        finally:
+            attempt.close()
 
     def _apart(
         self,
@@ -424,10 +436,14 @@ class _Attempt:
 
     def _look(self, one: Played) -> None:
         """Compares while the task runs. At the end a difference may be gone, or the task may have stopped for a good
-        reason. A difference of which the task tells itself is none."""
-        if not one.early and oracle.differences(*self._contents(one)):
+        reason. A difference of which the task tells itself is none; among several histories nobody waits for that, for
+        each that differs is run again alone."""
+        if one.early or not (found := oracle.differences(*self._contents(one))):
+            return
+        if len(self.played) == 1:
             self._task.ensure_going(self._upstream)
-            one.early = "\n".join(oracle.differences(*self._contents(one)))
+            found = oracle.differences(*self._contents(one))
+        one.early = "\n".join(found)
 
     def _moved(self, upstream: SQLServer) -> None:
         """The sessions that there were are gone, with their transactions."""
@@ -476,6 +492,6 @@ class _Attempt:
         return oracle.structure_differences(want, oracle.structures(self._target, list(want)))
 
 
-def _is_alone(history: History) -> bool:
+def is_alone(history: History) -> bool:
     """Whether it would stop the tasks of others, or change their servers."""
     return history.settings["event"] in ALONE or not STOPPING.isdisjoint(history.planned)
