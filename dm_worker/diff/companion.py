@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dm_worker.diff.difference_files import DifferenceFiles
 from dm_worker.diff.holds import HoldSyncer, PairHolds
-from dm_worker.diff.meeting import PairMeeting, creation, pair_table
+from dm_worker.diff.meeting import PairMeeting, open_meeting
 from dm_worker.diff.progress import DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings, is_exact
 from dm_worker.diff.state_table import FINISHED, RUNNING, STOPPED, DiffRecord, DiffSettings, DiffStateTable
@@ -24,8 +24,6 @@ from dm_worker.subtask.companion import FailSubTask
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.connection import connect
-from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -246,11 +244,7 @@ class DiffCompanion:
                     self._known = _Known(self._known.record, run.progress)
 
     def _meeting(self) -> PairMeeting:
-        cfg = self._cfg
-        table = pair_table(cfg.meta_schema, cfg.name)
-        conn = connect(cfg.to, scope="downstream", autocommit=True, session={"sql_mode": ""})
-        query(conn, creation(table))
-        return PairMeeting(conn, table, cfg.source_id)
+        return open_meeting(self._cfg, self._cfg.source_id)
 
     def _note(self, record: DiffRecord, progress: DiffProgress) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.compare_task import ChunkReport, ComparedTable, CompareSpec, counts_of, keys_of, run_compare_task
 from dm_worker.diff.confirmations import Confirmations
 from dm_worker.diff.holds import HoldSyncer
-from dm_worker.diff.meeting import pair_table
+from dm_worker.diff.meeting import open_meeting, pair_table
 from dm_worker.diff.pace import rest_after
 from dm_worker.diff.progress import ChunkWork, DiffProgress
 from dm_worker.diff.snapshot_pair import PairServers, PairUpstream
@@ -55,6 +56,8 @@ _STOP_POLL = 0.5
 #: Seconds between two looks at the lag while the comparison waits for it.
 _LAG_POLL = 1.0
 DEFAULT_MOST_LAG = 30
+#: Seconds for the worker of another source to answer that it serves the source, while it may hold it for a task.
+_SERVED_SECONDS = 20.0
 #: A table's errors in a row, after which it is not compared.
 TRIES = 5
 
@@ -219,6 +222,10 @@ class DiffRun:
         if not works:
             return 0, 0
         shares = [(slot, works[slot::threads]) for slot in range(min(threads, len(works)))]
+        if self.record.settings.is_sweep and (absent := self._not_served(sources)):
+            for target in tables:
+                self._refuse(target, absent)
+            return 0, 0
         spec = self._spec(sources, tables, len(shares))
         if repairs:
             shares = [(0, works)]
@@ -242,6 +249,19 @@ class DiffRun:
             if isinstance(made, DMError):
                 self._failed(target, made)
         return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
+
+    def _not_served(self, sources: Sequence[str]) -> str:
+        """Why a sweep of tables with rows of these sources would only wait, holding replication; '' if it would not."""
+        cfg = self._cfg
+        others = [source for source in sources if source != cfg.source_id]
+        for source in others:
+            with closing(open_meeting(cfg, source)) as meeting:
+                if not meeting.is_served(f"{cfg.source_id} sweep", _SERVED_SECONDS):
+                    return (
+                        f"rows of source {source} are in it too, whose worker does not answer: the task must replicate "
+                        "there, with validation in mode full"
+                    )
+        return ""
 
     def _spec(self, sources: Sequence[str], tables: Mapping[TableId, ComparedTable], tasks: int) -> CompareSpec:
         cfg, settings = self._cfg, self.record.settings

@@ -50,6 +50,10 @@ class DiffSettings:
     most_lag: int = 0
     rows_per_second: int = 0
 
+    @property
+    def is_sweep(self) -> bool:
+        return self.rows_per_second > 0
+
 
 @dataclass(frozen=True, slots=True)
 class DiffRecord:

@@ -1,8 +1,9 @@
 """The rotating sweep of the continuous validation: compares a source's tables again and again, at a low rate.
 
 It finds what a foreign session wrote into the target, also in rows that no binlog names. It is a comparison like one
-that an operator starts, with a state table of its own; what it finds goes to the validation. It has tables whose rows
-come from its source alone: for others it would have to hold the replication of sources that may not run.
+that an operator starts, with a state table of its own; what it finds goes to the validation. Tables with rows of
+several sources are in the sweep of the first of them; the others' workers hold replication for it. Where one of them
+does not answer, these tables are left out of the round.
 """
 
 from __future__ import annotations
@@ -102,16 +103,28 @@ class Sweep:
     def work(self, ends_within: Callable[[float], bool], should_end: Callable[[], bool]) -> None:
         """Sweeps until ``should_end``; ``ends_within`` waits for that so many seconds. Raises DMError."""
         while not should_end():
-            around = self._surroundings() if self._reader.sweep_rate and time.monotonic() >= self._due else None
-            if around is not None:
-                self._work_on_round(around, should_end)
+            around = self._surroundings() if self._reader.sweep_rate else None
+            if around is not None and (around.siblings() or time.monotonic() >= self._due):
+                # Also between its own rounds: for those of other sources.
+                with self._holds(around.syncer):
+                    self._sweep(around, ends_within, should_end)
             if ends_within(_IDLE):
+                return
+
+    def _sweep(
+        self, around: DiffSurroundings, ends_within: Callable[[float], bool], should_end: Callable[[], bool]
+    ) -> None:
+        """One round, when it is due; with other sources, one after the other."""
+        while not should_end() and self._reader.sweep_rate:
+            if time.monotonic() >= self._due:
+                self._work_on_round(around, should_end)
+            if not around.siblings() or ends_within(_IDLE):
                 return
 
     def _work_on_round(self, around: DiffSurroundings, should_end: Callable[[], bool]) -> None:
         table = DiffStateTable(self._cfg, should_end, SWEEP_TABLE)
         try:
-            record, progress = self._begun(table)
+            record, progress = self._begun(table, around)
             findings = SweepFindings(self._reader, record.run)
             run = DiffRun(self._cfg, around, table, findings, record, progress)
 
@@ -121,7 +134,7 @@ class Sweep:
 
             self._run = run
             try:
-                with self._holds(around.syncer), Periodic(_POLL, end_if_unwanted):
+                with Periodic(_POLL, end_if_unwanted):
                     run.work()
             finally:
                 self._last, self._run = (run.record, run.progress), None
@@ -132,10 +145,11 @@ class Sweep:
         finally:
             table.close()
 
-    def _begun(self, table: DiffStateTable) -> tuple[DiffRecord, DiffProgress]:
+    def _begun(self, table: DiffStateTable, around: DiffSurroundings) -> tuple[DiffRecord, DiffProgress]:
         """The round that an earlier process or run left, else a new one."""
         rate = self._reader.sweep_rate
-        settings = DiffSettings((self._cfg.source_id,), threads=1, most_lag=MOST_LAG, rows_per_second=rate)
+        sources = tuple(sorted({self._cfg.source_id, *(one.source_id for one in around.siblings())}))
+        settings = DiffSettings(sources, threads=1, most_lag=MOST_LAG, rows_per_second=rate)
         found = table.read()
         if found is not None and found[0].stage == RUNNING:
             return replace(found[0], settings=settings), found[1]

@@ -191,7 +191,10 @@ def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings:
     found = []
     for target, tables in fed.items():
         sources = {one.source_id for one in tables}
-        if min(sources & set(settings.sources), default="") != source:
+        leader = min(sources & set(settings.sources), default="")
+        if leader != source:
+            if settings.is_sweep and source in sources:
+                found.append(_swept_by(leader, target, tables))
             continue
         name = ".".join(target)
         if settings.tables and not any(fnmatch.fnmatchcase(name, pattern) for pattern in settings.tables):
@@ -202,6 +205,12 @@ def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings:
         )
         found.append(TableProgress(target, tuple(map(str, tables)), sum(one.rows for one in tables), reason=reason))
     return found
+
+
+def _swept_by(leader: str, target: TableId, tables: Sequence[FedTable]) -> TableProgress:
+    """A line of the status of a source whose rows another source's sweep compares."""
+    reason = f"it is in the sweep of source {leader}, while validation runs there in mode full"
+    return TableProgress(target, tuple(map(str, tables)), sum(one.rows for one in tables), reason=reason)
 
 
 def _not_seen(cfg: SubTaskConfig, names: str) -> TableProgress:

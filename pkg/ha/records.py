@@ -164,11 +164,14 @@ class LeaderInfo(Record):
 
 @dataclass(frozen=True, slots=True)
 class CutoverWatchRecord(Record):
-    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set."""
+    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set.
+    ``opposite``: the task that replicates back into the upstream, '' without one."""
 
     position: str
     gtid_set: str
-    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set"}
+    opposite: str = ""
+    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set", "opposite": "opposite"}
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"opposite"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -535,7 +535,7 @@ class SubTaskStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ..., profile: _Optional[_Union[TimeProfile, _Mapping]] = ..., cutover: _Optional[_Union[CutoverWatchStatus, _Mapping]] = ...) -> None: ...
 
 class CutoverWatchStatus(_message.Message):
-    __slots__ = ("agreed", "watched", "writes", "first", "file", "problem", "lastWrite")
+    __slots__ = ("agreed", "watched", "writes", "first", "file", "problem", "lastWrite", "replicatedBy")
     AGREED_FIELD_NUMBER: _ClassVar[int]
     WATCHED_FIELD_NUMBER: _ClassVar[int]
     WRITES_FIELD_NUMBER: _ClassVar[int]
@@ -543,6 +543,7 @@ class CutoverWatchStatus(_message.Message):
     FILE_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     LASTWRITE_FIELD_NUMBER: _ClassVar[int]
+    REPLICATEDBY_FIELD_NUMBER: _ClassVar[int]
     agreed: str
     watched: str
     writes: int
@@ -550,7 +551,8 @@ class CutoverWatchStatus(_message.Message):
     file: str
     problem: str
     lastWrite: str
-    def __init__(self, agreed: _Optional[str] = ..., watched: _Optional[str] = ..., writes: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., file: _Optional[str] = ..., problem: _Optional[str] = ..., lastWrite: _Optional[str] = ...) -> None: ...
+    replicatedBy: str
+    def __init__(self, agreed: _Optional[str] = ..., watched: _Optional[str] = ..., writes: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., file: _Optional[str] = ..., problem: _Optional[str] = ..., lastWrite: _Optional[str] = ..., replicatedBy: _Optional[str] = ...) -> None: ...
 
 class TimeProfile(_message.Message):
     __slots__ = ("seconds", "sums")
