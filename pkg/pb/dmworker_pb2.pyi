@@ -417,7 +417,7 @@ class ShardingGroup(_message.Message):
     def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
-    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended")
+    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended", "streamSecondsBehind", "streamBytesBehind", "streamLagReason")
     TOTALEVENTS_FIELD_NUMBER: _ClassVar[int]
     TOTALTPS_FIELD_NUMBER: _ClassVar[int]
     RECENTTPS_FIELD_NUMBER: _ClassVar[int]
@@ -444,6 +444,9 @@ class SyncStatus(_message.Message):
     ETA_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    STREAMSECONDSBEHIND_FIELD_NUMBER: _ClassVar[int]
+    STREAMBYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
+    STREAMLAGREASON_FIELD_NUMBER: _ClassVar[int]
     totalEvents: int
     totalTps: int
     recentTps: int
@@ -470,7 +473,10 @@ class SyncStatus(_message.Message):
     eta: str
     held: str
     ended: str
-    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ...) -> None: ...
+    streamSecondsBehind: int
+    streamBytesBehind: int
+    streamLagReason: str
+    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ..., streamSecondsBehind: _Optional[int] = ..., streamBytesBehind: _Optional[int] = ..., streamLagReason: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("source", "worker", "result", "relayStatus")
@@ -485,7 +491,7 @@ class SourceStatus(_message.Message):
     def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ...) -> None: ...
 
 class RelayStatus(_message.Message):
-    __slots__ = ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid", "relayCatchUpMaster", "stage", "result")
+    __slots__ = ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid", "relayCatchUpMaster", "stage", "result", "secondsBehind", "bytesBehind", "lagReason")
     MASTERBINLOG_FIELD_NUMBER: _ClassVar[int]
     MASTERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     RELAYSUBDIR_FIELD_NUMBER: _ClassVar[int]
@@ -494,6 +500,9 @@ class RelayStatus(_message.Message):
     RELAYCATCHUPMASTER_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    SECONDSBEHIND_FIELD_NUMBER: _ClassVar[int]
+    BYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
+    LAGREASON_FIELD_NUMBER: _ClassVar[int]
     masterBinlog: str
     masterBinlogGtid: str
     relaySubDir: str
@@ -502,7 +511,10 @@ class RelayStatus(_message.Message):
     relayCatchUpMaster: bool
     stage: Stage
     result: ProcessResult
-    def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ...) -> None: ...
+    secondsBehind: int
+    bytesBehind: int
+    lagReason: str
+    def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., secondsBehind: _Optional[int] = ..., bytesBehind: _Optional[int] = ..., lagReason: _Optional[str] = ...) -> None: ...
 
 class SubTaskStatus(_message.Message):
     __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation", "profile", "cutover")

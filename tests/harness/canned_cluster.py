@@ -72,6 +72,9 @@ def replicating(name: str, *, lag: int = 0, rows_per_second: int = 0) -> worker_
         bytesBehind=8100 * lag,
         eta=f"{lag}s",
         lagReason="target_slow" if lag else "source_idle",
+        streamSecondsBehind=lag // 2,
+        streamBytesBehind=4000 * lag,
+        streamLagReason="applying" if lag else "source_idle",
         recentRps=rows_per_second,
         totalRows=18_211_904,
     )
@@ -111,7 +114,13 @@ def paused(name: str) -> worker_pb.SubTaskStatus:
 def small_cluster() -> CannedCluster:
     """Four tasks on three sources: one replicates, one copies, one has failed, one is paused; a DDL lock."""
     cluster = CannedCluster()
-    relay = worker_pb.RelayStatus(relayBinlog="(mysql-bin.000012, 48210)", stage=worker_pb.Running)
+    relay = worker_pb.RelayStatus(
+        relayBinlog="(mysql-bin.000012, 48210)",
+        stage=worker_pb.Running,
+        secondsBehind=1,
+        bytesBehind=8200,
+        lagReason="reading",
+    )
     for name, subtasks in (
         ("eu-shop-1", [replicating("orders", lag=2, rows_per_second=18_400), failed("invoices"), paused("audit")]),
         ("eu-shop-2", [replicating("orders", lag=5, rows_per_second=9_300)]),

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from dm_master.console.snapshot import ClusterSnapshot
 from dm_master.console.view.paging import Paged, paged
-from dm_master.console.view.progress import HEALTHS, Health, lag_text, progress, subtask_health
+from dm_master.console.view.progress import (
+    HEALTHS,
+    Health,
+    lag_text,
+    progress,
+    stream_of_relay,
+    stream_text,
+    subtask_health,
+)
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.operations import allowed_for_relay
@@ -32,7 +40,9 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """``relay`` is '' without a relay log; ``relay_operations`` are those that its stage allows."""
+    """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
+
+    ``relay_operations`` are those that its stage allows."""
 
     name: str
     worker: str
@@ -42,6 +52,7 @@ class SourceLine:
     position: str
     relay: str
     relay_position: str
+    relay_lag: str
     relay_operations: Sequence[str]
 
 
@@ -152,6 +163,7 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         position=sync.masterBinlog if sync is not None else "",
         relay=worker.Stage.Name(relay.stage) if relay is not None else "",
         relay_position=relay.relayBinlog if relay is not None else "",
+        relay_lag=stream_text(stream_of_relay(relay)) if relay is not None else "",
         relay_operations=allowed_for_relay(relay) if relay is not None else (),
     )
 

@@ -15,7 +15,7 @@ from dm_master.console.view.findings import findings
 from dm_master.console.view.locks import locks_of
 from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines
 from dm_master.console.view.paging import page_number, paged
-from dm_master.console.view.progress import progress
+from dm_master.console.view.progress import progress, stream_of_relay, stream_text
 from dm_master.console.view.task_page import task_page
 from dm_master.precheck.result import CheckFinding, CheckResult, conclude
 from pkg import errors
@@ -71,21 +71,48 @@ def test_a_worker_that_does_not_answer_is_a_problem_of_its_source() -> None:
 
 
 def test_both_lags_stand_side_by_side_with_their_reasons() -> None:
-    commit, stream, speed = progress(replicating("t", lag=65, rows_per_second=3)).figures
+    stream, commit, backlog, speed = progress(replicating("t", lag=65, rows_per_second=3)).figures
+    assert (stream.name, stream.value, stream.note) == (
+        "binlog not read",
+        "32 s · 253.9 KiB",
+        "waits until what was read is applied",
+    )
     assert (commit.name, commit.value, commit.note) == (
         "oldest commit not applied",
         "1 min 5 s",
         "waits for the target",
     )
-    assert (stream.name, stream.value, stream.note) == ("binlog not applied", "514.2 KiB", "65s left at this speed")
+    assert (backlog.name, backlog.value, backlog.note) == ("binlog not applied", "514.2 KiB", "65s left at this speed")
     assert speed.value == "3"
 
 
 def test_an_unknown_lag_is_not_zero() -> None:
     subtask = replicating("t")
     subtask.sync.secondsBehindMaster = subtask.sync.bytesBehind = -1
-    commit, stream, _ = progress(subtask).figures
-    assert commit.value == stream.value == "unknown"
+    subtask.sync.streamSecondsBehind = subtask.sync.streamBytesBehind = -1
+    stream, commit, backlog, _ = progress(subtask).figures
+    assert stream.value == commit.value == backlog.value == "unknown"
+
+
+def test_a_worker_of_an_older_version_does_not_say_that_all_is_read() -> None:
+    subtask = replicating("t", lag=65)
+    for field in ("streamSecondsBehind", "streamBytesBehind", "streamLagReason"):
+        subtask.sync.ClearField(field)
+    stream, *_ = progress(subtask).figures
+    assert (stream.value, stream.note) == ("unknown", "")
+    relay = worker_pb.RelayStatus(stage=worker_pb.Running)
+    assert stream_text(stream_of_relay(relay)) == "unknown"
+
+
+def test_the_lag_of_the_relay_log_stands_beside_that_of_the_task_that_reads_it() -> None:
+    cluster = small_cluster()
+    for subtask in cluster.status.sources[0].subTaskStatus:
+        subtask.sync.binlogType = "local"
+    view = task_page(ClusterReader(cluster.call).read(), "orders", 1)
+    assert view is not None
+    figures = {part.source: part.progress.figures[0] for part in view.subtasks.items}
+    assert (figures["eu-shop-1"].name, figures["eu-shop-1"].value) == ("binlog not in the relay log", "1 s · 8.0 KiB")
+    assert figures["eu-shop-2"].name == "binlog not read"
 
 
 def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
