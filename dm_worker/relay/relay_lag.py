@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dm_worker.relay.upstream_end import UpstreamBinlog
+from dm_worker.relay.upstream_end import BinlogTail
 from pkg.binlog.position import Position
 from pkg.status.lag import AWAY, READ, RETRY, SOURCE_IDLE, STOPPED, UNKNOWN, StreamLag
 
 
 def relay_lag(
-    upstream: UpstreamBinlog | None, here: Position | None, newest: int, *, running: bool, connected: bool
+    upstream: BinlogTail | None, here: Position | None, newest: int, *, running: bool, connected: bool
 ) -> StreamLag:
     """``upstream``: its end, None when it does not answer. ``here``: the relay log's end, None while unknown.
     ``newest``: upstream time of the newest event there, 0 for none. ``connected``: the upstream sends its binlog."""

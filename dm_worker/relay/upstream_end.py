@@ -21,7 +21,7 @@ _READ_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamBinlog:
+class BinlogTail:
     """``location``: the end of the upstream's binlog when its clock was ``at`` (unix seconds). ``sizes``: bytes of the
     files before its file, oldest first."""
 
@@ -40,7 +40,7 @@ class UpstreamQuery:
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
 
-    def __call__(self, source: SourceConfig) -> UpstreamBinlog | None:
+    def __call__(self, source: SourceConfig) -> BinlogTail | None:
         """None when the upstream writes no binlog. Raises DMError or ``pymysql.Error``."""
         conn = connect(source.from_, scope="upstream", read_timeout=_READ_TIMEOUT)
         try:
@@ -50,7 +50,7 @@ class UpstreamQuery:
             if location.position.name not in self._sizes:
                 self._sizes = {str(row[0]): int(row[1]) for row in query(conn, "SHOW BINARY LOGS")}
             at = float(query(conn, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
-            return UpstreamBinlog(location, at, self._sizes)
+            return BinlogTail(location, at, self._sizes)
         finally:
             conn.close()
 
@@ -59,15 +59,15 @@ class UpstreamEnd:
     """Queries the upstream on demand. Concurrent calls share a query; there is never more than one at a time."""
 
     def __init__(
-        self, source: SourceConfig, *, query: Callable[[SourceConfig], UpstreamBinlog | None] | None = None
+        self, source: SourceConfig, *, query: Callable[[SourceConfig], BinlogTail | None] | None = None
     ) -> None:
         self._source = source
         self._query = query or UpstreamQuery()
         self._changed = threading.Condition()
-        self._end: UpstreamBinlog | None = None
+        self._end: BinlogTail | None = None
         self._begun = self._ended = self._wanted = 0
 
-    def get(self) -> tuple[UpstreamBinlog | None, bool]:
+    def get(self) -> tuple[BinlogTail | None, bool]:
         """The upstream's end (None when the query failed), and whether the query started after this call.
 
         Only such an answer can prove that everything the upstream had is applied.
@@ -91,7 +91,7 @@ class UpstreamEnd:
                     return
                 self._begun += 1
 
-    def _ask(self) -> UpstreamBinlog | None:
+    def _ask(self) -> BinlogTail | None:
         try:
             return self._query(self._source)
         except Exception as exc:  # noqa: BLE001 - the status is shown without the position

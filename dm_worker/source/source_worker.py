@@ -18,7 +18,7 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import NeededFile
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
-from dm_worker.relay.upstream_end import UpstreamBinlog, UpstreamEnd
+from dm_worker.relay.upstream_end import BinlogTail, UpstreamEnd
 from dm_worker.source import binlog_needs
 from dm_worker.source.cutover_watches import CutoverWatches
 from dm_worker.source.desired_validation import DesiredValidation
@@ -496,7 +496,7 @@ def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
     return pb.SubTaskStatus(name=task, stage=pb.Paused, result=process_result(False, errs))
 
 
-def _set_position(sync: pb.SyncStatus, end: UpstreamBinlog | None, *, current: bool, by_gtid: bool) -> None:
+def _set_position(sync: pb.SyncStatus, end: BinlogTail | None, *, current: bool, by_gtid: bool) -> None:
     """Adds the upstream's end. Operators switch over when ``synced`` is true, so it requires a ``current`` end and no
     rows held back."""
     location = end.location if end is not None else None
@@ -518,6 +518,6 @@ def _set_position(sync: pb.SyncStatus, end: UpstreamBinlog | None, *, current: b
         _count_bytes(sync, end if current else None)
 
 
-def _count_bytes(sync: pb.SyncStatus, end: UpstreamBinlog | None) -> None:
+def _count_bytes(sync: pb.SyncStatus, end: BinlogTail | None) -> None:
     unread = end.bytes_after(parse_position(sync.syncerBinlog)) if end is not None and sync.syncerBinlog else None
     sync.bytesBehind = sync.streamBytesBehind = UNKNOWN if unread is None else unread

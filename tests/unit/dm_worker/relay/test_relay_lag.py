@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dm_worker.relay.relay_lag import relay_lag
-from dm_worker.relay.upstream_end import UpstreamBinlog
+from dm_worker.relay.upstream_end import BinlogTail
 from pkg.binlog.position import Location, Position
 from pkg.status.lag import UNKNOWN, StreamLag
 
-UPSTREAM = UpstreamBinlog(Location(Position("b.000002", 300)), 1000.5, {"b.000001": 500, "b.000002": 4})
+UPSTREAM = BinlogTail(Location(Position("b.000002", 300)), 1000.5, {"b.000001": 500, "b.000002": 4})
 BEHIND, THERE, ELSEWHERE = Position("b.000001", 400), Position("b.000002", 300), Position("c.000007", 4)
 
 

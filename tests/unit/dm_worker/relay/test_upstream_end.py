@@ -10,7 +10,7 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_worker.relay import upstream_end
-from dm_worker.relay.upstream_end import UpstreamBinlog, UpstreamEnd
+from dm_worker.relay.upstream_end import BinlogTail, UpstreamEnd
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
@@ -23,8 +23,8 @@ SERVER = DBConfig(host="127.0.0.1", port=1)
 SOURCE = SourceConfig(source_id="s1", from_=SERVER)
 
 
-def _end(pos: int) -> UpstreamBinlog:
-    return UpstreamBinlog(Location(Position("bin.000001", pos)))
+def _end(pos: int) -> BinlogTail:
+    return BinlogTail(Location(Position("bin.000001", pos)))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_upstreams_position_is_that_of_now() -> None:
     """A second-old end would call a subtask synced although the upstream has gone on."""
     asked: list[int] = []
 
-    def query(source: SourceConfig) -> UpstreamBinlog:
+    def query(source: SourceConfig) -> BinlogTail:
         asked.append(1)
         return _end(len(asked))
 
@@ -52,7 +52,7 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
     begun, release = threading.Event(), threading.Event()
     asked: list[int] = []
 
-    def query(source: SourceConfig) -> UpstreamBinlog:
+    def query(source: SourceConfig) -> BinlogTail:
         asked.append(1)
         if len(asked) == 1:
             begun.set()
@@ -91,7 +91,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_an_upstream_that_refuses_has_no_position() -> None:
-    def query(source: SourceConfig) -> UpstreamBinlog:
+    def query(source: SourceConfig) -> BinlogTail:
         raise errors.new(Code.DBDriverError, "connect: connection refused")
 
     assert UpstreamEnd(SOURCE, query=query).get() == (None, True)
