@@ -140,6 +140,7 @@ def small_cluster() -> CannedCluster:
         since="2026-11-26T06:10:00Z",
         waitsFor=["eu-shop-2"],
         heldRows=[pb.HeldRows(source="eu-shop-1", rows=1830)],
+        unlocks=[pb.UnlockChoice(op=pb.SkipLock)],
     )
     return cluster
 
