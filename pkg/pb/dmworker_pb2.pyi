@@ -479,16 +479,40 @@ class SyncStatus(_message.Message):
     def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ..., streamSecondsBehind: _Optional[int] = ..., streamBytesBehind: _Optional[int] = ..., streamLagReason: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("source", "worker", "result", "relayStatus")
+    __slots__ = ("source", "worker", "result", "relayStatus", "purgeDistances")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     RELAYSTATUS_FIELD_NUMBER: _ClassVar[int]
+    PURGEDISTANCES_FIELD_NUMBER: _ClassVar[int]
     source: str
     worker: str
     result: ProcessResult
     relayStatus: RelayStatus
-    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ...) -> None: ...
+    purgeDistances: _containers.RepeatedCompositeFieldContainer[PurgeDistance]
+    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ..., purgeDistances: _Optional[_Iterable[_Union[PurgeDistance, _Mapping]]] = ...) -> None: ...
+
+class PurgeDistance(_message.Message):
+    __slots__ = ("task", "risk", "needed", "oldest", "bytesBefore", "bytesNeeded", "retention", "secondsLeft", "text")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    RISK_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    BYTESBEFORE_FIELD_NUMBER: _ClassVar[int]
+    BYTESNEEDED_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_FIELD_NUMBER: _ClassVar[int]
+    SECONDSLEFT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    risk: int
+    needed: str
+    oldest: str
+    bytesBefore: int
+    bytesNeeded: int
+    retention: int
+    secondsLeft: int
+    text: str
+    def __init__(self, task: _Optional[str] = ..., risk: _Optional[int] = ..., needed: _Optional[str] = ..., oldest: _Optional[str] = ..., bytesBefore: _Optional[int] = ..., bytesNeeded: _Optional[int] = ..., retention: _Optional[int] = ..., secondsLeft: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class RelayStatus(_message.Message):
     __slots__ = ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid", "relayCatchUpMaster", "stage", "result", "secondsBehind", "bytesBehind", "lagReason")

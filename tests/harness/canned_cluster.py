@@ -128,6 +128,7 @@ def small_cluster() -> CannedCluster:
     ):
         source = cluster.add_source(name, relay=relay if name == "eu-shop-1" else None)
         source.subTaskStatus.extend(subtasks)
+    _add_purge_distances(cluster.status.sources[0].sourceStatus)
     cluster.locks.locks.add(
         ID="orders-`shop`.`orders`",
         task="orders",
@@ -143,6 +144,19 @@ def small_cluster() -> CannedCluster:
         unlocks=[pb.UnlockChoice(op=pb.SkipLock)],
     )
     return cluster
+
+
+def _add_purge_distances(status: worker_pb.SourceStatus) -> None:
+    """The relay log is safe; a task that stands still will lose a file."""
+    status.purgeDistances.add(
+        needed="(mysql-bin.000012, 48210)", oldest="mysql-bin.000004", bytesBefore=8_600_000_000, bytesNeeded=8_200,
+        retention=604_800, secondsLeft=604_000,
+    )  # fmt: skip
+    status.purgeDistances.add(
+        task="invoices", risk=1, needed="(mysql-bin.000005, 120)", oldest="mysql-bin.000004", bytesBefore=1_073_741_944,
+        bytesNeeded=7_516_192_768, retention=604_800, secondsLeft=86_000,
+        text="the upstream will purge mysql-bin.000005, which is needed, in about 24 hours: nothing is read from it",
+    )  # fmt: skip
 
 
 def large_cluster(tasks: int, sources: int = 50) -> CannedCluster:

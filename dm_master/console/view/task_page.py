@@ -104,7 +104,7 @@ def _subtask(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> SubT
         stage=stage_text(subtask),
         progress=_progress(source, subtask),
         positions=list(_positions(subtask.sync)) if subtask.WhichOneof("status") == "sync" else [],
-        notes=list(_notes(subtask)),
+        notes=[*_notes(subtask), *_purge_notes(source, subtask.name)],
         errors=errors_of(subtask.result),
         operations=[name for name in OPERATIONS if name in able],
         profile=profile_bars(subtask),
@@ -139,6 +139,12 @@ def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
         waiting = ", ".join(group.unsynced)
         held = counted(group.heldRows, "row")
         yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
+
+
+def _purge_notes(source: worker.SourceStatus, task: str) -> Iterator[str]:
+    for one in source.purgeDistances:
+        if one.task == task and one.text:
+            yield f"Binlog of the upstream: {one.text}"
 
 
 def _validation(subtask: worker.SubTaskStatus) -> str:

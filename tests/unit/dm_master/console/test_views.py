@@ -16,6 +16,7 @@ from dm_master.console.view.locks import locks_of
 from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines
 from dm_master.console.view.paging import page_number, paged
 from dm_master.console.view.progress import progress, stream_of_relay, stream_text
+from dm_master.console.view.purge import RelayNeed, purge_views, relay_needs
 from dm_master.console.view.task_page import task_page
 from dm_master.precheck.result import CheckFinding, CheckResult, conclude
 from pkg import errors
@@ -361,3 +362,39 @@ def test_after_an_order_the_next_page_is_fresh(browser: ConsoleBrowser, cluster:
     browser.post("do", token=browser.token(), do="pause", task="orders")
     browser.get("")
     assert cluster.calls["QueryStatus"] == looks + 1
+
+
+def test_a_source_shows_what_the_upstream_s_purge_would_take_from_whom() -> None:
+    line = next(one for one in source_lines(SNAPSHOT.status) if one.name == "eu-shop-1")
+    assert line.health == "warn"
+    invoices, relay = line.purge
+    assert (invoices.reader, invoices.health) == ("task invoices", "warn")
+    assert invoices.needs == "(mysql-bin.000005, 120), 7.0 GiB to the end"
+    assert (
+        invoices.room == "1.0 GiB are kept before it, from mysql-bin.000004 on, it goes in 23 h 53 min at the earliest"
+    )
+    assert "nothing is read from it" in invoices.problem
+    assert (relay.reader, relay.health, relay.problem) == ("relay log", "good", "")
+    view = task_page(SNAPSHOT, "invoices", 1)
+    assert view is not None
+    assert any("will purge mysql-bin.000005" in note for note in view.subtasks.items[0].notes)
+
+
+def test_a_position_that_the_upstream_has_purged_has_no_room() -> None:
+    status = worker_pb.SourceStatus()
+    status.purgeDistances.add(
+        task="t", risk=2, needed="(b.000001, 4)", oldest="b.000007", bytesBefore=-1, bytesNeeded=-1, text="it is gone"
+    )
+    status.purgeDistances.add(task="u", needed="(b.000008, 4)", oldest="b.000007", bytesBefore=0, secondsLeft=-1)
+    gone, kept = purge_views(status)
+    assert (gone.health, gone.needs, gone.room) == ("bad", "(b.000001, 4)", "the upstream begins at b.000007")
+    assert kept.room == "0 B are kept before it, from b.000007 on, no setting removes it"
+
+
+def test_the_purge_of_a_relay_log_names_the_files_that_tasks_need() -> None:
+    subtasks = [replicating("b", lag=1), replicating("a"), copying("c")]
+    for subtask in subtasks[:2]:
+        subtask.sync.binlogType = "local"
+    assert relay_needs(subtasks) == [RelayNeed("a", "mysql-bin.000012"), RelayNeed("b", "mysql-bin.000012")]
+    subtasks[0].sync.syncerBinlog = ""
+    assert relay_needs(subtasks[:1]) == [RelayNeed("b", "")]
