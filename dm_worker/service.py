@@ -50,7 +50,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             if request.profile:
                 add_profiles(statuses, dict(current.figures()))
             source = pb.SourceStatus(
-                source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
+                source=current.source.source_id,
+                worker=self._config.name,
+                relayStatus=current.relay.status(),
+                purgeDistances=current.purge_watch.distances(),
             )
             idle = [] if statuses else ["no sub task started"]  # DM's message
             return pb.QueryStatusResponse(
@@ -65,7 +68,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 result=True,
                 msg="\n".join([*self._warnings(), *relayed.purge_watch.warnings()]),
                 sourceStatus=pb.SourceStatus(
-                    source=relayed.source.source_id, worker=self._config.name, relayStatus=relayed.relay.status()
+                    source=relayed.source.source_id,
+                    worker=self._config.name,
+                    relayStatus=relayed.relay.status(),
+                    purgeDistances=relayed.purge_watch.distances(),
                 ),
             )
         bound, error = self._binder.trouble

@@ -305,7 +305,7 @@ class ShowDDLLocksRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DDLLock(_message.Message):
-    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced", "phase", "since", "waitsFor", "problem", "heldRows")
+    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced", "phase", "since", "waitsFor", "problem", "heldRows", "unlocks")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +318,7 @@ class DDLLock(_message.Message):
     WAITSFOR_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     HELDROWS_FIELD_NUMBER: _ClassVar[int]
+    UNLOCKS_FIELD_NUMBER: _ClassVar[int]
     ID: str
     task: str
     mode: str
@@ -330,7 +331,16 @@ class DDLLock(_message.Message):
     waitsFor: _containers.RepeatedScalarFieldContainer[str]
     problem: str
     heldRows: _containers.RepeatedCompositeFieldContainer[HeldRows]
-    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., since: _Optional[str] = ..., waitsFor: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., heldRows: _Optional[_Iterable[_Union[HeldRows, _Mapping]]] = ...) -> None: ...
+    unlocks: _containers.RepeatedCompositeFieldContainer[UnlockChoice]
+    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., since: _Optional[str] = ..., waitsFor: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., heldRows: _Optional[_Iterable[_Union[HeldRows, _Mapping]]] = ..., unlocks: _Optional[_Iterable[_Union[UnlockChoice, _Mapping]]] = ...) -> None: ...
+
+class UnlockChoice(_message.Message):
+    __slots__ = ("owner", "op")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    op: UnlockDDLLockOp
+    def __init__(self, owner: _Optional[str] = ..., op: _Optional[_Union[UnlockDDLLockOp, str]] = ...) -> None: ...
 
 class HeldRows(_message.Message):
     __slots__ = ("source", "rows")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dm_master.console.snapshot import ClusterSnapshot, CurvePoint
 from dm_master.console.view.locks import WaitingLock, locks_of
@@ -17,6 +17,7 @@ from dm_master.console.view.progress import (
     errors_of,
     profile_bars,
     progress,
+    relay_figure,
     subtask_health,
 )
 from pkg.pb import dmworker_pb2 as worker
@@ -101,14 +102,22 @@ def _subtask(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> SubT
         worker=source.worker,
         health=subtask_health(subtask),
         stage=stage_text(subtask),
-        progress=progress(subtask),
+        progress=_progress(source, subtask),
         positions=list(_positions(subtask.sync)) if subtask.WhichOneof("status") == "sync" else [],
-        notes=list(_notes(subtask)),
+        notes=[*_notes(subtask), *_purge_notes(source, subtask.name)],
         errors=errors_of(subtask.result),
         operations=[name for name in OPERATIONS if name in able],
         profile=profile_bars(subtask),
         validation=_validation(subtask),
     )
+
+
+def _progress(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> ProgressView:
+    found = progress(subtask)
+    if subtask.sync.binlogType != "local" or not source.HasField("relayStatus"):
+        return found
+    # What the task reads: its lag is at least that of the relay log.
+    return replace(found, figures=(relay_figure(source.relayStatus), *found.figures))
 
 
 def _positions(sync: worker.SyncStatus) -> Iterator[PositionView]:
@@ -130,6 +139,12 @@ def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
         waiting = ", ".join(group.unsynced)
         held = counted(group.heldRows, "row")
         yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
+
+
+def _purge_notes(source: worker.SourceStatus, task: str) -> Iterator[str]:
+    for one in source.purgeDistances:
+        if one.task == task and one.text:
+            yield f"Binlog of the upstream: {one.text}"
 
 
 def _validation(subtask: worker.SubTaskStatus) -> str:
