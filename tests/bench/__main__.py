@@ -26,6 +26,7 @@ from tests.bench import (
     lag,
     load_keys,
     many_tables,
+    partial_images,
     relay,
     slow,
     tidb,
@@ -55,6 +56,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
     made["validation"] = validation.run
     made["keyless"] = keyless.run
+    made["partial"] = partial_images.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

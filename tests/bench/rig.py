@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import threading
@@ -104,7 +105,7 @@ class Rig:
     engine: SparkEngine = field(default_factory=lambda: SparkEngine(slots=8))
     source: MariaDBServer = field(default_factory=lambda: MariaDBServer(gtid=True))
     target: MariaDBServer = field(default_factory=lambda: MariaDBServer(binlog=False))
-    _tasks: int = 0
+    _tasks: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _warm: bool = False
 
     def start(self) -> None:
@@ -117,8 +118,7 @@ class Rig:
         self.target.cleanup()
 
     def next_task(self) -> int:
-        self._tasks += 1
-        return self._tasks
+        return next(self._tasks)
 
     def config(self, mode: TaskMode, *, target: DBConfig | None = None) -> SubTaskConfig:
         number = self.next_task()

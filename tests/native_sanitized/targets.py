@@ -32,6 +32,7 @@ from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
 from tests.unit.pkg.native import damaged_rows
 from tests.unit.pkg.native import test_derived_literals as derived
+from tests.unit.pkg.native import test_partial_images as partial_images
 from tests.unit.pkg.native import test_placement as placement
 from tests.unit.pkg.native import test_rows_kernel as rows
 from tests.unit.pkg.native import test_scan as scan
@@ -227,7 +228,19 @@ _PYTHON = {
     "test_rows_are_read_whole_however_the_network_cuts_them",
     "test_damaged_table_maps_are_tables_or_errors",
 }
-for _module in (rows, placement, derived, scan, relay, dump, sql_statements, bulk_rows, row_rules, binlog):
+for _module in (
+    rows,
+    partial_images,
+    placement,
+    derived,
+    scan,
+    relay,
+    dump,
+    sql_statements,
+    bulk_rows,
+    row_rules,
+    binlog,
+):
     for _name, _test in vars(_module).items():
         usable = hasattr(_test, "hypothesis") and not hasattr(_test, "pytestmark")  # no parameters of pytest's
         if _name.startswith("test_") and usable and _name not in _PYTHON:

@@ -95,6 +95,14 @@ def mapped() -> object:
     return sqlscan.map_rows(b",".join([b"(1,'a')"] * 100), 0, (1 << 59, None), b"," + b"x" * 2000, b"(a,b) VALUES ")
 
 
+def completed() -> object:
+    programs = (number_program(False), text_program(True), slow_program())
+    readers = rows.Readers(programs, (0,), (0,))
+    after = b"\0" + struct.pack("<i", 7)
+    event = bytes(32) + b"".join(images(range(n, n + 1)) + after for n in range(30))
+    return readers.completed(b"\7", b"\1", event, 32)
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -148,7 +156,7 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped)}
+CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed)}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()
