@@ -19,7 +19,7 @@ from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.cutover.verification import Verification, verify
 from dm_master.cutover.way_back import read_routes, source_of
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.service.diff_service import verdict
+from dm_master.service.diff_verdict import verdict
 from dm_master.service.task_steps import TaskSteps
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ask_diffs, ask_statuses

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCo
 from dm_worker.diff.repairs import repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
+from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
 from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.table_reads.chunks import shape_of
 from pkg import errors
@@ -53,7 +55,7 @@ class CompareSpec:
     """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``bytes_per_second``: 0 for no
     limit."""
 
-    servers: PairServers
+    servers: PairServers | UnheldServers
     tables: Mapping[TableId, ComparedTable]
     seconds: float
     bytes_per_second: int
@@ -79,13 +81,17 @@ def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[Chu
     """The body of a task: ``shares`` are its number and its chunks."""
     for slot, works in shares:
         try:
-            with open_pair(spec.servers, slot) as pair:
-                if spec.servers.repairs:
+            with _opened(spec.servers, slot) as pair:
+                if isinstance(spec.servers, PairServers) and spec.servers.repairs:
                     yield from _repair_all(spec, pair, works)
                 else:
                     yield from _compare_all(spec, pair, works)
         except DMError as exc:
             yield ChunkReport(None, error=exc)
+
+
+def _opened(servers: PairServers | UnheldServers, slot: int) -> AbstractContextManager[SnapshotPair]:
+    return open_pair(servers, slot) if isinstance(servers, PairServers) else open_unheld_pair(servers)
 
 
 def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> Iterator[ChunkReport]:

@@ -485,16 +485,20 @@ class HandBackResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
 
 class OperateDiffRequest(_message.Message):
-    __slots__ = ("op", "task", "sources", "options")
+    __slots__ = ("op", "task", "sources", "options", "comparison", "config")
     OP_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPARISON_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.DiffOp
     task: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     options: _dmworker_pb2.DiffOptions
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ...) -> None: ...
+    comparison: str
+    config: str
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ..., comparison: _Optional[str] = ..., config: _Optional[str] = ...) -> None: ...
 
 class OperateDiffResponse(_message.Message):
     __slots__ = ("result", "msg", "verdict", "sources")

@@ -199,7 +199,7 @@ class ReleaseSubTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class DiffOptions(_message.Message):
-    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair")
+    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair", "chunkRows")
     TABLES_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_FIELD_NUMBER: _ClassVar[int]
     LOCK_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +208,7 @@ class DiffOptions(_message.Message):
     BYTESPERSECOND_FIELD_NUMBER: _ClassVar[int]
     MOSTLAG_FIELD_NUMBER: _ClassVar[int]
     REPAIR_FIELD_NUMBER: _ClassVar[int]
+    CHUNKROWS_FIELD_NUMBER: _ClassVar[int]
     tables: _containers.RepeatedScalarFieldContainer[str]
     sample: float
     lock: bool
@@ -216,7 +217,8 @@ class DiffOptions(_message.Message):
     bytesPerSecond: int
     mostLag: int
     repair: bool
-    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ...) -> None: ...
+    chunkRows: int
+    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ..., chunkRows: _Optional[int] = ...) -> None: ...
 
 class OperateDiffWorkerRequest(_message.Message):
     __slots__ = ("op", "task", "options", "run", "sources")
@@ -231,6 +233,36 @@ class OperateDiffWorkerRequest(_message.Message):
     run: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., task: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class OperateServersDiffRequest(_message.Message):
+    __slots__ = ("op", "name", "options", "run", "upstreams", "sources", "settleSeconds", "outputDir")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMS_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SETTLESECONDS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTDIR_FIELD_NUMBER: _ClassVar[int]
+    op: DiffOp
+    name: str
+    options: DiffOptions
+    run: str
+    upstreams: _containers.RepeatedScalarFieldContainer[str]
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    settleSeconds: float
+    outputDir: str
+    def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., name: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., upstreams: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[str]] = ..., settleSeconds: _Optional[float] = ..., outputDir: _Optional[str] = ...) -> None: ...
+
+class OperateServersDiffResponse(_message.Message):
+    __slots__ = ("result", "msg", "sources")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    sources: _containers.RepeatedCompositeFieldContainer[DiffSourceStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[DiffSourceStatus, _Mapping]]] = ...) -> None: ...
 
 class DiffTableStatus(_message.Message):
     __slots__ = ("target", "sources", "state", "reason", "rows", "bytes", "totalRows", "chunks", "chunksDone", "missing", "extra", "changed", "doubled", "firstKeys", "how", "position", "repaired")

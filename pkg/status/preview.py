@@ -280,6 +280,8 @@ def _stop_validation(request: master.StopValidationRequest) -> Preview:
 
 
 def _diff(request: master.OperateDiffRequest) -> Preview | None:
+    if request.comparison:
+        return _servers_diff(request)
     whose = _whose(request.task, request.sources)
     if request.op == worker.StartDiff:
         effects = [
@@ -294,6 +296,22 @@ def _diff(request: master.OperateDiffRequest) -> Preview | None:
     if request.op == worker.StopDiff:
         command = _command("diff", "stop", request.task, sources=request.sources)
         return Preview(f"End the comparison of {whose}", command, ("The results so far stay.",))
+    return None
+
+
+def _servers_diff(request: master.OperateDiffRequest) -> Preview | None:
+    title = f"the servers of comparison {request.comparison}"
+    if request.op == worker.StartDiff:
+        effects = (
+            "All rows of both sides are read on a worker, and nothing is written to the servers.",
+            "Rows that differ are read again: without a task they may be on their way.",
+        )
+        return Preview(
+            f"Compare {title}", _command("diff", "start", "--config", "FILE.yaml", sources=request.sources), effects
+        )
+    if request.op == worker.StopDiff:
+        command = _command("diff", "stop", "--config", "FILE.yaml", sources=())
+        return Preview(f"End the comparison of {title}", command, ("The results so far stay.",))
     return None
 
 

@@ -19,13 +19,14 @@ import pytest
 import yaml
 
 from pkg.config import master, worker
+from pkg.config.effects.diff_keys import DIFF_EFFECTS
 from pkg.config.effects.effect import KeyEffect
 from pkg.config.effects.page import page
 from pkg.config.effects.program_keys import MASTER_EFFECTS, WORKER_EFFECTS
 from pkg.config.effects.sample import sample
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.effects.task_keys import TASK_EFFECTS
-from pkg.config.keys import SOURCE, TASK
+from pkg.config.keys import DIFF, SOURCE, TASK
 from pkg.config.source import load_source
 from pkg.config.task import load_task
 from pkg.errors import DMError
@@ -64,10 +65,11 @@ def _options(options: tuple[Option, ...]) -> set[str]:
     [
         (TASK_EFFECTS, _rows(TASK)),
         (SOURCE_EFFECTS, _rows(SOURCE)),
+        (DIFF_EFFECTS, _rows(DIFF)),
         (MASTER_EFFECTS, _options(master.OPTIONS)),
         (WORKER_EFFECTS, _options(worker.OPTIONS)),
     ],
-    ids=["task", "source", "master", "worker"],
+    ids=["task", "source", "comparison", "master", "worker"],
 )
 def test_the_table_has_each_key_that_is_read_and_no_other(effects: tuple[KeyEffect, ...], keys: set[str]) -> None:
     assert sorted(one.key for one in effects) == sorted(keys)
@@ -91,7 +93,8 @@ def _keys_of_data(data: Any, shape: Shape, path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("sample", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
 def test_the_table_has_each_key_of_the_samples(sample: Path) -> None:
-    shape, effects = (TASK, TASK_EFFECTS) if sample.name.startswith("task") else (SOURCE, SOURCE_EFFECTS)
+    kinds = {"task": (TASK, TASK_EFFECTS), "source": (SOURCE, SOURCE_EFFECTS), "diff": (DIFF, DIFF_EFFECTS)}
+    shape, effects = kinds[sample.stem.partition("-")[0]]
     known = {one.key for one in effects}
     found = set(_keys_of_data(yaml.safe_load(sample.read_text()), shape))
     assert {path for path in found if path not in known and not path.endswith("[]") and path != "filters"} == set()
