@@ -416,7 +416,8 @@ class DumpUnit:
         for report in reports:
             files |= report.sizes
         rows = sum(report.rows for report in reports)
-        manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files)
+        otherwise = sorted(set[tuple[str, str, str]]().union(*(report.otherwise for report in reports)))
+        manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files, otherwise)
         metadata = DumpMetadata(location, snapshot.exit_location, started, now_text())
         attempt.work.publish(manifest, metadata)
         self._manifest = manifest

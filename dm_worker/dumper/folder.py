@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +24,14 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it."""
+    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it. ``otherwise``:
+    generated columns (schema, table, column) with values that a session in UTC does not compute."""
 
     fingerprint: str
     tables: int
     rows: int
     files: Mapping[str, int]
+    otherwise: Sequence[tuple[str, str, str]] = ()
 
     @property
     def size(self) -> int:
@@ -50,7 +52,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"])
+        otherwise = tuple((schema, table, column) for schema, table, column in data.get("otherwise", ()))
+        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], otherwise)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -112,6 +115,7 @@ class DumpWorkFolder:
             "tables": manifest.tables,
             "rows": manifest.rows,
             "files": dict(manifest.files),
+            "otherwise": list(manifest.otherwise),
         }
         with (self._folder / MANIFEST).open("w", encoding="utf-8") as file:
             json.dump(data, file)

@@ -100,6 +100,8 @@ class Runner:
         history takes the binlog away or its target is no copy: a replica has no rules."""
         settings = history.settings
         ruled = settings["rule"] != "none" or is_ruled(settings)
+        if settings["event"] == "failover":
+            return self._successors_own(history)
         if settings["event"] in ALONE or ruled or settings["mode"] == "full":
             return ""
         if self._replica is None:
@@ -109,6 +111,17 @@ class Runner:
             return attempt.as_replica(self._replica)
         finally:
             attempt.close()
+
+    def _successors_own(self, history: History) -> str:
+        """How the replica that took the upstream's place differed from it; empty if it did not."""
+        attempt = self._attempt([history])
+        try:
+            with suppress(Stopped, Hang):
+                attempt.run()
+            found = attempt.played[0].unlike
+        finally:
+            attempt.close()
+        return f"a native replica is not like its upstream: {found}" if found else ""
 
     def run_in_cluster(self, histories: Sequence[History]) -> list[Verdict]:
         """As :meth:`run`, in real processes, of which some are killed."""
@@ -447,12 +460,21 @@ class _Attempt:
 
     def _moved(self, upstream: SQLServer) -> None:
         """The sessions that there were are gone, with their transactions."""
-        self._upstream = upstream
+        before, self._upstream = self._upstream, upstream
         for one in self.played:
+            if upstream is not before:
+                one.unlike = self._replica_differs(one, before)
             for session in one.sessions:
                 with suppress(pymysql.Error):
                     session.close()
             one.sessions = [self._session(settings) for settings in one.history.sessions]
+
+    def _replica_differs(self, one: Played, before: SQLServer) -> str:
+        """How the tables of the server in the upstream's place differ from those of the one that it replicated."""
+        tables = self._sources(one)
+        then, now = (oracle.contents(server, dict.fromkeys(tables)) for server in (before, self._upstream))
+        was, became = (oracle.structures(server, tables) for server in (before, self._upstream))
+        return "\n".join([*oracle.differences(then, now), *oracle.structure_differences(was, became)])
 
     # -- the comparison -------------------------------------------------------------------------------------------
 

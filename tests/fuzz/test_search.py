@@ -93,6 +93,21 @@ def test_what_a_native_replica_lacks_too_is_inherent(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_a_successor_that_is_not_like_its_upstream_is_inherent(runner: Runner) -> None:
+    """A MariaDB reads the CREATE TABLE … SELECT of its upstream's binlog, UTF-8, in the session's charset."""
+    made = ("CREATE TABLE {s}.`made` AS SELECT * FROM {s}.`e`", "INSERT INTO {s}.`t` VALUES (1)")
+    plain = _history(("SET NAMES gbk",), "CREATE TABLE {s}.`e` AS SELECT ELT(1, 'a') AS `x`", *made)
+    odd = _history(("SET NAMES gbk",), "CREATE TABLE {s}.`e` (`x` ENUM('é'))", "INSERT INTO {s}.`e` VALUES (1)", *made)
+    for history in (plain, odd):
+        steps = (*history.steps, Step("event", "failover"))
+        settings = {**history.settings, "event": "failover", "gtid": "on", "mode": "all"}
+        failed_over = replace(history, settings=settings, steps=steps)
+        (verdict,) = runner.run([failed_over])
+        assert verdict.kind == ("equal" if history is plain else "different"), verdict
+        assert ("not like its upstream" in runner.inherent(failed_over)) == (history is odd)
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
 def test_what_a_native_replica_does_right_is_not_inherent(runner: Runner) -> None:
     history = _history(
         ("SET SESSION binlog_format = STATEMENT",),
