@@ -55,6 +55,7 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
     made["validation"] = validation.run
+    made["sweep"] = validation.sweep
     made["keyless"] = keyless.run
     made["partial"] = partial_images.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}

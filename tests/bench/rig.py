@@ -143,10 +143,7 @@ class Rig:
         if self._warm:
             return
         began = time.monotonic()
-        # A process for each slot. Code of this module must not get there: it would import the whole driver, and each
-        # task ends with a garbage collection of everything loaded after the fork.
-        slots = self.engine.slots
-        self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
+        self.fill_slots()
         workload = workloads.all_workloads()["oltp"]
         start = self.fresh_source(workload, 20_000)
         copy_tables(self.source, self.target)
@@ -158,6 +155,13 @@ class Rig:
             self.check(workload.tables, "warm-up")
         self._warm = True
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
+
+    def fill_slots(self) -> None:
+        """Starts a process for each slot: those that were idle for a minute have ended."""
+        # Code of this module must not get there: it would import the whole driver, and each task ends with a garbage
+        # collection of everything loaded after the fork.
+        slots = self.engine.slots
+        self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
 
     @contextmanager
     def syncing(
