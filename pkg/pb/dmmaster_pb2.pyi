@@ -131,7 +131,7 @@ class StartTaskResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperateTaskRequest(_message.Message):
-    __slots__ = ("op", "name", "sources", "safeMode", "keep", "removeMeta", "startTime", "safeModeDuration", "seconds")
+    __slots__ = ("op", "name", "sources", "safeMode", "keep", "removeMeta", "startTime", "safeModeDuration", "seconds", "force")
     OP_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +141,7 @@ class OperateTaskRequest(_message.Message):
     STARTTIME_FIELD_NUMBER: _ClassVar[int]
     SAFEMODEDURATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.TaskOp
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
@@ -150,7 +151,8 @@ class OperateTaskRequest(_message.Message):
     startTime: str
     safeModeDuration: str
     seconds: float
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ..., keep: _Optional[bool] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., safeModeDuration: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    force: bool
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ..., keep: _Optional[bool] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., safeModeDuration: _Optional[str] = ..., seconds: _Optional[float] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class OperateTaskResponse(_message.Message):
     __slots__ = ("op", "result", "msg", "sources")

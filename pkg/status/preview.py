@@ -64,6 +64,7 @@ _STOP = (
 )
 
 _STOP_AND_KEEP = ("The subtask ends; its configuration and the checkpoint stay, so that it can be started again.",)
+_FORCE = "If the target does not answer, the checkpoints stay there, and the task goes all the same."
 _REMOVE = (
     "The task ends and leaves the cluster, and its checkpoints are removed from the target. The target's rows stay.",
 )
@@ -83,7 +84,7 @@ def _operate_task(request: master.OperateTaskRequest) -> Preview | None:
     if request.op == worker.Stop and request.keep:
         return Preview(f"Stop {whose}", "", _STOP_AND_KEEP)
     if request.op == worker.Delete and request.removeMeta:
-        return Preview(f"Remove {whose}", "", _REMOVE, danger=True)
+        return Preview(f"Remove {whose}", "", (*_REMOVE, *([_FORCE] if request.force else [])), danger=True)
     if request.op in (worker.Stop, worker.Delete):
         return Preview(
             f"Stop {whose}", _command("stop-task", request.name, sources=request.sources), _STOP, danger=True

@@ -205,7 +205,8 @@ def _backlog_note(sync: pb.SyncStatus) -> str:
         return "the upstream's end is not known yet"
     if not sync.bytesBehind:
         return "all that the upstream has written is applied"
-    return f"{sync.eta} left at this speed" if sync.eta not in ("", "unknown") else "no speed is known yet"
+    left = sync.eta.removesuffix("s")
+    return f"{duration(int(left))} left at this speed" if left.isdigit() else "no speed is known yet"
 
 
 def _eta(seconds: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dm_master.console.view.progress import Health
@@ -15,13 +15,16 @@ _HEALTHS: tuple[Health, ...] = ("good", "warn", "bad")
 
 @dataclass(frozen=True, slots=True)
 class PurgeView:
-    """``reader``: a task, or the relay log. ``needs``: from where it continues, and how much that is; ``room``: what
-    the upstream keeps before it, and how long; ``problem``: what will be lost, '' without a risk."""
+    """``reader``: a task, or the relay log. ``needed``: from where it continues; ``unread``: how much that is;
+    ``kept``: what the upstream has before it; ``left``: how long; ``problem``: what will be lost, '' without a risk."""
 
+    source: str
     reader: str
     health: Health
-    needs: str
-    room: str
+    needed: str
+    unread: str
+    kept: str
+    left: str
     problem: str
 
 
@@ -35,30 +38,33 @@ class RelayNeed:
 
 def purge_views(status: worker.SourceStatus) -> list[PurgeView]:
     """The readers of the upstream, those at risk first."""
-    views = [_view(one) for one in status.purgeDistances]
-    return sorted(views, key=lambda one: (-_HEALTHS.index(one.health), one.reader))
+    return worst_first(_view(status.source, one) for one in status.purgeDistances)
 
 
-def _view(one: worker.PurgeDistance) -> PurgeView:
-    size = f", {in_bytes(one.bytesNeeded)} to the end" if one.bytesNeeded > 0 else ""
+def worst_first(views: Iterable[PurgeView]) -> list[PurgeView]:
+    return sorted(views, key=lambda one: (-_HEALTHS.index(one.health), one.source, one.reader))
+
+
+def _view(source: str, one: worker.PurgeDistance) -> PurgeView:
+    gone = one.bytesBefore < 0
     return PurgeView(
+        source=source,
         reader=f"task {one.task}" if one.task else "relay log",
         health=_HEALTHS[min(one.risk, len(_HEALTHS) - 1)],
-        needs=f"{one.needed}{size}",
-        room=", ".join(_room(one)),
+        needed=one.needed,
+        unread="unknown" if one.bytesNeeded < 0 else in_bytes(one.bytesNeeded),
+        kept=f"nothing: the upstream begins at {one.oldest}"
+        if gone
+        else f"{in_bytes(one.bytesBefore)} from {one.oldest} on",
+        left="gone" if gone else _left(one),
         problem=one.text,
     )
 
 
-def _room(one: worker.PurgeDistance) -> Iterator[str]:
-    if one.bytesBefore < 0:
-        yield f"the upstream begins at {one.oldest}" if one.oldest else "the upstream's files are not known"
-        return
-    yield f"{in_bytes(one.bytesBefore)} are kept before it, from {one.oldest} on"
+def _left(one: worker.PurgeDistance) -> str:
     if one.secondsLeft >= 0:
-        yield f"it goes in {duration(one.secondsLeft)} at the earliest"
-    elif not one.retention:
-        yield "no setting removes it"
+        return duration(one.secondsLeft)
+    return "not known" if one.retention else "no limit"
 
 
 def relay_needs(subtasks: Sequence[worker.SubTaskStatus]) -> list[RelayNeed]:

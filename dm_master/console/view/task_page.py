@@ -20,6 +20,7 @@ from dm_master.console.view.progress import (
     relay_figure,
     subtask_health,
 )
+from dm_master.console.view.purge import PurgeView, purge_views
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.amounts import counted
 from pkg.status.operations import OPERATIONS, allowed, allowed_for_task
@@ -46,6 +47,7 @@ class SubTaskView:
     progress: ProgressView
     positions: Sequence[PositionView]
     notes: Sequence[str]
+    purge: Sequence[PurgeView]
     errors: Sequence[ErrorView]
     operations: Sequence[str]
     profile: Sequence[BarView]
@@ -104,7 +106,8 @@ def _subtask(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> SubT
         stage=stage_text(subtask),
         progress=_progress(source, subtask),
         positions=list(_positions(subtask.sync)) if subtask.WhichOneof("status") == "sync" else [],
-        notes=[*_notes(subtask), *_purge_notes(source, subtask.name)],
+        notes=list(_notes(subtask)),
+        purge=[one for one in purge_views(source) if one.reader == f"task {subtask.name}" and one.problem],
         errors=errors_of(subtask.result),
         operations=[name for name in OPERATIONS if name in able],
         profile=profile_bars(subtask),
@@ -141,12 +144,6 @@ def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
         yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
 
 
-def _purge_notes(source: worker.SourceStatus, task: str) -> Iterator[str]:
-    for one in source.purgeDistances:
-        if one.task == task and one.text:
-            yield f"Binlog of the upstream: {one.text}"
-
-
 def _validation(subtask: worker.SubTaskStatus) -> str:
     if not subtask.HasField("validation"):
         return ""
@@ -158,7 +155,8 @@ def _validation(subtask: worker.SubTaskStatus) -> str:
 def _curves(points: Sequence[CurvePoint]) -> Iterator[CurveView]:
     if len(points) > 1:
         yield _curve("rows per second", [point.rows_per_second for point in points])
-        yield _curve("seconds behind", [point.lag for point in points])
+        yield _curve("seconds not read", [point.stream for point in points])
+        yield _curve("seconds not applied", [point.lag for point in points])
 
 
 def _curve(name: str, values: Sequence[int]) -> CurveView:

@@ -83,7 +83,8 @@ def test_both_lags_stand_side_by_side_with_their_reasons() -> None:
         "1 min 5 s",
         "waits for the target",
     )
-    assert (backlog.name, backlog.value, backlog.note) == ("binlog not applied", "514.2 KiB", "65s left at this speed")
+    assert (backlog.name, backlog.value) == ("binlog not applied", "514.2 KiB")
+    assert backlog.note == "1 min 5 s left at this speed"
     assert speed.value == "3"
 
 
@@ -369,15 +370,16 @@ def test_a_source_shows_what_the_upstream_s_purge_would_take_from_whom() -> None
     assert line.health == "warn"
     invoices, relay = line.purge
     assert (invoices.reader, invoices.health) == ("task invoices", "warn")
-    assert invoices.needs == "(mysql-bin.000005, 120), 7.0 GiB to the end"
-    assert (
-        invoices.room == "1.0 GiB are kept before it, from mysql-bin.000004 on, it goes in 23 h 53 min at the earliest"
-    )
+    assert (invoices.needed, invoices.unread) == ("(mysql-bin.000005, 120)", "7.0 GiB")
+    assert (invoices.kept, invoices.left) == ("1.0 GiB from mysql-bin.000004 on", "23 h 53 min")
     assert "nothing is read from it" in invoices.problem
     assert (relay.reader, relay.health, relay.problem) == ("relay log", "good", "")
     view = task_page(SNAPSHOT, "invoices", 1)
     assert view is not None
-    assert any("will purge mysql-bin.000005" in note for note in view.subtasks.items[0].notes)
+    assert view.subtasks.items[0].purge == [invoices]
+    other = task_page(SNAPSHOT, "orders", 1)
+    assert other is not None
+    assert not any(part.purge for part in other.subtasks.items)
 
 
 def test_a_position_that_the_upstream_has_purged_has_no_room() -> None:
@@ -387,8 +389,9 @@ def test_a_position_that_the_upstream_has_purged_has_no_room() -> None:
     )
     status.purgeDistances.add(task="u", needed="(b.000008, 4)", oldest="b.000007", bytesBefore=0, secondsLeft=-1)
     gone, kept = purge_views(status)
-    assert (gone.health, gone.needs, gone.room) == ("bad", "(b.000001, 4)", "the upstream begins at b.000007")
-    assert kept.room == "0 B are kept before it, from b.000007 on, no setting removes it"
+    assert (gone.health, gone.unread, gone.left) == ("bad", "unknown", "gone")
+    assert gone.kept == "nothing: the upstream begins at b.000007"
+    assert (kept.kept, kept.left) == ("0 B from b.000007 on", "no limit")
 
 
 def test_the_purge_of_a_relay_log_names_the_files_that_tasks_need() -> None:
