@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dm_master.shardddl.locks import UnlockOrder
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
+from tests.sweeps import examples
 from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld, rebuilt
 
 SOURCES = ("s1", "s2", "s3")
@@ -211,5 +212,5 @@ class LockMachine(RuleBasedStateMachine):
                 assert self.world.unlock(str(lock.id), UnlockOrder(force_remove=True))
 
 
-LockMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+LockMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestLocks = LockMachine.TestCase

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
 from pkg.errors.workarounds import StoppedUnit
+from tests.sweeps import examples
 
 STOPPED = StoppedUnit("s1", "t")
 DAY = 86400.0
@@ -79,7 +80,7 @@ def test_a_file_that_is_yet_to_come_is_not_lost() -> None:
     assert PurgeGuard(STOPPED).look(0, {}, DAY, at(9)) == NO_RISK
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     retention=st.integers(400, 3000),
     write=st.integers(1, 50),
