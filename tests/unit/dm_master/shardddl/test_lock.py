@@ -15,6 +15,7 @@ from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic.lock import Lock
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
+from tests.sweeps import examples
 from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld, offered_unlocks, rebuilt
 
 SOURCES = ("s1", "s2", "s3")
@@ -227,5 +228,5 @@ class LockMachine(RuleBasedStateMachine):
                 assert self.world.unlock(str(lock.id), UnlockOrder(force_remove=True))
 
 
-LockMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+LockMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestLocks = LockMachine.TestCase

@@ -13,13 +13,14 @@ from dm_worker.comparison import row_reader
 from dm_worker.comparison.outcome import ComparisonLimits, Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, Way
 from dm_worker.comparison.value_forms import Reading
+from tests.sweeps import examples
 from tests.unit.dm_worker.comparison.model import Row, compared, pair_of, row_text
 
 TEXTS = st.one_of(st.none(), st.binary(max_size=4), st.sampled_from([b"", b"N", b",", b"1", b"a,b", b"c", b"0"]))
 IDS = st.integers(0, 12).map(lambda number: b"%d" % number)
 ROWS = st.tuples(IDS, TEXTS, TEXTS)
 SETTINGS = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 #: Memory for a few rows only, and for all.
 LIMITS = st.sampled_from([ComparisonLimits(), ComparisonLimits(4, 1), ComparisonLimits(6, 40)])
@@ -152,7 +153,7 @@ COLUMNS = [column for column, _ in FIELDS]
 ANY_ROW = st.tuples(*(st.one_of(st.none(), values) for _, values in FIELDS))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @given(ANY_ROW, ANY_ROW)
 def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
     assert (row_text(COLUMNS, one) == row_text(COLUMNS, another)) == (one == another)
@@ -161,14 +162,14 @@ def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
 NEVER_NULL = st.tuples(*(values for _, values in FIELDS))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @given(NEVER_NULL, NEVER_NULL)
 def test_the_last_text_needs_no_length_where_it_is_never_null(one: Row, another: Row) -> None:
     texts = [row_text(COLUMNS, row, nullable=False) for row in (one, another)]
     assert (texts[0] == texts[1]) == (one == another)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(st.lists(TEXTS, min_size=2, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_moved_bytes_change_the_text(values: list[bytes | None], cut: int, random: object) -> None:
     """The same bytes, split in another way among the columns."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
 from pkg.errors.workarounds import StoppedUnit
+from tests.sweeps import examples
 
 STOPPED = StoppedUnit("s1", "t")
 DAY = 86400.0
@@ -98,7 +99,7 @@ def test_a_position_that_is_gone_has_no_distance() -> None:
     assert (found.oldest, found.before, found.after, found.expires) == ("bin.000003", None, None, None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     retention=st.integers(400, 3000),
     write=st.integers(1, 50),

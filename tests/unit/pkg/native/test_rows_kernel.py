@@ -21,6 +21,7 @@ from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.pkg.native.shapes import KINDS, Kind, Shape, rows, shapes
 from tests.unit.pkg.native.support import event, outcome
 
@@ -45,7 +46,7 @@ def test_rows_of_any_table_have_the_same_literals(data: st.DataObject, op: int, 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.column_type}-{kind.charset}"[:30])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_every_type_alone(kind: Kind, data: st.DataObject) -> None:
     shape = Shape((kind,), (False,), (0,))
