@@ -22,12 +22,14 @@ from tests.bench import (
     decode,
     diff,
     fullcopy,
+    idle,
     keyless,
     lag,
     load_keys,
     many_tables,
     partial_images,
     relay,
+    shapes,
     slow,
     tidb,
     validation,
@@ -58,6 +60,8 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made["sweep"] = validation.sweep
     made["keyless"] = keyless.run
     made["partial"] = partial_images.run
+    made["shapes"] = shapes.run
+    made["idle"] = idle.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

@@ -256,7 +256,7 @@ def _where(plan: TablePlan, images: DistinctImages, search: Search) -> bytes:
     # The server evaluates the conditions in this order, and a digest costs more than all others.
     indexed = [at for at in plan.lookups if at != column]
     parts = [lookup for at in indexed if (lookup := _lookup(plan, images, at, numbers, room))]
-    parts += [_range(plan, images, at, numbers) for at in plan.integers]
+    parts += [_range(plan, images, at, numbers) for at in (plan.integers if column is None else (column,))]
     if column is None:
         listed = b",".join([b"x'%b'" % search.digests.of[number].hex().encode() for number in numbers])
         parts.append(b"%b IN (%b)" % (search.digests.of_row, listed))
