@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
 from dm_worker.syncer.rows.row_matching import RowMatch, around, condition
+from pkg.binlog.rows.literals import TextInUtf8, marked
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import TargetValues
 
 
 def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowMatch:
-    """``values``: what the target's values are like."""
+    """``values``: what the target's values are like. The comparison's literals are in UTF-8, or name their charset."""
     columns = [target.column(column.name) for column in pair.columns]
-    return tuple(condition(column, column, values) for column in columns if column is not None)
+    return tuple(condition(marked(TextInUtf8, column), column, values) for column in columns if column is not None)
 
 
 def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
