@@ -17,7 +17,7 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import in_order, repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
@@ -137,7 +137,7 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
     repaired = 0
     with target.cursor() as cursor:
-        for one in found:
+        for one in in_order(found):
             changed_rows = 0
             for statement in repair(table.pair, table.matches, one):
                 try:

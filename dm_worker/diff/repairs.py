@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
@@ -48,6 +48,19 @@ def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
                 return [_delete(table, matches, values, there - here)]
             return [_insert(table, names, values)] * (here - there)
     return []
+
+
+def in_order(found: Iterable[Difference]) -> list[Difference]:
+    """The differences in the order in which they can be repaired: a row that is deleted or changed may have the unique
+    value of one that is inserted."""
+    return sorted(found, key=_rank)
+
+
+def _rank(one: Difference) -> int:
+    here, there = one.counts
+    if one.kind is DifferenceKind.EXTRA or (one.kind is DifferenceKind.DOUBLED and there > here):
+        return 0
+    return 1 if one.kind is DifferenceKind.CHANGED else 2
 
 
 def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> bytes:
