@@ -17,7 +17,7 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import in_order, repair
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
@@ -80,24 +80,43 @@ class ChunkReport:
 def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[ChunkWork]]]) -> Iterator[ChunkReport]:
     """The body of a task: ``shares`` are its number and its chunks."""
     for slot, works in shares:
+        rate = RateLimit(spec.bytes_per_second)
         try:
             with _opened(spec.servers, slot) as pair:
                 if isinstance(spec.servers, PairServers) and spec.servers.repairs:
-                    yield from _repair_all(spec, pair, works)
+                    yield from _repair_all(spec, pair, works, rate)
                 else:
-                    yield from _compare_all(spec, pair, works)
+                    yield from _compare_all(spec, pair, works, rate)
         except DMError as exc:
             yield ChunkReport(None, error=exc)
+        time.sleep(rate.pause())  # without a snapshot
 
 
 def _opened(servers: PairServers | UnheldServers, slot: int) -> AbstractContextManager[SnapshotPair]:
     return open_pair(servers, slot) if isinstance(servers, PairServers) else open_unheld_pair(servers)
 
 
-def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> Iterator[ChunkReport]:
+class RateLimit:
+    """How long to wait so that no more bytes per second are read since the limit began; 0 for no limit."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._begun = time.monotonic()
+        self.read = 0
+
+    def pause(self) -> float:
+        """Seconds to wait now."""
+        if not self._bytes_per_second:
+            return 0.0
+        return max(0.0, self.read / self._bytes_per_second - (time.monotonic() - self._begun))
+
+
+def _compare_all(
+    spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
+) -> Iterator[ChunkReport]:
     begun = time.monotonic()
     refused: set[TableId] = set()
-    read = returned = 0
+    returned = 0
     for work in works:
         if work.target in refused:
             continue
@@ -109,17 +128,21 @@ def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWor
             return
         if report.error is not None:
             refused.add(work.target)
-        read += report.result.bytes if report.result is not None else 0
+        rate.read += report.result.bytes if report.result is not None else 0
         returned += sum(_size(one) for one in report.differences)
-        if spec.bytes_per_second:
-            time.sleep(max(0.0, read / spec.bytes_per_second - (time.monotonic() - begun)))
+        pause = rate.pause()
+        if time.monotonic() - begun + pause > spec.seconds:
+            return  # a longer wait must not keep the snapshots
+        time.sleep(pause)
 
 
-def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> list[ChunkReport]:
+def _repair_all(
+    spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
+) -> list[ChunkReport]:
     """Compares chunks and repairs them, in the pair's transaction, for which replication waits: a row that the upstream
     changes after the pair's position is written by replication afterwards."""
     reports = []
-    for report in _compare_all(spec, pair, works):
+    for report in _compare_all(spec, pair, works, rate):
         if report.ends_pair and report.error is not None:
             return [report]  # nothing is committed
         if report.work is not None:
@@ -137,7 +160,7 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
     repaired = 0
     with target.cursor() as cursor:
-        for one in found:
+        for one in in_order(found):
             changed_rows = 0
             for statement in repair(table.pair, table.matches, one):
                 try:

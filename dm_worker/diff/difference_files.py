@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import in_order, repair
 from dm_worker.diff.spans import readable
 from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg import errors
@@ -56,7 +56,7 @@ class DifferenceFiles:
     def _paths(self) -> tuple[Path, Path]:
         return self.differences, self.repairs
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         """Writes the differences of a chunk durably; returns where both files end."""
         try:
             with self.differences.open("ab") as lines, self.repairs.open("ab") as statements:
@@ -64,8 +64,8 @@ class DifferenceFiles:
                     statements.write(_HEAD)
                 for one in found:
                     lines.write(json.dumps(described(pair, one, redact=self._redact)).encode() + b"\n")
-                    if not self._redact:
-                        statements.writelines(statement + b";\n" for statement in repair(pair, matches, one))
+                for one in () if self._redact else in_order(found):
+                    statements.writelines(statement + b";\n" for statement in repair(pair, matches, one))
                 for file in (lines, statements):
                     file.flush()
                     os.fsync(file.fileno())

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
 from dm_worker.syncer.rows.row_matching import RowMatch, around, condition
+from pkg.binlog.rows.literals import TextInUtf8, marked
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from pkg.mysql.target_values import TargetValues
 
 
 def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowMatch:
-    """``values``: what the target's values are like."""
+    """``values``: what the target's values are like. The comparison's literals are in UTF-8, or name their charset."""
     columns = [target.column(column.name) for column in pair.columns]
-    return tuple(condition(column, column, values) for column in columns if column is not None)
+    return tuple(condition(marked(TextInUtf8, column), column, values) for column in columns if column is not None)
 
 
 def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
@@ -47,6 +48,19 @@ def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
                 return [_delete(table, matches, values, there - here)]
             return [_insert(table, names, values)] * (here - there)
     return []
+
+
+def in_order(found: Iterable[Difference]) -> list[Difference]:
+    """The differences in the order in which they can be repaired: a row that is deleted or changed may have the unique
+    value of one that is inserted."""
+    return sorted(found, key=_rank)
+
+
+def _rank(one: Difference) -> int:
+    here, there = one.counts
+    if one.kind is DifferenceKind.EXTRA or (one.kind is DifferenceKind.DOUBLED and there > here):
+        return 0
+    return 1 if one.kind is DifferenceKind.CHANGED else 2
 
 
 def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> bytes:

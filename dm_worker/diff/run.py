@@ -114,7 +114,7 @@ class Findings(Protocol):
         """Prepares to append behind these ends of what is recorded; False where that is lost. Raises DMError."""
         ...
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         """Keeps the differences of a chunk durably; returns where they end. Raises DMError."""
         ...
 

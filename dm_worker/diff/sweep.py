@@ -74,7 +74,7 @@ class SweepFindings:
         """What was found is with the validation."""
         return True
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         self._reader.swept(self._run, pair, matches, found)
         return 0, 0
 

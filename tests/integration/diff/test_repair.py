@@ -62,6 +62,16 @@ def test_rows_that_are_as_they_were_read_get_the_upstreams_values(target: SQLSer
     assert rows(target, "k") == [(7, None), (8, None)]
 
 
+def test_a_row_is_deleted_before_another_one_gets_its_unique_value(target: SQLServer, conn: Connection[Any]) -> None:
+    target.execute("CREATE TABLE db.u (id INT UNIQUE, v VARCHAR(20))", "INSERT INTO db.u VALUES (1, 'old')")
+    unique = replace(KEYLESS, target=replace(SIDE, name="u"))
+    new = Difference(DifferenceKind.MISSING, (), BOTH, (b"1", b"'new'"), None, 0, (1, 0))
+    old = Difference(DifferenceKind.EXTRA, (), BOTH, None, (b"1", b"'old'"), 0, (0, 1))
+    assert apply_repairs(conn, table(conn, unique), [new, old]) == 2
+    conn.commit()
+    assert rows(target, "u") == [(1, "new")]
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "difference", "left"),
     [
