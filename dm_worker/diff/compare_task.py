@@ -91,13 +91,15 @@ def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[Chu
 def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> Iterator[ChunkReport]:
     begun = time.monotonic()
     refused: set[TableId] = set()
+    # Tables of whose last chunk many rows differed.
+    dense: set[TableId] = set()
     read = returned = 0
     for work in works:
         if work.target in refused:
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS)
+        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, dense)
         yield report
         if report.ends_pair:
             return
@@ -144,8 +146,9 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float) -> ChunkReport:
-    """``end``: when the pair's transactions must have ended, by the monotonic clock."""
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, dense: set[TableId]) -> ChunkReport:
+    """``end``: when the pair's transactions must have ended, by the monotonic clock. ``dense``: the tables of whose
+    last chunk many rows differed."""
     found: list[Difference] = []
 
     def limit() -> None:
@@ -162,8 +165,15 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
         with pair.short_locks():
             _check_shapes(table, pair)
             outcome = compare_chunk(
-                pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append, before=limit
+                pair.upstreams,
+                pair.target,
+                table.pair,
+                range_of(work.span),
+                report=found.extend,
+                before=limit,
+                dense=work.target in dense,
             )
+        (dense.add if outcome.dense else dense.discard)(work.target)
     except UnreadableValueError as exc:
         return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
     except DMError as exc:

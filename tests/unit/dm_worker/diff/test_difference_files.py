@@ -46,17 +46,17 @@ def test_a_row_in_another_number_gets_the_upstreams() -> None:
 
 def test_all_equal_rows_of_a_table_without_a_key_are_repaired() -> None:
     assert (
-        repair(KEYLESS, MATCHES, replace(MISSING, key=(), counts=(3, 0)))
+        repair(KEYLESS, MATCHES, MISSING._replace(key=(), counts=(3, 0)))
         == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (1, 'a')"] * 3
     )
-    assert repair(KEYLESS, MATCHES, replace(EXTRA, key=(), counts=(0, 2))) == [
+    assert repair(KEYLESS, MATCHES, EXTRA._replace(key=(), counts=(0, 2))) == [
         b"DELETE FROM `db`.`t` WHERE `id` <=> 2 AND `text` <=> NULL LIMIT 2"
     ]
 
 
 def test_shards_with_one_key_are_not_repaired() -> None:
-    assert repair(PAIR, MATCHES, replace(doubled(2, 1), key=(b"4",))) == []
-    assert repair(PAIR, MATCHES, replace(MISSING, counts=(2, 0))) == []
+    assert repair(PAIR, MATCHES, doubled(2, 1)._replace(key=(b"4",))) == []
+    assert repair(PAIR, MATCHES, MISSING._replace(counts=(2, 0))) == []
 
 
 def test_a_difference_has_its_key_its_columns_and_both_rows(tmp_path: Path) -> None:
