@@ -16,7 +16,7 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import Repairs
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.syncer.rows.row_matching import RowMatch
@@ -131,11 +131,11 @@ def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork
 
 def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
-    repaired = 0
+    repaired, repairs = 0, Repairs(table.pair, table.matches)
     with target.cursor() as cursor:
         for one in found:
             changed_rows = 0
-            for statement in repair(table.pair, table.matches, one):
+            for statement in repairs.of(one):
                 try:
                     changed_rows += cursor.execute(statement.decode("utf-8", "surrogateescape"))
                 except pymysql.err.IntegrityError:
