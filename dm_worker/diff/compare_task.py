@@ -17,7 +17,7 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import in_order, repair
+from dm_worker.diff.repairs import Repairs, in_order
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
 from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
@@ -116,13 +116,15 @@ def _compare_all(
 ) -> Iterator[ChunkReport]:
     begun = time.monotonic()
     refused: set[TableId] = set()
+    # Tables of whose last chunk many rows differed.
+    dense: set[TableId] = set()
     returned = 0
     for work in works:
         if work.target in refused:
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS)
+        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, dense)
         yield report
         if report.ends_pair:
             return
@@ -158,11 +160,11 @@ def _repair_all(
 
 def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
-    repaired = 0
+    repaired, repairs = 0, Repairs(table.pair, table.matches)
     with target.cursor() as cursor:
         for one in in_order(found):
             changed_rows = 0
-            for statement in repair(table.pair, table.matches, one):
+            for statement in repairs.of(one):
                 try:
                     changed_rows += cursor.execute(statement.decode("utf-8", "surrogateescape"))
                 except pymysql.err.IntegrityError:
@@ -173,8 +175,9 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float) -> ChunkReport:
-    """``end``: when the pair's transactions must have ended, by the monotonic clock."""
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, dense: set[TableId]) -> ChunkReport:
+    """``end``: when the pair's transactions must have ended, by the monotonic clock. ``dense``: the tables of whose
+    last chunk many rows differed."""
     found: list[Difference] = []
 
     def limit() -> None:
@@ -191,8 +194,15 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
         with pair.short_locks():
             _check_shapes(table, pair)
             outcome = compare_chunk(
-                pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append, before=limit
+                pair.upstreams,
+                pair.target,
+                table.pair,
+                range_of(work.span),
+                report=found.extend,
+                before=limit,
+                dense=work.target in dense,
             )
+        (dense.add if outcome.dense else dense.discard)(work.target)
     except UnreadableValueError as exc:
         return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
     except DMError as exc:

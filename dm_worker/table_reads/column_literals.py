@@ -180,6 +180,12 @@ class RowRenderer:
         template = b"(" + b",".join(slots) + b")"
         return b",\n".join([template] * rows) % tuple(values)
 
+    def literals(self, number: int, column: list[FieldValue]) -> Sequence[bytes]:
+        """The literals of many values of one column."""
+        found, quoted = self._column(self._kinds[number], column, self._introducers[number])
+        # None is among them no more.
+        return [b"'%b'" % one if quoted else one for one in found if one is not None]
+
     def _column(
         self, kind: LiteralKind, column: list[FieldValue], introducer: bytes
     ) -> tuple[Sequence[FieldValue], bool]:

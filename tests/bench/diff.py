@@ -131,8 +131,10 @@ def _ours(way: Way) -> _Compare:
         if not isinstance(pair, TablePair):
             raise HarnessError(pair.reason)
         found: list[Difference] = []
+        dense = False
         for part in plan_ranges(here, pair, CHUNK):
-            compare_chunk([here], there, replace(pair, way=way), part, report=found.append)
+            outcome = compare_chunk([here], there, replace(pair, way=way), part, report=found.extend, dense=dense)
+            dense = outcome.dense
         return len(found)
 
     return compare

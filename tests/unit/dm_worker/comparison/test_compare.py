@@ -24,6 +24,10 @@ SETTINGS = settings(
 )
 #: Memory for a few rows only, and for all.
 LIMITS = st.sampled_from([ComparisonLimits(), ComparisonLimits(4, 1), ComparisonLimits(6, 40)])
+#: How rows are compared; after a part in which many rows differed, all are read whole at once.
+WAYS = pytest.mark.parametrize(
+    ("way", "dense"), [(Way.PUSHED, False), (Way.PUSHED, True), (Way.STREAMED, False)], ids=["pushed", "dense", "rows"]
+)
 
 
 def literal_of(value: bytes | None) -> bytes:
@@ -56,12 +60,13 @@ def unique_keys(rows: Sequence[Row]) -> list[Row]:
     return list({row[0]: row for row in rows}.values())
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
 def test_keyed_tables_differ_exactly_where_their_rows_do(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     common: list[Row],
     more: list[Row],
     other: list[Row],
@@ -69,19 +74,20 @@ def test_keyed_tables_differ_exactly_where_their_rows_do(
 ) -> None:
     upstream, target = unique_keys([*common, *more]), unique_keys([*common, *other])
     outcome, found = compared(
-        monkeypatch, pair_of(1, keyed=True, way=way), {"t0": upstream, "t": target}, limits=limits
+        monkeypatch, pair_of(1, keyed=True, way=way), {"t0": upstream, "t": target}, limits=limits, dense=dense
     )
     assert reported(found) == true_differences(upstream, target)
     assert outcome.equal == (Counter(upstream) == Counter(target))
     assert outcome.rows == (len(upstream), len(target))
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
 def test_shards_that_share_keys_are_reported_with_how_many_rows_there_are(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     first: list[Row],
     second: list[Row],
     other: list[Row],
@@ -90,16 +96,17 @@ def test_shards_that_share_keys_are_reported_with_how_many_rows_there_are(
     shards = unique_keys(first), unique_keys(second)
     target = unique_keys([*first, *second, *other])
     tables = {"t0": shards[0], "t1": shards[1], "t": target}
-    _, found = compared(monkeypatch, pair_of(2, keyed=True, way=way), tables, limits=limits)
+    _, found = compared(monkeypatch, pair_of(2, keyed=True, way=way), tables, limits=limits, dense=dense)
     assert reported(found) == true_differences([*shards[0], *shards[1]], target)
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS, st.randoms())
 def test_tables_without_a_key_differ_exactly_as_multisets(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     common: list[Row],
     more: list[Row],
     other: list[Row],
@@ -108,7 +115,7 @@ def test_tables_without_a_key_differ_exactly_as_multisets(
 ) -> None:
     upstream, target = [*common, *more], [*other, *common[::-1]]
     outcome, found = compared(
-        monkeypatch, pair_of(1, keyed=False, way=way), {"t0": upstream, "t": target}, limits=limits
+        monkeypatch, pair_of(1, keyed=False, way=way), {"t0": upstream, "t": target}, limits=limits, dense=dense
     )
     here, there = Counter(upstream), Counter(target)
     wanted = {row: (here[row], there[row]) for row in here | there if here[row] != there[row]}
@@ -126,6 +133,29 @@ def test_a_difference_names_key_columns_and_both_values(monkeypatch: pytest.Monk
     assert found == [
         Difference(DifferenceKind.CHANGED, (b"1",), ("c1",), (b"1", b"'x'", b"'y'"), (b"1", b"'x'", b"NULL"), 0, (1, 1))
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "changed", "wanted", "dense"),
+    [
+        (0, 0, "checksums", False),
+        (0, 10, "checksums, digests, 10 rows by key", False),
+        (10, 0, "checksums, digests, 10 rows by key", False),
+        (100, 0, "checksums, whole rows", True),
+        (0, 100, "checksums, digests, whole rows", True),
+    ],
+)
+def test_all_rows_are_read_whole_where_many_differ(
+    monkeypatch: pytest.MonkeyPatch, missing: int, changed: int, wanted: str, dense: bool
+) -> None:
+    upstream: list[Row] = [(b"%d" % number, b"a", b"b") for number in range(1000)]
+    target = [(key, b"other" if number < changed else text, b"b") for number, (key, text, _) in enumerate(upstream)]
+    tables: dict[str, Sequence[Row]] = {"t0": upstream, "t": target[missing:]}
+    pair = pair_of(1, keyed=True, way=Way.PUSHED)
+    outcome, found = compared(monkeypatch, pair, tables, piece=5000)
+    assert (outcome.how, outcome.dense, len(found)) == (wanted, dense, missing + changed)
+    next_one, again = compared(monkeypatch, pair, tables, piece=5000, dense=True)
+    assert (next_one.how, next_one.dense, sorted(again)) == ("whole rows", dense, sorted(found))
 
 
 @pytest.mark.parametrize("window_bytes", [row_reader.WINDOW_BYTES, 100], ids=["short rows", "long rows"])
