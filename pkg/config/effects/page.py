@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from pkg.config.effects.diff_keys import DIFF_EFFECTS
 from pkg.config.effects.effect import KeyEffect
-from pkg.config.effects.program_keys import MASTER_EFFECTS, WORKER_EFFECTS
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.effects.task_keys import TASK_EFFECTS
+from pkg.config.master import MASTER_EFFECTS
+from pkg.config.worker import WORKER_EFFECTS
 
 _HEAD = """\
 # Configuration: what each key does
