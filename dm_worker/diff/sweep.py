@@ -58,8 +58,12 @@ class SweepReader(Protocol):
         """These rows differ. They are durable afterwards. Raises DMError."""
         ...
 
-    def sweep_ended(self, run: str, tables: Collection[TableId]) -> None:
-        """The round has looked at each row of the tables."""
+    def sweep_begins(self, run: str) -> None:
+        """A new round begins."""
+        ...
+
+    def sweep_ended(self, run: str, tables: Collection[TableId], left_out: str) -> None:
+        """The round has looked at each row of the tables. ``left_out`` names the others, '' for none."""
         ...
 
 
@@ -141,7 +145,7 @@ class Sweep:
             if run.record.stage != RUNNING:
                 self._due = time.monotonic() + ROUND_PAUSE
                 whole = [target for target, one in run.progress.tables.items() if one.state in _WHOLE]
-                self._reader.sweep_ended(record.run, whole)
+                self._reader.sweep_ended(record.run, whole, SweepState(run.progress, None, 0).left_out())
         finally:
             table.close()
 
@@ -155,6 +159,7 @@ class Sweep:
             return replace(found[0], settings=settings), found[1]
         record = DiffRecord(uuid.uuid4().hex, time.time(), RUNNING, settings, found[0].whole if found else 0.0)
         table.begin(record)
+        self._reader.sweep_begins(record.run)
         log.info("a round of the sweep begins", task=self._cfg.name, source=self._cfg.source_id, run=record.run)
         return record, DiffProgress(())
 

@@ -293,7 +293,8 @@ class SourceWorker:
             slots = list(self._slots.values())
         for slot in slots:
             if slot.validator is not None:
-                slot.validator.expect(self._validation.mode(slot.validator.config))
+                config = slot.validator.config
+                slot.validator.expect(self._validation.mode(config), self._validation.since(config))
 
     def _wanted(self) -> dict[str, ExpectedSubTask]:
         """Tasks that have both a config and a desired stage; both are written in one transaction."""

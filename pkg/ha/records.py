@@ -135,13 +135,21 @@ class SubTaskStage(_StageRecord):
 @dataclass(frozen=True, slots=True)
 class ValidatorStage(_StageRecord):
     """The desired stage of a subtask's validator (``Running`` or ``Stopped``). ``mode``: fast or full; DM stores it in
-    the subtask's configuration."""
+    the subtask's configuration. ``since``: the position of a start by time, and which start that is; '' without one."""
 
     expect: str
     source: str
     task: str
     mode: str
-    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source", "task": "task", "mode": "mode"}
+    since: str = ""
+    FIELDS: ClassVar[dict[str, str]] = {
+        "expect": "expect",
+        "source": "source",
+        "task": "task",
+        "mode": "mode",
+        "since": "since",
+    }
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"since"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def _wait_sweep(validator: Validator, text: str) -> None:
 
 def _turn(rig: Rig, start: Location, mode: Mode) -> dict[str, float]:
     # With the interval of the default: each round costs a job, and a slow machine would get more of them.
-    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode=mode, sweep_rate=0))
+    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode=mode))
     before = cpu_by_kind(rig.stages())
     if mode != "none":
         with _validated(rig, cfg, mode) as validator, rig.syncing(start, cfg, validator) as running:

@@ -200,6 +200,28 @@ def test_the_sweep_finds_foreign_writes_also_after_a_failover(
     )
 
 
+def test_a_start_by_time_compares_what_was_applied_before(
+    checked: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    checked.ok("validation", "stop", "checked")
+    insert(mariadb_upstream, 100)
+    checked.wait_synced("checked")
+    target.execute("DELETE FROM checked.t WHERE id = 105")
+    start = ("validation", "start", "checked", "--mode", "fast", "--start-time")
+    with pytest.raises(HarnessError, match="20057"):
+        checked.ok(*start, "2037-01-01 00:00:00")
+    checked.ok(*start, "2020-01-01 00:00:00")
+    wait_errors(checked, "checked", ("Expected rows not exist", "NewErr"))
+    wait_until(
+        lambda: any(
+            "all changes from (mysql-bin." in note for one in status(checked, "checked") for note in one["notes"]
+        ),
+        lambda: f"it is done: {status(checked, 'checked')}",
+        60,
+        step=0.5,
+    )
+
+
 class _Load:
     """Writes until it is stopped: new rows, a hot row, deleted rows. ``changes``: how many row changes so far."""
 

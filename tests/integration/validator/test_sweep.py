@@ -253,6 +253,24 @@ def test_merged_tables_of_two_sources_are_swept_while_both_serve_them(
         first.wait_kinds(CHANGED, MISSING, DELETED)
 
 
+def test_a_start_by_time_in_mode_fast_sweeps_once(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine
+) -> None:
+    upstream, target = servers
+    cfg = subtask(upstream, target, validator=QUICK)
+    target.execute("UPDATE d.t SET v = 'lost' WHERE id = 600")
+    with swept(cfg, spark, "") as (running, _):
+        running.run.wait_synced(upstream)
+        running.validator.expect("fast", "here")
+        (found,) = running.wait_kinds(CHANGED)
+        assert found.srcData.startswith('{"id": "600"')
+        wait_until(
+            lambda: "all changes from here on are compared" in running.status().notes,
+            lambda: f"it is done: {running.status()}",
+        )
+        assert running.validator.sweep_rate == 0
+
+
 def test_only_the_full_mode_sweeps(servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine) -> None:
     upstream, target = servers
     cfg = subtask(upstream, target, validator=QUICK)
