@@ -103,6 +103,12 @@ def completed() -> object:
     return readers.completed(b"\7", b"\1", event, 32)
 
 
+def packed() -> object:
+    readers = rows.Readers((number_program(False), text_program(True), slow_program()), (), ())
+    event = images(range(30))
+    return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -156,7 +162,7 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed)}
+CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, packed)}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()

@@ -13,7 +13,7 @@ for name in ("rows", "scan", "dump", "sqlscan"):
     required(name)
 
 
-@pytest.mark.parametrize("call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed"])
+@pytest.mark.parametrize("call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "packed"])
 def test_every_allocation_may_fail(call: str) -> None:
     done = subprocess.run(
         program("tests.unit.pkg.native.no_memory", call),
