@@ -6,7 +6,7 @@ and deleted, in one scan where DELETE returns rows and in two elsewhere; the cha
 INSERT writes the copies that there are then.
 
 A digest of its values identifies an image. To find a digest among many costs the target more than to delete a row.
-Where the values of an integer column tell nearly all images apart, a scan looks for these values, and the digests of
+Where the values of an integer column distinguish nearly all images, a scan looks for these values, and the digests of
 the rows that it finds show whether it was to find them. If the target can write its rows as literals, as
 :func:`row_matching.literal_text` says, it computes the digests of these texts, and those of the images are computed
 here. A row may have another text than its image. So if a row is missing, and where there are no such texts, the target
@@ -172,8 +172,8 @@ def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> list[tupl
     return [(number, count) for number, count in now.items() if count]
 
 
-def telling_column(plan: TablePlan, images: DistinctImages) -> int | None:
-    """The number among the written columns of an integer column that tells nearly all images apart, if there is one."""
+def distinguishing_column(plan: TablePlan, images: DistinctImages) -> int | None:
+    """The number among the written columns of an integer column that distinguishes nearly all images, or None."""
     counted = [(len(_values_at(plan, images, at, images.looked_for)[1]), at) for at in plan.integers]
     most, at = max(counted, default=(0, 0))
     return at if most * 10 >= len(images.looked_for) * 9 else None

@@ -87,7 +87,7 @@ class _KeylessWriter:
 
     def _exchange(self, images: DistinctImages, digests: ImageDigests) -> None:
         """Writes the rows. Raises ``MissingRow``; then nothing has changed."""
-        column = keyless.telling_column(self._plan, images)
+        column = keyless.distinguishing_column(self._plan, images)
         exchange = self._exchange_returned if self._returns else self._exchange_counted
         self._insert(images, exchange(images, digests, column))
 

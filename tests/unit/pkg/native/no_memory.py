@@ -115,6 +115,12 @@ def unpaired() -> object:
     return counted, table.take()
 
 
+def packed() -> object:
+    readers = rows.Readers((number_program(False), text_program(True), slow_program()), (), ())
+    event = images(range(30))
+    return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -168,7 +174,7 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired)}
+CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed)}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()

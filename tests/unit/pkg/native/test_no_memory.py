@@ -13,7 +13,9 @@ for name in ("rows", "scan", "dump", "sqlscan", "compare"):
     required(name)
 
 
-@pytest.mark.parametrize("call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "unpaired"])
+@pytest.mark.parametrize(
+    "call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "unpaired", "packed"]
+)
 def test_every_allocation_may_fail(call: str) -> None:
     done = subprocess.run(
         program("tests.unit.pkg.native.no_memory", call),

@@ -135,10 +135,10 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
         rows = data.draw(st.lists(st.integers(0, 40), max_size=6))
         if data.draw(st.booleans()):
             records = [row_block.state_record(1, 0, row, b"%d" % row, b"(v)") for row in rows]
-            sections.append(row_block.section(target, row_block.STATES, records))
+            sections.append(row_block.section(target, row_block.STATES, records, len(records)))
         else:
             records = [row_block.row_record((n, 0, 1, 9, None, [b"1"]), row) for n, row in enumerate(rows)]
-            sections.append(row_block.section(target, row_block.ROWS, records))
+            sections.append(row_block.section(target, row_block.ROWS, records, len(records)))
     whole = row_block.HEADER.pack(77) + b"".join(sections)
     home = data.draw(st.integers(0, buckets - 1))
     reassigned = row_block.reassign(whole, home, moved, buckets, KERNEL)

@@ -132,9 +132,9 @@ def test_only_rows_within_the_range_of_the_integers_need_a_digest() -> None:
     assert condition_of(2) == "(`a` IS NULL)"
 
 
-def test_rows_are_looked_for_by_an_integer_that_tells_nearly_all_of_them_apart() -> None:
+def test_rows_are_looked_for_by_an_integer_that_distinguishes_nearly_all_of_them() -> None:
     def column_of(*values: bytes) -> int | None:
-        return keyless.telling_column(
+        return keyless.distinguishing_column(
             PLAN, images_of(PLAN, [_row(n, DELETE, b"'%d'" % n, b"", a=value) for n, value in enumerate(values)])
         )
 
