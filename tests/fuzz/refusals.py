@@ -169,6 +169,12 @@ TABLE: tuple[Refusal, ...] = (
         )
         for way in ("stored", "virtual")
     ),
+    _one(
+        10006,
+        "the target computes one value for rows to which sessions with other time zones gave several",
+        "attribute=stored with zone",
+        words="two rows may have one value at the target",
+    ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
     *(
         _one(
