@@ -39,7 +39,11 @@ _OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "when index is defined on it",
         ("modify column", "convert charset"),
     ),
-    ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
+    (
+        "TiDB does not convert between utf8mb4 and other charsets",
+        "Unsupported modify charset",
+        ("convert charset", "modify column"),
+    ),
     (
         "TiDB does not convert between utf8mb4 and other charsets",
         "Unsupported modifying collation",
