@@ -19,7 +19,7 @@ from dm_worker.syncer.ddl import differences, routed_steps, temporary_tables
 from dm_worker.syncer.ddl.executor import DDLStep
 from dm_worker.syncer.planning import reading_state, server_switch
 from dm_worker.syncer.rows import key_normalization, plan_builder
-from dm_worker.syncer.unit import recovery, stream_opener
+from dm_worker.syncer.unit import computed_sampler, recovery, stream_opener
 from pkg.ddl import parser, rewrite, skipped
 from pkg.rules import selector, value_loss
 
@@ -117,6 +117,8 @@ REPLACED: Mapping[str, Sequence[Replaced]] = {
         Replaced(plan_builder, "_ensure_computed_alike", _nothing),
         Replaced(plan_builder, "trusted_row_key", lambda target: target.row_key()),
         Replaced(load_unit, "check_computed", _nothing),
+        Replaced(load_unit, "check_copied", _nothing),
+        Replaced(computed_sampler.ComputedSampler, "difference", _nothing),
     ),
     "ON UPDATE in the key": (Replaced(plan_builder, "_filled_keys", _empty),),
     "target fills NULL in": (Replaced(value_loss, "table_losses", _without_nulls, around=True),),

@@ -28,6 +28,8 @@ from tests.fuzz.verdict import Verdict
 #: Each search may take an hour.
 _SECONDS = 3600.0
 _SEED = 1_000_000
+#: So often a finding's hole is looked for: which of two writers comes first decides whether some of them show.
+_ATTEMPTS = 2
 #: After so many histories of a group that stop its task, each of the others plays alone: that takes less time.
 _STOPS = 2
 
@@ -147,7 +149,8 @@ class Proof:
     def _attributed(self, history: History, verdict: Verdict) -> bool:
         """Whether the history shows a hole that is left; it is closed then."""
         finding = Finding(history, verdict, self._seconds, history)
-        name = "" if verdict.kind == "hang" else self._hole_of(finding)
+        attempts = () if verdict.kind == "hang" else (self._hole_of(finding) for _ in range(_ATTEMPTS))
+        name = next(filter(None, attempts), "")
         if not name or self._fails(history, ()) is not None:
             self._strange(finding)
             return False

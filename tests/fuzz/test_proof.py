@@ -101,6 +101,18 @@ def test_a_group_shows_several_holes_and_what_it_stopped_for_is_not_counted_twic
     assert not seen
 
 
+def test_a_hole_that_shows_every_second_time_is_found() -> None:
+    asked = 0
+
+    def wrong(seed: int, there: set[str]) -> bool:
+        nonlocal asked
+        asked += there == {"hole 3"}
+        return "hole 3" in there and (len(there) > 1 or asked % 2 == 0)
+
+    rows, _ = _prove(wrong, seconds=2)
+    assert [row.hole for row in rows if row.finding is not None] == ["hole 3"]
+
+
 def test_two_losses_of_a_target_are_put_back_apart_and_together() -> None:
     fills, narrows = (REPLACED[name][0].by for name in ("target fills NULL in", "narrower target"))
     losses = [ColumnLoss("a", "int", "timestamp", nulls=True), ColumnLoss("b", "int", "tinyint", kind="every")]

@@ -69,6 +69,17 @@ def sampled_columns(
     return tuple(found)
 
 
+def as_plain(plan: TablePlan, column: ComputedColumn) -> str:
+    """How the operator makes a column of the target one that it does not compute."""
+    target, name = qualified(*plan.target), quote(column.name)
+    return (
+        f"Make the target's column a plain one: `ALTER TABLE {target} MODIFY COLUMN {name} {column.definition};`. (In "
+        "TiDB, drop it and add a plain one.) Correct its values in the rows that were written before, then resume the "
+        "task. Replication now writes the upstream's values. MariaDB 11.8 does not log them in updates: with it, drop "
+        "the target's column instead."
+    )
+
+
 def question(plan: TablePlan, column: ComputedColumn, row: Sequence[bytes]) -> bytes:
     """A SELECT that gives the target's value and that of the image ``row``, as text, when they differ. It gives nothing
     otherwise, nor when the row has other values in the base columns by now, or is gone."""

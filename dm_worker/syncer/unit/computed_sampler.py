@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.known_keys import SHARE
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.rows.computed_samples import question, question_of_any
+from dm_worker.syncer.rows.computed_samples import as_plain, question, question_of_any
 from dm_worker.syncer.rows.table_plan import ComputedColumn, TablePlan
 from pkg import errors
 from pkg.binlog import constants as c
@@ -232,8 +232,5 @@ def _error(plan: TablePlan, column: ComputedColumn, values: BothValues) -> DMErr
         f"row of {qualified(*plan.source)}",
         scope="downstream",
         workaround="A session of the upstream may have had another time_zone, or another variable that the expression "
-        "depends on, or the expressions differ. The rows up to here are applied. Make the target's column a plain one: "
-        f"`ALTER TABLE {target} MODIFY COLUMN {name} {column.definition};`. (In TiDB, drop it and add a plain one.) "
-        "Correct its values in the rows that were written before, then resume the task. Replication now writes the "
-        "upstream's values. MariaDB 11.8 does not log them in updates: with it, drop the target's column instead.",
+        f"depends on, or the expressions differ. The rows up to here are applied. {as_plain(plan, column)}",
     )
