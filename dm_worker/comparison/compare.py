@@ -9,11 +9,10 @@ less than to tell which ones differ, and to look for them.
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
-from operator import attrgetter
 from typing import Any
 
 from pymysql.connections import Connection
@@ -269,14 +268,15 @@ class _ChunkComparison:
     def _report(self, upstream: Mapping[Item, Sequence[FoundRow]], target: Mapping[Item, Sequence[FoundRow]]) -> None:
         """Reports how the rows of each identity differ."""
         between = RowDifferences(self.pair).between
-        found = (between(upstream.get(one, ()), target.get(one, ())) for one in dict.fromkeys((*upstream, *target)))
-        self._count([one for one in found if one is not None])
-
-    def _count(self, found: Sequence[Difference]) -> None:
-        for kind, number in Counter(map(attrgetter("kind"), found)).items():
-            self.found[kind] = self.found.get(kind, 0) + number
+        looks = (between(upstream.get(one, ()), target.get(one, ())) for one in dict.fromkeys((*upstream, *target)))
+        found = [one for one in looks if one is not None]
+        for one in found:
+            self._count(one.kind, 1)
         if found:
             self.report(found)
+
+    def _count(self, kind: DifferenceKind, number: int) -> None:
+        self.found[kind] = self.found.get(kind, 0) + number
 
     # -- all rows, whole -------------------------------------------------------------------------------------------
 
@@ -324,8 +324,9 @@ class _ChunkComparison:
                 [list(compress(column, chosen)) for column in columns]
                 for chosen in ([state == ALONE for state in states], [state != ALONE for state in states])
             )
-            if alone[0]:
-                self._count(differences.alone(source, rows.literals(alone)))
+            if alone[0] and (found := differences.alone(source, rows.literals(alone))):
+                self._count(found[0].kind, len(found))
+                self.report(found)
             own = target if source == TARGET else upstream
             for number, values, row in zip(
                 compress(range(len(states)), [state != ALONE for state in states]),

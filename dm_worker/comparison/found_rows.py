@@ -66,7 +66,8 @@ class RowDifferences:
         fields = zip(
             repeat(kind), keys, repeat(self._names), upstream, target, repeat(source), repeat(counts or number)
         )
-        return list(map(Difference._make, fields))
+        new = tuple.__new__  # what Difference._make calls, for each
+        return [new(Difference, one) for one in fields]
 
     def _both(self, kind: DifferenceKind, here: FoundRow, there: FoundRow, counts: tuple[int, int]) -> Difference:
         names = tuple(

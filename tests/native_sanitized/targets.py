@@ -229,7 +229,9 @@ def _unpaired(table: Any, width: int, sides: list[tuple[int, bytes, int]]) -> ob
         consumer = table.rows_of(source, width)
         for start in range(0, len(data), step):
             consumer.feed(data[start : start + step])
-    return table.take()
+    found, held = table.take(), table.held
+    table.discard()
+    return found, held
 
 
 def damaged_sql(buffer: bytes) -> None:
