@@ -22,31 +22,33 @@ def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowM
 def repair(pair: TablePair, matches: RowMatch, one: Difference) -> list[bytes]:
     """The statements that make the target's rows the upstream's; none changes a row that is not as it was read.
 
-    None where several upstream rows have one key: only one of them fits into the target.
+    None where several upstream rows have one key: only one of them fits into the target; and none for a row of which
+    only what the target computes differs.
     """
     here, there = one.counts
     if pair.key and max(here, there) > 1:
         return []
     table = qualified(pair.target.schema, pair.target.name).encode()
-    names = [quote(column.name).encode() for column in pair.columns]
     match one.kind, one.upstream, one.target:
         case DifferenceKind.MISSING, (*values,), _:
-            return [_insert(table, names, values)] * max(1, here)
+            return [_insert(table, pair, values)] * max(1, here)
         case DifferenceKind.EXTRA, _, (*values,):
             return [_delete(table, matches, values, max(1, there))]
         case DifferenceKind.CHANGED, (*wanted,), (*values,):
             changed = [
-                name + b" = " + value
-                for name, value, column in zip(names, wanted, pair.columns, strict=True)
-                if column.name in one.columns
+                quote(column.name).encode() + b" = " + value
+                for column, value in zip(pair.columns, wanted, strict=True)
+                if column.name in one.columns and not column.generated
             ]
+            if not changed:
+                return []
             where = _where(matches, values)
             return [b"UPDATE " + table + b" SET " + b", ".join(changed) + b" WHERE " + where + b" LIMIT 1"]
         case DifferenceKind.DOUBLED, upstream, target:
             values = list(upstream or target or ())
             if there > here:
                 return [_delete(table, matches, values, there - here)]
-            return [_insert(table, names, values)] * (here - there)
+            return [_insert(table, pair, values)] * (here - there)
     return []
 
 
@@ -63,8 +65,14 @@ def _rank(one: Difference) -> int:
     return 1 if one.kind is DifferenceKind.CHANGED else 2
 
 
-def _insert(table: bytes, names: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    return b"INSERT INTO " + table + b" (" + b", ".join(names) + b") VALUES (" + b", ".join(values) + b")"
+def _insert(table: bytes, pair: TablePair, values: Sequence[bytes]) -> bytes:
+    written = [
+        (quote(column.name).encode(), value)
+        for column, value in zip(pair.columns, values, strict=True)
+        if not column.generated
+    ]
+    names, literals = (b", ".join(parts) for parts in zip(*written, strict=True))
+    return b"INSERT INTO " + table + b" (" + names + b") VALUES (" + literals + b")"
 
 
 def _delete(table: bytes, matches: RowMatch, values: Sequence[bytes], rows: int) -> bytes:
