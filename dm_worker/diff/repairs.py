@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
@@ -27,21 +28,25 @@ class Repairs:
         self._key = pair.key
         self._columns = [column.name for column in pair.columns]
         self._names = [quote(name).encode() for name in self._columns]
+        self._written = [not column.generated for column in pair.columns]
         self._gaps = [tuple(map(str.encode, match)) for match in matches]
-        self._insert = b"INSERT INTO " + table + b" (" + b", ".join(self._names) + b") VALUES ("
+        self._insert = (
+            b"INSERT INTO " + table + b" (" + b", ".join(compress(self._names, self._written)) + b") VALUES ("
+        )
         self._update = b"UPDATE " + table + b" SET "
         self._delete = b"DELETE FROM " + table + b" WHERE "
 
     def of(self, one: Difference) -> list[bytes]:
         """The statements that make the target's rows the upstream's; none changes a row that is not as it was read.
 
-        None where several upstream rows have one key: only one of them fits into the target.
+        None where several upstream rows have one key: only one of them fits into the target; and none for a row of
+        which only what the target computes differs.
         """
         here, there = one.counts
         if self._key and max(here, there) > 1:
             return []
         if one.kind is DifferenceKind.CHANGED:
-            return [self._updated(one)]
+            return self._updated(one)
         values = one.upstream or one.target or ()
         if one.kind is DifferenceKind.MISSING:
             return [self._inserted(values)] * max(1, here)
@@ -50,18 +55,19 @@ class Repairs:
         return [self._deleted(values, there - here)] if there > here else [self._inserted(values)] * (here - there)
 
     def _inserted(self, values: Sequence[bytes]) -> bytes:
-        return self._insert + b", ".join(values) + b")"
+        return self._insert + b", ".join(compress(values, self._written)) + b")"
 
     def _deleted(self, values: Sequence[bytes], rows: int) -> bytes:
         return self._delete + self._where(values) + b" LIMIT %d" % rows
 
-    def _updated(self, one: Difference) -> bytes:
+    def _updated(self, one: Difference) -> list[bytes]:
+        columns = zip(self._columns, self._names, one.upstream or (), self._written, strict=True)
         changed = [
-            name + b" = " + value
-            for name, value, column in zip(self._names, one.upstream or (), self._columns, strict=True)
-            if column in one.columns
+            name + b" = " + value for column, name, value, written in columns if written and column in one.columns
         ]
-        return self._update + b", ".join(changed) + b" WHERE " + self._where(one.target or ()) + b" LIMIT 1"
+        if not changed:
+            return []
+        return [self._update + b", ".join(changed) + b" WHERE " + self._where(one.target or ()) + b" LIMIT 1"]
 
     def _where(self, values: Sequence[bytes]) -> bytes:
         """Every column as it was read, to the byte: a row that has changed since then is left alone."""
