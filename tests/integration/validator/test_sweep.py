@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -193,11 +194,12 @@ def test_a_restart_continues_a_round_where_it_was(
 
 
 def test_an_operators_comparison_goes_first(
-    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     upstream, target = servers
     small_jobs(monkeypatch)
     cfg = subtask(upstream, target, validator=replace(QUICK, sweep_rate=1))
+    cfg = replace(cfg, loader=replace(cfg.loader, dir=str(tmp_path / "dumped_data")))
     with swept(cfg, spark) as (running, companion):
         wait_until(lambda: (sweep_record(cfg) or (None, 0))[1] > 0, "the sweep rests after its first chunks")
         companion.begin("own", DiffSettings(sources=(cfg.source_id,)))
