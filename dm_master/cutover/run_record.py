@@ -1,6 +1,6 @@
-"""What is stored of a cutover that runs or has ended, and its certificate. Pure.
+"""The stored record of a cutover that runs or has ended, and its certificate. Pure.
 
-A record is written only when a step is complete, and each step may be done again: so a cutover continues after every
+A record is written only when a step is complete, and each step can be repeated: so a cutover continues after every
 crash, with one certificate.
 """
 
@@ -66,7 +66,7 @@ class CutoverRecord:
             "equal_at": dict(self.equal_at),
             "reversed_by": self.reversed_by,
         }
-        # etcd takes 1.5 MB in one request: thousands of tables need this.
+        # etcd accepts 1.5 MB in one request; with thousands of tables the record needs compression to fit.
         return base64.b85encode(zlib.compress(json.dumps(data).encode())).decode()
 
     @staticmethod
@@ -146,7 +146,7 @@ def certificate(task: str, record: CutoverRecord, at: str, target_end: Location 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What ``verify`` reads of a certificate."""
+    """Reads a certificate for ``verify``."""
 
     run: str
     task: str
@@ -157,7 +157,7 @@ class Certificate:
 
 
 def read_certificate(text: str) -> Certificate:
-    """Raises 43201 for text that is no certificate."""
+    """Raises 43201 for text that is not a certificate."""
     try:
         data = json.loads(text)
         target = data["target"]
@@ -195,7 +195,7 @@ def tables_of(facts: CutoverFacts) -> set[tuple[str, str]]:
 def differences(
     before: Mapping[str, Location], now: Mapping[str, Location | None] | Mapping[str, Location]
 ) -> list[str]:
-    """The sources that have written since."""
+    """The sources whose binlog has grown since."""
     return [
         f"{source}: was at {end}, is at {now.get(source)}"
         for source, end in sorted(before.items())

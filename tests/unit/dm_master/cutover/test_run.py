@@ -172,7 +172,7 @@ def test_writes_after_a_crash_are_never_certified_with_older_rows(call: int, bef
             world.end, world.rows = _LATER, 12
         outcome = _run_until_it_ends(world)
         if not outcome.certificate:
-            assert "written to meanwhile" in outcome.reason
+            assert "written to during the cutover" in outcome.reason
             assert (world.stored, world.watches, world.paused) == (None, {}, False)
             outcome = _run_until_it_ends(world)
         if ended:
@@ -207,7 +207,7 @@ def test_rows_that_change_during_the_comparison_are_not_certified() -> None:
     world.pause = not_paused  # type: ignore[method-assign]
     outcome = CutoverRun("task", "run", (), world, world).work()
     assert not outcome.certificate
-    assert "written to meanwhile" in outcome.reason
+    assert "written to during the cutover" in outcome.reason
     assert (world.stored, world.paused) == (None, False)
 
 
