@@ -195,7 +195,7 @@ def test_an_import_goes_on_after_a_refusal_and_lists_what_it_did(
     assert "left alone the source of" in out
     assert f"created the source of {tmp_path}/sources/b.yaml" in out
     assert f"started the task of {tmp_path}/tasks/t2.yaml" in out
-    assert "1 of 4 steps failed; what is done stays, and the import can be repeated" in err
+    assert "1 of 4 steps failed; completed steps stay, and the import can be repeated" in err
     assert f"fail to start task from {tmp_path}/tasks/t1.yaml: precheck failed" in err
 
 
