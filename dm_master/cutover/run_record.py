@@ -23,8 +23,16 @@ from pkg.process.version import VERSION
 
 
 class CutoverStage(StrEnum):
-    """``COMPARING``: the target's checksums are taken, the comparison runs. ``ENDING``: all checks are passed, the task
-    ends at the agreed positions. ``ENDED``: the certificate is there."""
+    """The stages of a record; a cutover without a complete step has none::
+
+        no record -- checks pass --> COMPARING -- tables equal, checks pass --> ENDING -- task paused --> ENDED
+            ^                            |                                         |
+            +--- a check fails, or an ---+------------ an upstream has ------------+
+                 upstream has written                  written
+
+    ``COMPARING``: the target's checksums are taken, the comparison runs. ``ENDING``: all checks are passed, the task
+    ends at the agreed positions. ``ENDED``: the certificate is there.
+    """
 
     COMPARING = "comparing"
     ENDING = "ending"
@@ -33,10 +41,10 @@ class CutoverStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CutoverRecord:
-    """``run`` names the cutover and its comparison. ``servers``: versions, by
-    source, and ``target``. ``ends``: the agreed position of each source. ``target_end``: the
-    target's binlog position when the task had ended, for a way back. ``equal_at``: when ``verify`` found each table
-    equal last. ``reversed_by``: the tasks of the way back, which end the watch. Times are UTC."""
+    """``run`` names the cutover and its comparison. ``servers``: versions by source, the target's as ``target``.
+    ``ends``: the agreed position of each source. ``target_end``: the target's binlog position when the task had ended,
+    for a way back. ``equal_at``: when ``verify`` found each table equal last. ``reversed_by``: the tasks of the way
+    back, which end the watch. Times are UTC."""
 
     run: str
     began: str

@@ -15,7 +15,12 @@ from pkg.mysql.names import TableId
 
 
 class ComparedState(StrEnum):
-    """The state of one target table, as the status shows it."""
+    """The state of one target table, as the status shows it::
+
+    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a sample) not compared
+       |                       |
+       +-----------------------+--- the table can't be compared ---> not compared
+    """
 
     PENDING = "pending"
     COMPARING = "comparing"

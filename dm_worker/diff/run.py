@@ -288,7 +288,7 @@ class DiffRun:
         return sum(one.rows for one in results), sum(one.bytes for one in results)
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        """The pairs of the tables of a round, made anew: DDL may have changed them since the last one."""
+        """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
         found = self._finder.compared(targets)
         for target, made in found.items():
             if isinstance(made, DMError):

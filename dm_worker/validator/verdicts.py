@@ -5,6 +5,15 @@ contains no later change of it. The snapshot may contain more than the range: th
 of a later look shows whether it was touched. A touched suspect is dropped, because its later image is looked at then;
 one that was not touched is wrong. No verdict depends on time.
 
+A row that differs in a look::
+
+    differs --> suspect --- all that its snapshot may contain was looked at, without a touch ---> wrong
+       |           |
+       |           +------- touched by a batch that its snapshot may contain ---> decided by its later image
+       |           +------- touched by a later batch only ---> wrong
+       |           |
+       +-----------+------- a statement may have changed it, or changes are applied again ---> not compared
+
 Statements that change a table of the target may change its rows without a trace in the binlog: suspects from before
 such a statement, seen after it, are counted as not compared.
 """

@@ -158,7 +158,7 @@ def test_an_export_says_which_secrets_are_hidden(dmctl: RunDmctl, fake: CannedMa
     assert "hidden (******) in t" in out
 
 
-def test_a_plain_password_is_no_ciphertext() -> None:
+def test_a_plain_password_is_not_a_ciphertext() -> None:
     assert configdir.is_sealed(f"from: {{user: u, password: '{_SEALED}'}}\n")
     assert not configdir.is_sealed("password: correcthorsebatterystaple\n")
     assert not configdir.is_sealed("password: short\n")
@@ -177,7 +177,7 @@ def test_the_path_may_stand_before_the_sub_command(dmctl: RunDmctl, fake: Canned
     assert (tmp_path / "all" / "tasks" / "t.yaml").exists()
 
 
-def test_an_import_goes_on_after_a_refusal_and_lists_what_it_did(
+def test_an_import_continues_after_a_refusal_and_lists_its_steps(
     dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path
 ) -> None:
     for kind, names in (("sources", ("a", "b")), ("tasks", ("t1", "t2"))):
