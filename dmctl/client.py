@@ -20,7 +20,7 @@ from pkg.rpc.channel import open_channel
 DIAL_TIMEOUT = 3.0
 _UNAVAILABLE = (
     "The address accepts connections, but no dm-master answers there. Check the port (8261 by default). If the cluster "
-    "has TLS, give --ssl-ca, --ssl-cert and --ssl-key; if it has not, leave them out."
+    "has TLS, give --ssl-ca, --ssl-cert and --ssl-key; without TLS, leave them out."
 )
 _WORTH_RECONNECTING = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 

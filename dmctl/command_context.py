@@ -64,7 +64,7 @@ class CommandContext:
         return ""
 
     def call(self, method: str, request: Message) -> Any:
-        """One RPC of the master. Raises as :meth:`dmctl.client.MasterClient.call`.
+        """Sends one RPC to the master. Raises as :meth:`dmctl.client.MasterClient.call`.
 
         With ``--preview``, a request that would change something is described and not sent; the command ends.
         """
@@ -75,7 +75,7 @@ class CommandContext:
         return self.client.call(method, request)
 
     def run(self, method: str, request: Message) -> None:
-        """One RPC whose answer is the command's answer."""
+        """Sends one RPC and shows its answer as the command's answer."""
         self.show(self.call(method, request))
 
     def run_or_fail(self, method: str, request: Message) -> None:

@@ -15,7 +15,7 @@ RELAY_WORKERS = "relay_workers.json"
 #: Written in place of a password in exported files.
 HIDDEN = "******"
 _PASSWORD = re.compile(r"""\bpassword["']?\s*:\s*["']?([A-Za-z0-9+/]{23,}=*)(?=["']?\s*(?:[,}#]|$))""", re.MULTILINE)
-#: Ends a ciphertext, after 16 bytes.
+#: The byte of a ciphertext after its first 16 bytes.
 _SEPARATOR = b"@"
 
 
@@ -79,7 +79,7 @@ def _is_ciphertext(text: str) -> bool:
 
 
 def relay_workers(folder: str) -> dict[str, list[str]]:
-    """By source: the workers that pulled its relay log at the export; {} without that file."""
+    """The workers that pulled each source's relay log at the export, by source; {} without that file."""
     path = Path(folder) / RELAY_WORKERS
     try:
         found = json.loads(path.read_text(encoding="utf-8") or "{}") or {}

@@ -14,13 +14,13 @@ from dmctl.failure import CommandError
 from pkg import errors
 from pkg.errors import Code
 
-#: What operators write instead of a file name.
+#: Written instead of a file name: standard input.
 STDIN = "-"
 _TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
 
 
 def read_text(path: str) -> str:
-    """The file's text; that of standard input for ``-``. Raises :class:`CommandError` if it can't be read."""
+    """The file's text; for ``-``, the text of standard input. Raises :class:`CommandError` if it can't be read."""
     try:
         return sys.stdin.read() if path == STDIN else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -31,7 +31,7 @@ def read_text(path: str) -> str:
 def read_task(path: str) -> str:
     """A task file's text, ready to send.
 
-    Raises DMError 20003 for invalid YAML, and :class:`CommandError` for other mistakes that this side can see.
+    Raises DMError 20003 for invalid YAML, and :class:`CommandError` for other mistakes that can be found here.
     """
     text = read_text(path)
     root = _root(text, path)

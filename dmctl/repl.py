@@ -29,7 +29,7 @@ def run_lines(options: GlobalOptions) -> int:
 
 
 def _run_line(options: GlobalOptions, line: str) -> bool:
-    """Runs one line; False for a command to leave."""
+    """Runs one line; False for a command that ends the program."""
     try:
         arguments = shlex.split(line)
         if arguments in (["exit"], ["quit"]):
@@ -63,7 +63,7 @@ def _prompted() -> Iterator[str]:
                 sys.stdout.write("\n")
                 continue
             if line.lstrip().startswith("encrypt"):
-                # Its argument is a password in plain text.
+                # Commands whose argument is a password in plain text.
                 readline.remove_history_item(readline.get_current_history_length() - 1)
             yield line
     finally:

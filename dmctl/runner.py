@@ -43,7 +43,7 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     try:
         commands.main(args=_plain_flags(_help(arguments)), prog_name="dmctl", standalone_mode=False, obj=context)
     except UnknownCommand as exc:
-        # The arguments alone show the error: no request is sent.
+        # The arguments are wrong, so no request was sent.
         usage = f"{exc.ctx.get_usage()}\n" if exc.ctx is not None else ""
         return fail(usage + exc.format_message())
     except click.ClickException as exc:

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: A proxy on this machine makes its clients look like this machine's.
+#: Headers of a proxy: through a proxy on this machine, remote clients would look local.
 _FORWARDED = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"})
 
 

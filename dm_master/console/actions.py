@@ -24,7 +24,7 @@ from pkg.status.preview import preview
 
 log = get_logger("console")
 
-#: Findings that a form shows of each kind.
+#: The most findings of each kind that a form shows.
 _MOST_FINDINGS = 50
 
 
@@ -35,7 +35,7 @@ class Actions:
         self._live = live
 
     async def confirm(self, request: Request, query: Form) -> Response:
-        """What an order would do, before it is given."""
+        """Shows the effects of an order before it is sent."""
         made = order(query.get("do"), query)
         described = preview(*made) if made is not None else None
         if described is None:
@@ -92,7 +92,7 @@ class Actions:
         return await self._task_form(request, Form({}), None)
 
     async def compose_task(self, request: Request) -> Response:
-        """Checks the task, or starts it: which of the form's two buttons was pressed."""
+        """Checks the task or starts it, depending on which of the form's two buttons was pressed."""
         form = await read_form(request)
         if not self._visitors.may_act(request, form):
             return await self._refused(request)

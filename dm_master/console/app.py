@@ -23,7 +23,7 @@ from dm_master.service.dispatcher import MasterCall
 from dm_master.service.event_log import EventLog
 from pkg.rpc.server import HttpRequest, HttpRoutes
 
-#: Nothing from elsewhere, no script or style within a page, no frame around it. A page of ours must send its origin
+#: No content from other origins, no inline script or style, no frame around a page. A page of ours must send its origin
 #: with a form, so the referrer is not left out altogether.
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -94,12 +94,12 @@ def console_app(
         Route("/live", pages.stream),
         Route("/static/{name}", partial(_static, renderer)),
     ]
-    # Outside the application: answers to failures have the headers, too.
+    # The middleware is outside the application, so that answers to failures have the headers, too.
     return _SecurityHeaders(Starlette(routes=table, exception_handlers={HTTPException: partial(_error_page, visitors)}))
 
 
 def _seen(visitors: Visitors, page: ReadPage) -> FormPage:
-    """``page`` for those who may see the console."""
+    """Wraps ``page`` so that only visitors who may see the console get it."""
 
     async def answer(request: Request) -> Response:
         known = visitors.of(request)

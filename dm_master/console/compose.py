@@ -1,4 +1,4 @@
-"""Task and source files from the fields of forms. Pure."""
+"""Composes task and source files from the fields of forms. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FormFields(Protocol):
 
 
 def source_file(form: FormFields) -> str:
-    """The source's file. A port that is no number stays text, so that the reader of the file names the mistake."""
+    """The source's file. A port that is not a number stays text, so that the check of the file reports it."""
     source: dict[str, Any] = {
         "source-id": form.get("source"),
         "enable-gtid": bool(form.get("gtid")),

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-#: Bytes of a form; a task file has a few thousand.
+#: The largest form in bytes; a task file has a few thousand.
 MAX_FORM = 512 * 1024
 MAX_FIELDS = 2000
 

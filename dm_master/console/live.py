@@ -1,6 +1,5 @@
-"""One look at the cluster per interval, whoever watches: pages and streams of events share it.
-
-Everything here runs in the port's event loop, except for the look itself, which runs in a thread.
+"""Reads the cluster once per interval, however many browsers watch: pages and streams of events share the snapshot.
+Everything here runs in the port's event loop, except for the read itself, which runs in a thread.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from starlette.concurrency import run_in_threadpool
 from dm_master.console.rendering import moment
 from dm_master.console.snapshot import ClusterSnapshot
 
-#: Seconds between two looks; a look that takes long makes the interval longer.
+#: Seconds between two reads; a slow read makes the interval longer.
 INTERVAL = 2.0
-#: The interval is at least this many times the duration of the last look.
+#: The interval is at least this many times the duration of the last read.
 _SHARE = 4
-#: Streams at once.
+#: The most streams at the same time.
 MOST_STREAMS = 500
 _MOST_FRAGMENTS = 256
 
 
 class LiveStatus:
-    """``read`` looks at the cluster. Browsers that watch do not make it look more often."""
+    """``read`` reads the cluster. More browsers do not cause more reads."""
 
     def __init__(self, read: Callable[[], ClusterSnapshot], interval: float = INTERVAL) -> None:
         self._read = read
@@ -35,16 +34,16 @@ class LiveStatus:
         self._look: asyncio.Task[ClusterSnapshot] | None = None
 
     async def current(self) -> ClusterSnapshot:
-        """The latest look, not older than the interval."""
+        """The latest snapshot, not older than the interval."""
         if self._latest is not None and _now() < self._due:
             return self._latest
         if self._look is None:
             self._look = asyncio.create_task(self._look_once())
-        # One caller that leaves must not cancel the look of the others.
+        # A caller that leaves must not cancel the read for the others.
         return await asyncio.shield(self._look)
 
     async def next(self, after: int) -> ClusterSnapshot:
-        """The first look after the one with the number ``after``."""
+        """The first snapshot after the one with the number ``after``."""
         snapshot = await self.current()
         while snapshot.number <= after:
             await asyncio.sleep(max(0.0, self._due - _now()))
@@ -52,7 +51,7 @@ class LiveStatus:
         return snapshot
 
     def expire(self) -> None:
-        """Something was changed: the next page must not show the look before."""
+        """Call this after a change: the next page must not show an older snapshot."""
         self._due = 0.0
 
     async def _look_once(self) -> ClusterSnapshot:
@@ -66,12 +65,12 @@ class LiveStatus:
         return self._latest
 
 
-#: Makes the part of a page that changes; the key identifies the page.
+#: Renders the changing part of a page; the key identifies the page.
 RenderPart = Callable[[ClusterSnapshot], str]
 
 
 class LiveParts:
-    """The changing part of pages, made once for each look, for all browsers that show the same page."""
+    """The changing part of pages, rendered once for each snapshot, for all browsers that show the same page."""
 
     def __init__(self, live: LiveStatus) -> None:
         self._live = live
@@ -95,7 +94,7 @@ class LiveParts:
                 snapshot = await self._live.next(number)
                 number = snapshot.number
                 html = await self.part(page, snapshot, render)
-                # The time goes with each look: both sides see that the other is there.
+                # The time is sent with each snapshot, so that both sides notice a lost connection.
                 yield f"event: at\ndata: {json.dumps(moment(snapshot.at))}\n\n"
                 if html != sent:
                     sent = html

@@ -1,4 +1,4 @@
-"""From the fields of a button or form to a request of the master. Pure."""
+"""Makes a request to the master from the fields of a button or form. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = ("task", "source", "lock", "owner", "action", "position", "file", "work
 
 
 def order(name: str, fields: Fields) -> Order | None:
-    """The method and the request; None for a name that is not an order, or without what the order needs."""
+    """The method and the request; None for an unknown order, or if a field that the order needs is missing."""
     made = _ORDERS.get(name)
     if made is None:
         return None

@@ -1,4 +1,4 @@
-"""The pages that only show: from the latest look at the cluster, or from one request of their own."""
+"""The read-only pages: they show the latest snapshot of the cluster, or the answer to a request of their own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
 EVENTS_PER_PAGE = 50
-#: Longest address of a page that a stream may watch.
+#: The longest address of a page that a stream can follow.
 _LONGEST_ADDRESS = 2000
 _KINDS = {
     "task": pb.TaskType,
@@ -45,7 +45,7 @@ _KINDS = {
     "master": pb.MasterType,
     "worker": pb.WorkerType,
 }
-#: Page → what its template shows of a look at the cluster.
+#: Page → the values that its template shows of a snapshot.
 LivePage = Callable[[ClusterSnapshot, Form], Mapping[str, Any]]
 
 
@@ -74,7 +74,7 @@ def _members(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
     return {"workers": workers, "masters": master_lines(snapshot.members), "problem": snapshot.problem}
 
 
-#: The pages that follow the cluster by themselves. Each has a template, and a part of it below ``parts``.
+#: The pages that update themselves. Each has a template, and a part of it below ``parts``.
 LIVE_PAGES: dict[str, LivePage] = {
     "overview": _overview,
     "task": _task,
@@ -155,7 +155,7 @@ class Pages:
         return await self._page("checks.html", request, values)
 
     async def cutover(self, request: Request, query: Form) -> Response:
-        """Runs the checks: that takes some seconds, and changes nothing."""
+        """Runs the checks, which takes some seconds and changes nothing."""
         task, accepted = query.get("task"), query.all("accept")
         answer = await self._ask("CheckCutover", pb.CheckCutoverRequest(task=task, accept=accepted))
         values = {"task": task, "view": cutover_view(answer), "accepted": accepted, "here": "task"}

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-#: Where the console is on the port.
+#: The console's path on the port.
 BASE = "/console"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
@@ -54,7 +54,7 @@ class Renderer:
 
 
 def moment(seconds: float) -> str:
-    """A time for people, in UTC."""
+    """A time as text, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

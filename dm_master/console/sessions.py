@@ -1,4 +1,4 @@
-"""Sessions of logged-in users, and the brake on guessing passwords. Pure: the caller says what time it is."""
+"""Sessions of logged-in users, and the limit on guessing passwords. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Seconds without a request, and in all, after which a session ends.
+#: A session ends after this many seconds without a request, and after this many seconds in total.
 IDLE, LONGEST = 3600.0, 12 * 3600.0
-#: Sessions at once; the one unused for longest ends first.
+#: The most sessions; the least recently used one ends first.
 MOST_SESSIONS = 1000
 #: Failures that cost nothing; then the wait doubles from a second up to this, for an address and for a user's name. The
 #: second is short: whoever guesses must not lock the user out.
 FREE_FAILURES, LONGEST_ADDRESS_WAIT, LONGEST_USER_WAIT = 5, 900.0, 30.0
-#: After this many seconds without a failure the count begins again.
+#: After this many seconds without a failure, counting starts again at zero.
 FORGET = 3600.0
 MOST_WATCHED = 10_000
 
@@ -69,7 +69,7 @@ class LoginBrake:
         self._users = _Failures(LONGEST_USER_WAIT)
 
     def wait(self, address: str, user: str, now: float) -> float:
-        """Seconds until another try is looked at; 0 for now."""
+        """Seconds before another login is accepted; 0: immediately."""
         return max(self._addresses.wait(address, now), self._users.wait(user, now))
 
     def fail(self, address: str, user: str, now: float) -> None:

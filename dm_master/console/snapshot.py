@@ -1,4 +1,4 @@
-"""What the console knows of the cluster at one moment, and how it asks the leader for it."""
+"""A snapshot of the cluster for the console, and its requests to the leader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dm_master.service.dispatcher import MasterCall
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
-#: Points of a task's curves: three minutes.
+#: Points of a task's curves, which cover three minutes.
 CURVE_POINTS = 90
 
 
@@ -39,7 +39,7 @@ class ClusterSnapshot:
 
     @property
     def problem(self) -> str:
-        """Why the cluster cannot be seen; '' when it can."""
+        """Why the cluster's state is unavailable; '' if it is available."""
         return next((one.msg for one in (self.status, self.members) if not one.result and one.msg), "")
 
 

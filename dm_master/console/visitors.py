@@ -1,4 +1,4 @@
-"""Who sends a request: by session, by client certificate, or from this machine. Logs in and out."""
+"""Identifies the sender of a request: by session, by client certificate, or as local. Logs in and out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pkg.settings.password_hash import PasswordHash, hash_password, read_users
 log = get_logger("console")
 
 COOKIE = "dm_console"
-#: Passwords checked at once: each check takes 16 MiB and a core for a moment.
+#: The most passwords checked at the same time: each check takes 16 MiB and a core for a moment.
 _CHECKS = 2
 _LONGEST_PASSWORD = 1024
 
@@ -68,7 +68,7 @@ class Visitors:
         return known.acts and token_matches(form.get("token"), known.token)
 
     def turn_away(self, known: Visitor) -> Response:
-        """The answer to a visitor who may not see a page, or do what it asks for."""
+        """The answer to a visitor who lacks the right to see a page or to send an order."""
         if self._users_path and not known.acts:
             return RedirectResponse(link("login"), 303)
         return self.page("denied.html", known, {}, status=403)
@@ -97,7 +97,7 @@ class Visitors:
             answer = self._again(request, known, f"Too many failures: try again in {wait:.0f} s.", 429)
             answer.headers["retry-after"] = str(int(wait) + 1)
             return answer
-        # Counted before the check: tries that arrive together must not all be free.
+        # Counted before the check, so that simultaneous attempts all count.
         self._brake.fail(client, user, self._clock())
         try:
             accepted = await self._accepts(user, password)

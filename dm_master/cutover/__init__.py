@@ -1,1 +1,2 @@
-"""Whether applications may move from the upstreams to the target: checks with evidence."""
+"""Cutover: checks whether applications can move from the upstreams to the target, and ends the task with a
+certificate."""

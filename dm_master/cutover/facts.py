@@ -1,4 +1,4 @@
-"""What the checks of a cutover know: plain data, read by ``reading.py``."""
+"""The input of the cutover checks: plain data that ``reading.py`` reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Objects = Mapping[str, frozenset[TableId]]
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What one server has of the migrated tables; the keys are the server's own tables."""
+    """The migrated tables of one server; the keys are the names on that server."""
 
     structures: Mapping[TableId, TableInfo]
     #: The next number that the server would give; only tables with an AUTO_INCREMENT column.
@@ -106,7 +106,7 @@ class DiffFacts:
 
 @dataclass(frozen=True, slots=True)
 class SubTaskFacts:
-    """One subtask as its worker reports it; ``problem`` is why nothing is known of it, '' otherwise."""
+    """One subtask as its worker reports it; ``problem``: why its state is unknown, '' if it is known."""
 
     source: str
     problem: str = ""
@@ -136,7 +136,7 @@ class CutoverFacts:
     upstreams: tuple[CutoverUpstream, ...]
     target: CutoverTarget
     subtasks: tuple[SubTaskFacts, ...]
-    #: DDL locks of the task, or why they are not known.
+    #: DDL locks of the task, or why they could not be read.
     locks: tuple[str, ...] | Unreadable
     diff: DiffFacts | Unreadable
     collisions: CollisionFacts = CollisionFacts()

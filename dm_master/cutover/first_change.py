@@ -25,7 +25,7 @@ from pkg.mysql.names import TableId
 from pkg.settings.connections import DBConfig
 
 _READ_BYTES, _WAIT = 1 << 20, 1.0
-#: Seconds for the whole search.
+#: Time limit of the whole search, in seconds.
 _MOST_SECONDS = 20.0
 
 
@@ -80,7 +80,7 @@ class FirstChanges:
         return ()
 
     def _of_statement(self, statement: ev.QueryEvent) -> Iterable[TableId]:
-        """A statement that is not understood may be about any table, so it proves nothing."""
+        """The tables of a statement. A statement that can't be parsed is ignored: it may concern any table."""
         try:
             if classify(statement.sql, flavor=self._flavor) != "ddl":
                 return ()
@@ -90,7 +90,8 @@ class FirstChanges:
 
 
 def find_first_changes(target: DBConfig, start: Location, tables: Iterable[TableId]) -> dict[TableId, FirstChange]:
-    """Reads the target's binlog from ``start`` to its end, or for some seconds. Raises DMError if it can't be read."""
+    """Reads the target's binlog from ``start`` to its end, or until the time limit. Raises DMError if it can't be
+    read."""
     try:
         with closing(connect(target, scope="downstream")) as conn:
             flavor = server_info(conn).flavor

@@ -1,4 +1,5 @@
-"""Looks for keys that two shards have in common: the keys of one are looked up in the other, within limits."""
+"""Looks for keys that two shards have in common: reads the keys of one and looks them up in the other, within
+limits."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import TableInfo
 
-#: Seconds for all pairs together.
+#: Time limit for all pairs together, in seconds.
 _MOST_SECONDS = 10.0
-#: Keys of one pair, keys that one statement looks up, and keys that the answer names.
+#: Limits: keys read for one pair, keys in one lookup statement, keys named in the answer.
 _MOST_KEYS, _AT_ONCE, _SHOWN = 100_000, 500, 3
 
 
@@ -98,13 +99,13 @@ class _KeyProbe:
         ]
 
     def _overlap(self, pair: KeyPair) -> str | None:
-        """The condition for keys that both may have; None if there are none, '' if that is not known."""
+        """The WHERE clause for keys that both can have: None if no key can be in both, '' to read all keys."""
         column = pair.columns[0]
         (low, high), (least, most) = (self._range(shard, column) for shard in (pair.one, pair.other))
         if low is None or least is None:
             return None
         if not all(isinstance(end, int) for end in (low, high, least, most)):
-            # Servers, and collations, order other values differently.
+            # The order of other values depends on the server and the collation.
             return ""
         first, last = max(low, least), min(high, most)
         return None if first > last else f" WHERE {quote(column)} BETWEEN {first} AND {last}"

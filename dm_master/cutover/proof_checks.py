@@ -25,13 +25,13 @@ def check_diff(facts: CutoverFacts) -> CheckVerdict:
 
 
 def _older(facts: CutoverFacts, table: DiffTableFacts) -> list[str]:
-    """The sources of the table that have written more since it was compared."""
+    """The sources whose binlog has grown since the table was compared."""
     found = []
     for source, location in table.positions.items():
         upstream = facts.upstream(source)
         end = None if upstream is None else upstream.writers.after
         if upstream is None or end is None or not reaches(location, end, upstream.server.info.flavor):
-            found.append(f"{table.target}: equal at {location.position} of {source}, which has written more since")
+            found.append(f"{table.target}: equal at {location.position} of {source}, whose binlog has grown since")
     return found or ([] if table.positions else [f"{table.target}: equal at a position that is not known"])
 
 
@@ -77,5 +77,7 @@ def check_collisions(facts: CutoverFacts) -> CheckVerdict:
     if isinstance(facts.diff, DiffFacts) and facts.diff.verdict == "equal":
         return CheckVerdict(name, "yes", ("the comparison found each row of each shard",))
     if seen.undecided:
-        return CheckVerdict(name, "unknown", bounded(seen.undecided), f"dmctl diff start {facts.task} decides it")
+        return CheckVerdict(
+            name, "unknown", bounded(seen.undecided), f"run dmctl diff start {facts.task}: it compares every row"
+        )
     return CheckVerdict(name, "yes", (f"{seen.compared} pairs of shards have no key in common",))

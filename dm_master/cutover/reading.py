@@ -1,4 +1,5 @@
-"""Reads what the checks of a cutover need from servers. A fact that the user may not see is ``Unreadable``."""
+"""Reads what the checks of a cutover need from servers. A fact that the user has no privilege to read is
+``Unreadable``."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified, quote
 from pkg.mysql.schema import TableInfo
 
 _Fact = TypeVar("_Fact")
-#: Accounts that servers make for themselves.
+#: Accounts that servers create for internal use.
 _SYSTEM_USERS = frozenset(
     {"mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "root", "mysql", "PUBLIC", ""}
 )
@@ -39,7 +40,7 @@ _PROGRAMS = (
 def server_facts(
     label: str, server: InspectedServer, tables: Mapping[TableId, TableInfo], schemas: set[str]
 ) -> ServerFacts:
-    """The facts of one server; ``tables`` are the migrated ones there, ``schemas`` theirs."""
+    """The facts of one server. ``tables``: the migrated tables of this server; ``schemas``: their schemas."""
     return ServerFacts(
         label=label,
         info=server.info,
@@ -51,7 +52,7 @@ def server_facts(
 
 
 def upstream_facts(upstream: InspectedUpstream, before: Location | None, seconds: float) -> CutoverUpstream:
-    """``before``: where the binlog ended so many seconds ago."""
+    """``before``: the end of the binlog ``seconds`` ago."""
     conn, rules = upstream.conn, upstream.rules
     after = binlog_end(upstream)
     mapped = {

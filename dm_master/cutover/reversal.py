@@ -1,4 +1,4 @@
-"""The way back: the task that replicates from the target into an upstream, from the moment of the cutover on. Pure."""
+"""The way back: tasks that replicate from the target into the upstreams, starting at the cutover. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pkg.settings.yaml_reader import dump_yaml
 
 #: Upstream table → its target table.
 Routed = Mapping[TableId, TableId]
-#: What a pattern of a route reads as more than itself.
+#: Characters with a special meaning in a route's patterns.
 _PATTERN = frozenset("*?[]!~\\")
 
 

@@ -1,7 +1,7 @@
-"""Carries a cutover out: the checks, the counters, the comparison, the end of the task, the certificate.
+"""Runs a cutover: checks, AUTO_INCREMENT counters, comparison, end of the task, certificate.
 
-Every step may be done again. The record is stored after a step, on the condition that nobody else has changed it: a
-master that was killed, or that leads no longer, leaves a cutover that the next one continues.
+Every step can be repeated. The record is stored after each step, on condition that no other command has changed it. If
+the master is killed or stops leading, the next leader can continue the cutover.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BY_COMPARISON = frozenset({"key-collisions"})
 
 
 class CutoverServers(Protocol):
-    """What a run does with servers and workers. Each call may be repeated; errors are DMErrors."""
+    """The calls of a run to servers and workers. Each call can be repeated; errors are DMErrors."""
 
     def facts(self) -> CutoverFacts: ...
 
@@ -47,7 +47,7 @@ class CutoverServers(Protocol):
     def checksums(self, tables: Iterable[TableId]) -> list[TableSum]: ...
 
     def compare(self, run: str) -> None:
-        """Starts the comparison of that name unless it is there, and waits for its end."""
+        """Starts the comparison of that name unless it exists, and waits for its end."""
 
     def pause(self) -> None:
         """Pauses the task and waits until all its subtasks are paused."""
@@ -67,7 +67,7 @@ class CutoverStore(Protocol):
     def save(self, record: CutoverRecord) -> None: ...
 
     def watch(self, ends: Mapping[str, Location]) -> None:
-        """Lets the workers watch their upstreams from these positions on."""
+        """Makes the workers watch their upstreams, starting at these positions."""
         ...
 
     def forget(self) -> None:
@@ -77,7 +77,7 @@ class CutoverStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CutoverOutcome:
-    """How a run ended: with a certificate, or with the checks that are not passed, or with another reason."""
+    """The result of a run: a certificate, the checks that did not pass, or another reason."""
 
     certificate: str = ""
     verdicts: tuple[CheckVerdict, ...] = ()
@@ -99,7 +99,7 @@ class CutoverRun:
         self.stage = ""
 
     def work(self) -> CutoverOutcome:
-        """Goes on from the stored record to the end. Raises DMError; the next call continues."""
+        """Continues from the stored record to the end. Raises DMError; the next call continues."""
         while True:
             record = self._store.load()
             self.stage = "" if record is None else record.stage
@@ -116,8 +116,8 @@ class CutoverRun:
                 return outcome
 
     def _prepare(self) -> CutoverOutcome | None:
-        """The counters and the checksums: before the comparison, so that a row of the target that is changed after its
-        comparison is not certified."""
+        """Sets the counters and takes the checksums before the comparison, so that the certificate does not cover a
+        change made to the target after the comparison."""
         facts = self._servers.facts()
         verdicts = tuple(run_checks(facts))
         later = _decided_later(verdicts)
@@ -132,9 +132,10 @@ class CutoverRun:
         return None
 
     def _prove(self, record: CutoverRecord) -> CutoverOutcome | None:
-        """The checksums are of rows at the positions ``record.ends``: so the rest must be true there too."""
+        """Compares and checks again: the checksums belong to the positions ``record.ends``, so the checks must pass
+        there."""
         if record.run != self._run and differences(record.ends, self._servers.upstream_ends()):
-            # A cutover that was left long ago.
+            # The record of an abandoned cutover.
             self._store.forget()
             return None
         if "diff" not in self._accepted:
@@ -199,4 +200,4 @@ def _known_ends(facts: CutoverFacts) -> dict[str, Location]:
 
 
 def _written(sources: Sequence[str]) -> str:
-    return f"the upstream was written to meanwhile: {'; '.join(sources)}" if sources else ""
+    return f"the upstream was written to during the cutover: {'; '.join(sources)}" if sources else ""

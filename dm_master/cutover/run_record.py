@@ -1,6 +1,6 @@
-"""What is stored of a cutover that runs or has ended, and its certificate. Pure.
+"""The stored record of a cutover that runs or has ended, and its certificate. Pure.
 
-A record is written only when a step is complete, and each step may be done again: so a cutover continues after every
+A record is written only when a step is complete, and each step can be repeated: so a cutover continues after every
 crash, with one certificate.
 """
 
@@ -23,8 +23,16 @@ from pkg.process.version import VERSION
 
 
 class CutoverStage(StrEnum):
-    """``COMPARING``: the target's checksums are taken, the comparison runs. ``ENDING``: all checks are passed, the task
-    ends at the agreed positions. ``ENDED``: the certificate is there."""
+    """The stages of a record; a cutover without a complete step has none::
+
+        no record -- checks pass --> COMPARING -- tables equal, checks pass --> ENDING -- task paused --> ENDED
+            ^                            |                                         |
+            +--- a check fails, or an ---+------------ an upstream has ------------+
+                 upstream has written                  written
+
+    ``COMPARING``: the target's checksums are taken, the comparison runs. ``ENDING``: all checks are passed, the task
+    ends at the agreed positions. ``ENDED``: the certificate is there.
+    """
 
     COMPARING = "comparing"
     ENDING = "ending"
@@ -33,10 +41,10 @@ class CutoverStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CutoverRecord:
-    """``run`` names the cutover and its comparison. ``servers``: versions, by
-    source, and ``target``. ``ends``: the agreed position of each source. ``target_end``: the
-    target's binlog position when the task had ended, for a way back. ``equal_at``: when ``verify`` found each table
-    equal last. ``reversed_by``: the tasks of the way back, which end the watch. Times are UTC."""
+    """``run`` names the cutover and its comparison. ``servers``: versions by source, the target's as ``target``.
+    ``ends``: the agreed position of each source. ``target_end``: the target's binlog position when the task had ended,
+    for a way back. ``equal_at``: when ``verify`` found each table equal last. ``reversed_by``: the tasks of the way
+    back, which end the watch. Times are UTC."""
 
     run: str
     began: str
@@ -66,7 +74,7 @@ class CutoverRecord:
             "equal_at": dict(self.equal_at),
             "reversed_by": self.reversed_by,
         }
-        # etcd takes 1.5 MB in one request: thousands of tables need this.
+        # etcd accepts 1.5 MB in one request; with thousands of tables the record needs compression to fit.
         return base64.b85encode(zlib.compress(json.dumps(data).encode())).decode()
 
     @staticmethod
@@ -146,7 +154,7 @@ def certificate(task: str, record: CutoverRecord, at: str, target_end: Location 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What ``verify`` reads of a certificate."""
+    """Reads a certificate for ``verify``."""
 
     run: str
     task: str
@@ -157,7 +165,7 @@ class Certificate:
 
 
 def read_certificate(text: str) -> Certificate:
-    """Raises 43201 for text that is no certificate."""
+    """Raises 43201 for text that is not a certificate."""
     try:
         data = json.loads(text)
         target = data["target"]
@@ -195,7 +203,7 @@ def tables_of(facts: CutoverFacts) -> set[tuple[str, str]]:
 def differences(
     before: Mapping[str, Location], now: Mapping[str, Location | None] | Mapping[str, Location]
 ) -> list[str]:
-    """The sources that have written since."""
+    """The sources whose binlog has grown since."""
     return [
         f"{source}: was at {end}, is at {now.get(source)}"
         for source, end in sorted(before.items())

@@ -1,4 +1,4 @@
-"""Reads the facts of a task's servers and runs all checks of a cutover over them."""
+"""Reads the facts of a task's servers and runs all cutover checks on them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import numbered_names
 from pkg.mysql.connection import classify
 
-#: By name, in the order of the answer: what must be waited for, then proofs, then what a migration does not carry.
+#: By name, in the order of the answer: conditions to wait for, then proofs, then objects that a migration does not
+#: copy.
 CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
     "replication": writer_checks.check_running,
     "shard-ddl": writer_checks.check_sharding,
@@ -52,7 +53,7 @@ CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
 }
 _MOST_SOURCES_AT_ONCE = 16
 
-#: Asks the workers, once the upstreams' ends are known: all they had is applied, or not.
+#: Asks the workers for their subtasks, after the ends of the upstreams' binlogs were read.
 AskSubTasks = Callable[[], Sequence[SubTaskFacts]]
 #: :func:`read_facts`.
 ReadFacts = Callable[
@@ -66,7 +67,7 @@ def run_checks(facts: CutoverFacts) -> list[CheckVerdict]:
 
 
 def unknown_checks(accepted: Sequence[str]) -> str:
-    """What is wrong with these names of checks; '' for nothing."""
+    """Why these names of checks are invalid; '' if all are valid."""
     strange = sorted(set(accepted) - CHECKS.keys())
     return f"there is no check {', '.join(strange)}; the checks are {', '.join(CHECKS)}" if strange else ""
 

@@ -1,4 +1,4 @@
-"""The cutovers that this master carries out now: one thread for each task, asked for its outcome by calls."""
+"""The cutovers that this master runs: one thread for each task. Calls ask it for the outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("cutover")
 
-#: Seconds that a call waits for the outcome before it tells the stage.
+#: Seconds that a call waits for the outcome; after that it returns the stage.
 _WAIT = 2.0
 MakeRun = Callable[[Callable[[], bool]], CutoverRun]
 

@@ -1,4 +1,4 @@
-"""Checks of what a migration does not carry: programs, users, settings; and whether there is a way back. Pure."""
+"""Checks of what a migration does not copy (programs, users, settings), and whether a way back exists. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = (
     "foreign_key_checks",
 )
 _FORMER_NAMES = {"transaction_isolation": "tx_isolation"}
-#: Modes that one of the servers does not have, or that do not change rows.
+#: Modes that exist on one kind of server only, or that do not change rows.
 _HARMLESS_MODES = frozenset({"NO_AUTO_CREATE_USER", "NO_ENGINE_SUBSTITUTION"})
 #: Servers older than this have no binlog_expire_logs_seconds; a way back needs the binlog of a day.
 _RETENTION = 86400
@@ -77,7 +77,7 @@ def _account(user: str) -> str:
 
 
 def check_settings(facts: CutoverFacts) -> CheckVerdict:
-    """The servers treat an application's statements alike."""
+    """The settings that affect an application's statements are equal on both sides."""
     target = facts.target.server.variables
     found = [
         f"{name}: {shown} on {upstream.server.label}, {_setting(target, name)} at the target"
@@ -152,6 +152,6 @@ def _binlog_problems(server: ServerFacts) -> list[str]:
 
 
 def _retention(variables: Mapping[str, str]) -> int:
-    """Seconds for which the binlog is kept; 0 for ever."""
+    """How long the binlog is kept, in seconds; 0: without limit."""
     seconds = int(float(variables.get("binlog_expire_logs_seconds") or 0))
     return seconds or int(float(variables.get("expire_logs_days") or 0) * 86400)

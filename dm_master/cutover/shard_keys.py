@@ -1,4 +1,4 @@
-"""Which shards could have rows with one key of their target table. Pure."""
+"""Which shards can have rows with the same key of their target table. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import combinations
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import Index, TableInfo
 
-#: Types whose values are not found again by a literal of them.
+#: Types whose values can't be looked up by a literal.
 _INEXACT = frozenset({"bit", "float", "double", "json", "enum", "set"})
 
 
@@ -52,7 +52,8 @@ class UndecidedKey:
 
 
 def key_pairs(target: TableInfo, shards: Sequence[ShardTable]) -> Iterator[KeyPair | UndecidedKey]:
-    """What to compare for each unique key of the target; nothing for shards that a filled column tells apart."""
+    """The pairs of shards to compare for each unique key of the target. Shards that a filled column distinguishes need
+    none."""
     name = (target.schema, target.name)
     types = {column.name.lower(): column.type_name for column in target.columns}
     for index in target.indexes:
@@ -79,7 +80,8 @@ def _unusable(index: Index, types: Mapping[str, str]) -> str:
 
 
 def _compared(columns: tuple[str, ...], one: ShardTable, other: ShardTable) -> tuple[str, ...] | str:
-    """The columns whose values must differ; none if the rows differ anyway; a text if that is not known."""
+    """The columns whose values must differ; none if the rows differ in any case; the reason as text if that is not
+    known."""
     added = [{name.lower(): text for name, text in shard.added.items()} for shard in (one, other)]
     if any(
         column.lower() in added[0] and added[0][column.lower()] != added[1].get(column.lower()) for column in columns
@@ -95,4 +97,4 @@ def _compared(columns: tuple[str, ...], one: ShardTable, other: ShardTable) -> t
         missing = [column for column in own if column.lower() not in shard.columns]
         if missing:
             return f"{shard} has no column {', '.join(missing)}"
-    return own or f"{one} and {other} have the same texts in all of its columns"
+    return own or f"{one} and {other} fill all of its columns with the same text"

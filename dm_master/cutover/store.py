@@ -1,4 +1,5 @@
-"""The records of cutovers in etcd. A change needs the revision that was read, so that two masters never mix."""
+"""The records of cutovers in etcd. A change is conditional on the revision that was read, so that two masters never
+overwrite each other's changes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pkg.etcd import Delete, EtcdClient, EtcdOperation, Put, mod_revision_is
 from pkg.ha import keys
 from pkg.ha.records import CutoverWatchRecord
 
-#: etcd takes 128 operations in one transaction.
+#: etcd accepts 128 operations in one transaction.
 _OPS_AT_ONCE = 100
 
 
@@ -59,7 +60,7 @@ class EtcdCutoverStore:
             raise errors.new(
                 Code.CutoverEnded,
                 f"another command has changed the cutover of task {self._task}",
-                workaround=f"`dmctl cutover status {self._task}` shows what it is now; run it again to continue.",
+                workaround=f"`dmctl cutover status {self._task}` shows its present state; run it again to continue.",
                 retryable=True,
             )
         return done.revision
@@ -79,7 +80,8 @@ def refuse_after_cutover(client: EtcdClient, task: str, what: str) -> None:
 
 
 def forget_cutover(client: EtcdClient, task: str, sources: Iterable[str]) -> None:
-    """Ends a cutover that has not ended the task: the task itself ends. Raises 43202 if that has happened meanwhile."""
+    """Removes a cutover that has not ended its task yet, because the task is being removed. Raises 43202 if the cutover
+    has ended the task meanwhile."""
     store = EtcdCutoverStore(client, task, sources)
     if store.load() is not None:
         store.forget()

@@ -1,4 +1,4 @@
-"""The facts of subtasks and of their comparison from the workers' answers. Pure."""
+"""Makes the facts of subtasks and of their comparison from the workers' answers. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _differing(table: pb.DiffTableStatus) -> str:
 
 
 def subtask_facts(answer: pb.QueryStatusResponse, task: str) -> SubTaskFacts:
-    """What a worker's answer says of its subtask of ``task``."""
+    """The facts of a worker's subtask of ``task``, from the worker's answer."""
     source = answer.sourceStatus.source
     status = next((one for one in answer.subTaskStatus if one.name == task), None)
     if not answer.result or status is None:

@@ -11,7 +11,7 @@ from pkg.mysql.schema import ForeignKey, Index, TableInfo
 
 
 def check_counters(facts: CutoverFacts) -> CheckVerdict:
-    """The target gives no AUTO_INCREMENT number that the upstreams or their rows have used."""
+    """The target does not generate an AUTO_INCREMENT number that the upstreams or their rows have used."""
     there, low = facts.target.server.tables.counters, low_counters(facts)
     found = [f"{qualified(*table)}: next is {there.get(table, 1)}, must be {number}" for table, number in low.items()]
     remedy = "; ".join(f"ALTER TABLE {qualified(*table)} AUTO_INCREMENT = {number}" for table, number in low.items())
@@ -24,14 +24,14 @@ def check_counters(facts: CutoverFacts) -> CheckVerdict:
 
 
 def low_counters(facts: CutoverFacts) -> dict[TableId, int]:
-    """Target table → the next number that it must give, where it would give a lower one."""
+    """Target table → the required next number, for tables whose next number is too low."""
     there = facts.target.server.tables.counters
     return {table: number for table, number in needed_counters(facts).items() if there.get(table, 1) < number}
 
 
 def needed_counters(facts: CutoverFacts) -> dict[TableId, int]:
-    """The lowest next number of each target table with an AUTO_INCREMENT column: after its highest row, and not
-    before what an upstream would give next, unless a mapping changes the column."""
+    """The lowest valid next number of each target table with an AUTO_INCREMENT column: above its highest row, and not
+    below an upstream's next number, unless a mapping changes the column."""
     wanted = {table: number + 1 for table, number in facts.target.highest.items()}
     for upstream in facts.upstreams:
         for source, number in upstream.server.tables.counters.items():
@@ -47,7 +47,7 @@ def _counter_column(info: TableInfo | None) -> str:
 
 
 def check_indexes(facts: CutoverFacts) -> CheckVerdict:
-    """The target has an index for each of the upstreams'."""
+    """The target has each index of the upstreams."""
     found: dict[str, None] = {}
     for upstream in facts.upstreams:
         for target, info, there in _pairs(facts, upstream):
@@ -78,10 +78,10 @@ def _pairs(facts: CutoverFacts, upstream: CutoverUpstream) -> Iterator[tuple[Tab
 
 
 def check_tables(facts: CutoverFacts) -> CheckVerdict:
-    """Each migrated table is at the target."""
+    """Each migrated table exists at the target."""
     there = facts.target.server.tables.structures
     found = [
-        f"{one.server.label}: {qualified(*source)} has no {qualified(*target)} at the target"
+        f"{one.server.label}: {qualified(*source)}: its target table {qualified(*target)} does not exist"
         for one in facts.upstreams
         for source, target in one.routed.items()
         if target not in there
@@ -116,7 +116,8 @@ def _lower(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_constraints(facts: CutoverFacts) -> CheckVerdict:
-    """The target has as many CHECK constraints of each table. Servers rename those without a name."""
+    """Each target table has at least as many CHECK constraints as the upstream's. Names are not compared: servers
+    generate some."""
     there = facts.target.server.tables.constraints
     own = [
         (one, {table: tuple(sorted(names)) for table, names in one.server.tables.constraints.items()})

@@ -1,4 +1,4 @@
-"""The checksum of a target table for a certificate. The same server gives it again for the same rows."""
+"""The checksum of a target table for a certificate. The same server computes the same checksum for the same rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 from pkg.settings.connections import DBConfig
 
-#: For certificates: what the numbers are.
+#: What the numbers mean, as the certificate says it.
 METHOD = (
     "rows, and of the first 32 digits of each row's SHA-256 (all fields, delimited, NULL distinct, times in UTC) the "
     "exclusive or and the sum of both halves; computed by the target"
@@ -26,13 +26,13 @@ _FLOATS = frozenset({"float", "double"})
 _WHOLE = frozenset({"enum", "set", "bit"})
 _SHORT = frozenset({"char", "varchar", "binary", "varbinary"})
 _ALL_ROWS = "LIMIT 18446744073709551615"
-#: Tables that the target sums at once.
+#: Tables whose checksums the target computes at the same time.
 _MOST_AT_ONCE = 4
 #: No such database, no such table.
 _NOT_THERE = frozenset({1049, 1146})
-#: Seconds for one table.
+#: Time limit for one table, in seconds.
 _TIMEOUT = 86400.0
-#: The same values have the same text in each session.
+#: Session settings that give the same values the same text.
 _SESSION = {"sql_mode": "", "time_zone": "+00:00"}
 
 
@@ -101,9 +101,9 @@ def _read(target: DBConfig, table: TableId) -> TableSum | None:
 
 
 def why_changed(certified: TableSum, present: TableSum | None) -> str:
-    """What is not as it was; '' for nothing."""
+    """What has changed since the certificate; '' if nothing has."""
     if present is None:
-        return "the table is not there any more"
+        return "the table does not exist any more"
     if present.columns != certified.columns:
         return f"its columns are {present.columns}, and were {certified.columns}"
     if certified.undigested:

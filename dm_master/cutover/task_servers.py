@@ -31,7 +31,7 @@ _Answer = TypeVar("_Answer")
 
 #: Seconds for a worker to read or store the state of a comparison in the target.
 _DIFF_TIMEOUT = 60.0
-#: Seconds between two looks at a comparison.
+#: Seconds between two queries of a comparison's status.
 _POLL = 0.5
 #: Seconds until the subtasks are paused: each applies its batch first.
 _PAUSE_TIMEOUT = 60.0
@@ -39,7 +39,8 @@ _MOST_SOURCES_AT_ONCE = 16
 
 
 class TaskServers:
-    """See :class:`dm_master.cutover.run.CutoverServers`. ``stopping``: the run is to end, as the master gives up."""
+    """See :class:`dm_master.cutover.run.CutoverServers`. ``stopping``: the run must end, because this master stops
+    leading."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class TaskServers:
             raise errors.new(
                 Code.CutoverRefused,
                 f"the task is not paused everywhere: {'; '.join(failed)}",
-                workaround=f"See that the workers run, then `dmctl cutover run {self._task}` continues.",
+                workaround=f"Make sure that the workers run, then `dmctl cutover run {self._task}` continues.",
                 retryable=True,
             )
 
@@ -132,7 +133,7 @@ class TaskServers:
         return _asked(self.target, "downstream", _end_of)
 
     def first_changes(self, start: Location, tables: list[TableId]) -> Mapping[TableId, str]:
-        """The text of a table names the reason where the binlog can't be read."""
+        """If the binlog can't be read, the text of each table gives the reason."""
         try:
             found = find_first_changes(self.target, start, tables)
         except DMError as exc:

@@ -1,4 +1,4 @@
-"""Whether both sides are still as a certificate says."""
+"""Verifies that both sides are still in the state that a certificate describes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pkg.mysql.names import TableId, qualified
 
 
 class VerifiedServers(Protocol):
-    """What is asked of the servers. Each raises DMError."""
+    """The queries to the servers. Each raises DMError."""
 
     def checksums(self, tables: list[TableId]) -> list[TableSum]: ...
 
     def upstream_ends(self) -> Mapping[str, Location | None]: ...
 
     def first_changes(self, start: Location, tables: list[TableId]) -> Mapping[TableId, str]:
-        """When, and where in the target's binlog, each of the tables was written first; for those that are found."""
+        """For each table whose first write was found: its time and position in the target's binlog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Verification:
 
 
 def verify(certificate: Certificate, servers: VerifiedServers, known: CutoverRecord | None) -> Verification:
-    """``known``: what is stored of the cutover, with the times at which tables were seen equal."""
+    """``known``: the stored record of the cutover, with the times at which tables were last found equal."""
     present = {one.target: one for one in servers.checksums([one.target for one in certificate.sums])}
     looks = known.equal_at if known is not None and known.run == certificate.run else {}
     ends = servers.upstream_ends()

@@ -1,4 +1,4 @@
-"""What the servers say of a way back: the migrated tables, and whether the upstreams can be written to."""
+"""Reads what a way back needs from the servers: the migrated tables, and whether the upstreams accept writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pkg.mysql.connection import classify
 from pkg.settings.connections import DBConfig
 
 _ON = frozenset({"1", "ON"})
-#: Who may write while read_only is on; the servers' names of the privilege.
+#: Privileges that allow writes while read_only is on, by the servers' names.
 _BYPASS = ("SUPER", "CONNECTION_ADMIN", "READ_ONLY ADMIN", "READ ONLY ADMIN")
 
 

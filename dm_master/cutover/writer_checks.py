@@ -1,4 +1,4 @@
-"""Checks that nothing more can come: no writers, everything applied, nothing held. Pure."""
+"""Checks that no more changes can arrive: no writers, everything applied, no rows held back. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _not_running(subtask: SubTaskFacts) -> str:
 
 
 def check_read_only(facts: CutoverFacts) -> CheckVerdict:
-    """The upstreams refuse writes of everyone."""
+    """The upstreams refuse all writes."""
     found = [f"{one.server.label}: {why}" for one in facts.upstreams if (why := _writable(one))]
     words = {f"on {one.server.label}: {_close(one)}" for one in facts.upstreams if _writable(one)}
     return problems("read-only", found, "; ".join(sorted(words)), otherwise="all upstreams are read-only")

@@ -26,7 +26,7 @@ BASE = "/api/v1"
 #: Answers an operation: a JSON value, or None for an answer without a body.
 OperationHandler = Callable[[ApiCall], Any]
 _HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY"}
-#: The page loads nothing and runs nothing.
+#: The page loads no file and runs no script.
 _PAGE_HEADERS = {
     **_HEADERS,
     "content-security-policy": f"default-src 'none'; style-src '{STYLE_HASH}'; frame-ancestors 'none'",
@@ -80,7 +80,7 @@ class Application:
 
 
 def guard_response(status: int, problem: str) -> Response:
-    """What the port refuses before the application sees it, in the API's form."""
+    """Answers in the API's form to requests that the port refuses before the application."""
     return refusal_response(status, Refusal(problem).body)
 
 

@@ -1,4 +1,4 @@
-"""The contract of the API, ``dm.yaml``: which requests there are and what they must look like."""
+"""The contract of the API, ``dm.yaml``: its requests and their required form."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Contract:
             raise bad_request(_described(problem, where))
 
     def _completed(self, schema: Schema, value: Any) -> Any:
-        """``value`` with the contract's defaults, and 1.0 as the whole number that it is."""
+        """``value`` with the contract's defaults, and whole numbers such as 1.0 as integers."""
         schema = self.resolved(schema)
         if isinstance(value, dict):
             known = schema.get("properties", {})
@@ -166,12 +166,12 @@ def contract() -> Contract:
 
 
 def _parsed(body: bytes) -> Any:
-    """Raises a refusal for what is not JSON, or no text of Unicode."""
+    """Raises a refusal for a body that is not valid JSON or not valid Unicode."""
     try:
         value = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_unique)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
-        # Not the text of the error: it may quote a password.
+        # The error's own text is left out: it may quote a password.
         raise bad_request(f"the body is not valid JSON ({type(exc).__name__})") from None
     return value
 
@@ -183,7 +183,7 @@ def _no_constant(name: str) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
@@ -200,7 +200,7 @@ def _typed(schema: Schema, name: str, values: list[str]) -> Any:
 
 
 def _described(problem: ValidationError, where: str) -> str:
-    """What is wrong and where, without the value: it may be a password."""
+    """Describes the mistake and its place, without the value, which may be a password."""
     place = ".".join(filter(None, (where, *map(str, problem.absolute_path)))) or "the body"
     rule, limit, given = problem.validator, cast(Any, problem.validator_value), cast(Any, problem.instance)
     known = cast(Any, problem.schema)

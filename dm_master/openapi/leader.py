@@ -1,4 +1,4 @@
-"""Questions to the cluster's leader: the same requests as of gRPC, with refusals as the API's."""
+"""Sends requests to the cluster's leader: the requests of gRPC, with refusals in the API's form."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dm_master.service.dispatcher import MasterCall
 from dm_master.service.event_log import acting_as
 from pkg.errors import Code
 
-#: An error that a later request may not meet.
+#: A temporary error.
 _UNAVAILABLE = Code.MasterRequestIsNotForwardToLeader.code
 
 
 class Leader:
-    """``call`` answers requests of ``pb.Master``, from whichever master leads."""
+    """``call`` sends a request of ``pb.Master`` to the present leader and returns its answer."""
 
     def __init__(self, call: MasterCall) -> None:
         self._call = call
@@ -32,7 +32,7 @@ class Leader:
         return answer
 
     def order(self, method: str, request: Message) -> Any:
-        """As :meth:`ask`, for requests that every source must have carried out."""
+        """As :meth:`ask`, for requests that must succeed on every source."""
         answer = self.ask(method, request)
         problems = [(one.source, one.msg) for one in answer.sources if not one.result]
         if problems:

@@ -79,7 +79,7 @@ def _row(name: str, kind: str, text: str) -> str:
 
 
 def _text(schema: Schema) -> str:
-    """A schema in a few words, as HTML."""
+    """A short description of a schema, as HTML."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{name}">{name}</a>'

@@ -1,4 +1,4 @@
-"""Files as plain data that JSON can say: a scalar stays a text unless its text is the same either way. Pure."""
+"""Converts files into data that JSON can represent: a scalar stays text unless conversion keeps its text. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMS = {
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Takes no time of day, date or octal number out of a text."""
+    """Does not convert text into times, dates or octal numbers."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own form, filled below
 
@@ -37,7 +37,7 @@ def plain_data(text: str) -> dict[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Bytes, which a file has in base64 or as PEM, as text."""
+    """Converts bytes, which a file has in base64 or as PEM, into text."""
     if isinstance(value, dict):
         return {str(key): _jsonable(one) for key, one in value.items()}
     if isinstance(value, list):

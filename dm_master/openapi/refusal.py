@@ -12,7 +12,7 @@ _CODE = re.compile(r"\[?code=(\d+)\b", re.ASCII)
 
 
 class Refusal(Exception):
-    """An answer other than the wanted one."""
+    """A refused or failed request."""
 
     def __init__(self, text: str, *, status: int = 400, code: int | None = None) -> None:
         super().__init__(text)
@@ -25,7 +25,8 @@ class Refusal(Exception):
 
 
 def _code_in(text: str) -> int:
-    """The first code in ``text``, which an answer of the master has as text only; the API's own without one."""
+    """The first error code in ``text``, because answers of the master have codes only in the text; else the API's own
+    code."""
     found = _CODE.search(text)
     return int(found[1]) if found else Code.OpenAPICommonError.code
 

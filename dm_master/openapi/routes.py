@@ -1,4 +1,4 @@
-"""The whole API: which function answers which operation of the contract."""
+"""The routes of the API: the function for each operation of the contract."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Sources as JSON and as source files. Pure.
-
-A file has more keys than the JSON (the server-id, the checker, filters): an update keeps them as they are.
+"""Converts sources between JSON and source files. Pure. A file has more keys than the JSON (the server-id, the checker,
+filters): an update keeps them unchanged.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def security_block(security: Any) -> dict[str, Any]:
 
 
 def security_of(block: Mapping[str, Any] | None) -> Any:
-    """TLS settings of a file, without the key; None for none, and for files by path, which are not sent."""
+    """TLS settings of a file, without the key; None without TLS, and for files given by path, which are not sent."""
     if not block or not any(block.get(f"ssl-{part}-bytes") for part in _PARTS):
         return None
     contents = {f"ssl_{part}_content": _content(block.get(f"ssl-{part}-bytes")) for part in _PARTS}

@@ -77,14 +77,14 @@ class SourceOperations:
     # --- what runs on them ---
 
     def enable(self, call: ApiCall) -> None:
-        """The source's stopped tasks run again."""
+        """Starts the source's stopped tasks again."""
         name = call.path["source-name"]
         self._leader.order("OperateSource", pb.OperateSourceRequest(op=pb.EnableSource, sourceID=[name]))
         for task in self._tasks("Stopped").get(name, []):
             self._leader.order("OperateTask", pb.OperateTaskRequest(op=worker_pb.Start, name=task, sources=[name]))
 
     def disable(self, call: ApiCall) -> None:
-        """All tasks of the source stop, and none may run on it."""
+        """Stops all tasks of the source; none can run on it until it is enabled."""
         name = call.path["source-name"]
         for task in self._tasks("Running", "Paused").get(name, []):
             order = pb.OperateTaskRequest(op=worker_pb.Stop, keep=True, name=task, sources=[name])
@@ -96,7 +96,7 @@ class SourceOperations:
         self._leader.ask("TransferSource", request)
 
     def enable_relay(self, call: ApiCall) -> None:
-        """With a place to start from, the source is changed first."""
+        """If the request has a start position, the source is changed first."""
         name = call.path["source-name"]
         places = {
             key: call.body[key] for key in ("relay_binlog_name", "relay_binlog_gtid", "relay_dir") if call.body.get(key)
@@ -158,7 +158,7 @@ class SourceOperations:
         return source
 
     def _tasks(self, *stages: str) -> dict[str, list[str]]:
-        """The tasks of each source, those that are to be in one of ``stages`` if any are given."""
+        """The tasks of each source; if ``stages`` are given, only tasks whose desired stage is one of them."""
         tasks: dict[str, list[str]] = {}
         for one in self._leader.ask("ListTaskConfigs", Empty()).stages:
             if not stages or one.stage in stages:

@@ -1,4 +1,4 @@
-"""The workers' answers in the API's types. Pure."""
+"""Converts the workers' answers into the API's types. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dm_master.openapi.contract import contract
 from dm_master.openapi.models import ApiSourceStatus, ApiSubTaskStatus
 from pkg.pb import dmworker_pb2 as worker_pb
 
-#: The stages of the API by those of workers: a subtask that is on its way still is where it comes from.
+#: The stages of the API by those of workers: a subtask in transition has its former stage.
 _STAGES = {
     worker_pb.Running: "Running",
     worker_pb.Pausing: "Running",
@@ -19,7 +19,7 @@ _STAGES = {
     worker_pb.Paused: "Paused",
     worker_pb.Resuming: "Paused",
 }
-#: The API's name of a field where it is not the message's in snake case.
+#: The API's field names that are not the message's names in snake case.
 _NAMES = {
     "DDLs": "ddl_list",
     "blockingDDLs": "blocking_ddls",
@@ -85,7 +85,7 @@ def _text(error: worker_pb.ProcessError) -> str:
 
 
 def _unit(message: Message) -> dict[str, Any]:
-    """A unit's status under the API's names: what the contract has of it."""
+    """A unit's status under the API's names, limited to the contract's fields."""
     described = message.DESCRIPTOR
     known = contract().document["components"]["schemas"][described.name]["properties"]
     found: dict[str, Any] = {}

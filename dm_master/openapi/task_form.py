@@ -1,7 +1,7 @@
-"""Tasks as JSON and as task files, both ways without a loss. Pure.
+"""Converts tasks between JSON and task files, in both directions without loss. Pure.
 
-The JSON is DM's. What it cannot say is in ``further_settings``, with the keys of the file; so a file becomes JSON, and
-the JSON the same task again.
+The JSON is DM's. Settings without a field in the JSON are in ``further_settings``, with the keys of the file, so that
+the JSON gives the same task again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pkg.errors import DMError
 from pkg.rules.model import BinlogFilterRule
 from pkg.settings.yaml_reader import REDACTED, dump_yaml
 
-#: Keys of a file that fields of the JSON say in full.
+#: Keys of a file that fields of the JSON represent completely.
 _SAID = frozenset(
     {
         "name", "task-mode", "shard-mode", "strict-optimistic-shard-mode", "ignore-checking-items", "meta-schema",
         "timezone", "online-ddl", "target-database",
     }
 )  # fmt: skip
-#: Keys that are said together, or not at all.
+#: Keys that must be given together or not at all.
 _RULES = frozenset(
     {
         "mysql-instances", "routes", "filters", "expression-filter", "column-mappings", "block-allow-list",
@@ -91,7 +91,7 @@ def task_of(text: str, *, secrets: bool = False) -> ApiTask:
         candidate = _with(task, further | {key: data[key] for key in data if key in _RULES})
         if not _same(candidate, config):
             raise bad_request(
-                "the JSON form cannot say this task file exactly",
+                "the JSON form cannot represent this task file exactly",
                 "Write numbers, true and false without quotes, as docs/configuration.md shows them.",
             )
     if not secrets:
@@ -108,11 +108,11 @@ def _with(task: ApiTask, further: Mapping[str, Any]) -> ApiTask:
 
 
 def _same(task: ApiTask, config: TaskConfig) -> bool:
-    """Whether the JSON says the same task."""
+    """Whether the JSON describes the same task."""
     try:
         found = load_task(task_file(task))
     except (Refusal, DMError):
-        # Such as two rules that would have one name in the file.
+        # For example, two rules that would have the same name in the file.
         return False
     known = config.target
     if found.target.security is not None and known.security is not None:
@@ -280,7 +280,7 @@ def _source(rule: ApiTaskTableMigrateRule) -> str:
 
 
 def _fields_of(config: TaskConfig, data: Mapping[str, Any]) -> ApiTask:
-    """The JSON without ``further_settings``: all of the task that it can say."""
+    """The JSON without ``further_settings``: all settings that have a field."""
     filters = _NamedFilters(config, data)
     rules = [rule for one in config.instances for rule in _migrate_rules(one, filters)]
     used = {name for rule in rules for name in rule.get("binlog_filter_rule", ())}
@@ -318,7 +318,7 @@ def _target_config(config: TaskConfig, block: Mapping[str, Any]) -> Any:
         "host": target.host,
         "port": target.port,
         "user": target.user,
-        # As in the file: one that is encrypted there stays so.
+        # As in the file: an encrypted password stays encrypted.
         "password": str(block.get("password") or ""),
     }
     if target.security is not None:
@@ -330,7 +330,7 @@ def _target_config(config: TaskConfig, block: Mapping[str, Any]) -> Any:
 
 
 def _further_target(config: TaskConfig, block: Mapping[str, Any]) -> dict[str, Any]:
-    """What the JSON does not say of the target: other variables, TLS by path, the size of packets."""
+    """The target's settings without a field in the JSON: other variables, TLS by path, the size of packets."""
     said = _target_config(config, block)
     further: dict[str, Any] = {}
     if dict(config.target.session) != said.get("session", {}):

@@ -61,7 +61,7 @@ class TaskOperations:
         return {"task": self._shown(name), "check_result": answer.checkResult}
 
     def delete(self, call: ApiCall) -> None:
-        """Of a task that runs only with ``force``; then also when its target does not answer."""
+        """Deletes a running task only with ``force``; then also if its target does not answer."""
         name, force, keep = call.path["task-name"], call.query.get("force"), call.query.get("keep_meta")
         running = [
             f"{one.source} ({one.stage})"
@@ -101,7 +101,7 @@ class TaskOperations:
         self._leader.order("OperateTask", order)
 
     def migrate_targets(self, call: ApiCall) -> Any:
-        """What the task's rules do with the tables that the source has now."""
+        """Shows how the task's rules apply to the present tables of the source."""
         name, source = call.path["task-name"], call.path["source-name"]
         text = self._text(name)
         request = pb.ShowRulesRequest(task=text, sources=[source])
@@ -119,7 +119,7 @@ class TaskOperations:
         return {"total": len(found), "data": found}
 
     def convert(self, call: ApiCall) -> Any:
-        """Nothing is stored, and no server asked."""
+        """Stores nothing and sends no request to other servers."""
         task, text = call.body.get("task"), call.body.get("task_config_file")
         if (task is None) == (text is None):
             raise bad_request("either task or task_config_file must be given")

@@ -89,7 +89,7 @@ def update_source(state: Topology, source: str, text: str, subtasks: Mapping[str
     ops += [Put(keys.SUBTASK.key(source, task), config) for task, config in sorted(subtasks.items())]
     worker = state.worker_of(source)
     if worker is not None:
-        # Written again: the worker then reads the source anew.
+        # Written again, so that the worker reads the source again.
         ops.append(Put(keys.BOUND.key(worker), SourceBound(source, worker).to_json()))
     return Plan(tuple(ops))
 

@@ -1,4 +1,5 @@
-"""Checksums of the rows of a part, together or by buckets of their digests. Those of tables that merge add up. Pure."""
+"""Checksums of the rows of a part, in total or by buckets of their digests. The checksums of merged tables are added
+up. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def added(tables: Iterable[Sequence[FieldValue]]) -> Checksums:
     found: Checksums = {}
     for values in tables:
         for row in zip(*[iter(values)] * WIDTH, strict=True):
-            # Rows without a digest are in a group without a number.
+            # Rows without a digest form a group without a number.
             bucket = -1 if row[0] is None else int(row[0])
             rows, digests, *numbers = (int(value or 0) for value in row[1:])
             one = BucketChecksum(rows, rows - digests, tuple(numbers[:_NUMBERS]), tuple(numbers[_NUMBERS:]))
@@ -47,7 +48,7 @@ def added(tables: Iterable[Sequence[FieldValue]]) -> Checksums:
 
 
 def differing(upstream: Checksums, target: Checksums) -> list[int]:
-    """The buckets whose rows are not the same."""
+    """The buckets whose rows differ."""
     return sorted(bucket for bucket in upstream.keys() | target.keys() if upstream.get(bucket) != target.get(bucket))
 
 

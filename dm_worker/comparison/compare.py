@@ -42,14 +42,14 @@ from dm_worker.table_reads.column_literals import FieldValue
 from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import send, stream
 
-#: Takes some of the differences.
+#: Receives differences.
 ReportDifferences = Callable[[Sequence[Difference]], None]
-#: Called before statements are sent, while all sessions are free.
+#: Called before statements are sent, when no session has a running statement.
 BeforeStatements = Callable[[], None]
 #: Keys per statement that looks rows up, and the share of a part's rows up to which that is cheaper than a scan: 1 in
 #: so many.
 _LOOKED_UP, _FEW = 200, 16
-#: Passes over a part's rows, at most.
+#: The most passes over a part's rows.
 _MOST_SHARES = 4**6
 LIMITS = ComparisonLimits()
 
@@ -76,7 +76,7 @@ def compare_chunk(
 
 @dataclass(slots=True)
 class _ChunkComparison:
-    """One call of :func:`compare_chunk`. ``rows`` and ``read`` are what the outcome tells."""
+    """One call of :func:`compare_chunk`. ``rows`` and ``read``: as in the outcome."""
 
     sources: Sequence[Connection[Any]]
     target: Connection[Any]
@@ -104,7 +104,7 @@ class _ChunkComparison:
     # -- which rows may differ -------------------------------------------------------------------------------------
 
     def _by_digests(self) -> bool:
-        """False when a server can't build some row's text, so that its digest is not known."""
+        """False if a server can't build some row's text, so that the row has no digest."""
         self.steps.append("checksums")
         upstream, target = self._checksums(grouped=False)
         self.rows = count_rows(upstream), count_rows(target)
@@ -122,11 +122,11 @@ class _ChunkComparison:
         return True
 
     def _fit(self) -> bool:
-        """Whether the part's rows are no more than may be held."""
+        """Whether the part's rows fit into the limit of memory."""
         return max(self.rows) <= self.limits.most_rows
 
     def _differing_buckets(self) -> list[int] | None:
-        """The groups whose rows differ; None where they are so many that all rows may as well be read."""
+        """The groups whose rows differ; None if they are so many that reading all rows costs no more."""
         buckets = differing(*self._checksums(grouped=True))
         return buckets if len(buckets) * 2 < BUCKETS else None
 
@@ -171,10 +171,10 @@ class _ChunkComparison:
     def _checksums(self, *, grouped: bool) -> tuple[Checksums, Checksums]:
         """Of both sides; the servers work at the same time."""
         waiting = [*((self._session(side), side) for side in self.pair.sources), (self.target, self.pair.target)]
-        # By object: the tables of both sides may have the same names and columns.
+        # Keyed by the object: the tables of both sides may have the same names and columns.
         values: dict[int, Sequence[FieldValue]] = {}
         while waiting:
-            # One statement at a time on each session.
+            # A session executes one statement at a time.
             now = {id(conn): (conn, side) for conn, side in reversed(waiting)}
             waiting = [one for one in waiting if now[id(one[0])][1] is not one[1]]
             sqls = [
@@ -200,7 +200,7 @@ class _ChunkComparison:
     # -- how they differ -------------------------------------------------------------------------------------------
 
     def _resolve(self, suspects: set[Item]) -> None:
-        """Reads the rows with these identities, and reports how they differ."""
+        """Reads the rows with these identities, and reports their differences."""
         lookups = all(lookup is not None for side in self._sides() for lookup in side.lookups)
         found = lookups and self.pair.key and not any(None in one for one in suspects)
         if found and len(suspects) * _FEW < max(self.rows):
@@ -228,7 +228,7 @@ class _ChunkComparison:
         return range_condition(self.pair, side, self.part)
 
     def _report_rows(self, wanted: set[Item], condition: Callable[[TableSide], str]) -> set[Item]:
-        """Reports the rows with the wanted identities; returns those for which there was no memory."""
+        """Reports the rows with the wanted identities; returns the identities that exceeded the limit of memory."""
         upstream: dict[Item, list[FoundRow]] = defaultdict(list)
         target: dict[Item, list[FoundRow]] = defaultdict(list)
         left: set[Item] = set()
@@ -251,7 +251,7 @@ class _ChunkComparison:
     def _wanted_rows(
         self, rows: WholeRows, side: TableSide, condition: str, wanted: Collection[Item]
     ) -> Iterator[list[tuple[Item, Sequence[FieldValue]]]]:
-        """The wanted rows under a condition with their identities, as they come."""
+        """Yields the wanted rows under a condition, with their identities, as the server sends them."""
         # Without a key the server's digest is the identity, where it was so before.
         leading = row_digest(self.pair, side) if self.digested and not self.pair.key else ""
         sql = rows_query(rows.layout, side, condition, leading)
@@ -266,7 +266,7 @@ class _ChunkComparison:
                 yield [(identity, row) for row in whole if (identity := rows.identity(row)) in wanted]
 
     def _report(self, upstream: Mapping[Item, Sequence[FoundRow]], target: Mapping[Item, Sequence[FoundRow]]) -> None:
-        """Reports how the rows of each identity differ."""
+        """Reports the differences between the rows of each identity."""
         between = RowDifferences(self.pair).between
         looks = (between(upstream.get(one, ()), target.get(one, ())) for one in dict.fromkeys((*upstream, *target)))
         found = [one for one in looks if one is not None]

@@ -22,12 +22,12 @@ class FoundRow(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes in memory."""
+        """The row's size in memory, in bytes."""
         return sum(map(len, self.literals)) + sum(len(value) for value in self.values if value is not None)
 
 
 class RowDifferences:
-    """What differs between rows of a pair's tables."""
+    """Makes the differences between rows of a pair's tables."""
 
     def __init__(self, pair: TablePair) -> None:
         self._names = tuple(column.name for column in pair.columns)
@@ -35,7 +35,7 @@ class RowDifferences:
         self._one_sided = pair.one_sided
 
     def between(self, upstream: Sequence[FoundRow], target: Sequence[FoundRow]) -> Difference | None:
-        """What differs between the rows of one key; without a key, between equal rows."""
+        """The differences between the rows of one key; without a key, between the numbers of equal rows."""
         counts = (len(upstream), len(target))
         if not upstream or not target:
             rows = upstream or target

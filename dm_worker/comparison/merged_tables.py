@@ -1,4 +1,4 @@
-"""Which upstream tables merge into which table of the target, by the task's rules. Pure."""
+"""Groups the upstream tables by the target table into which they merge, by the task's rules. Pure."""
 
 from __future__ import annotations
 

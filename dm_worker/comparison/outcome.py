@@ -1,4 +1,4 @@
-"""What a comparison finds. Pure data."""
+"""The results of a comparison. Pure data."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ComparisonLimits:
 @dataclass(frozen=True, slots=True)
 class ChunkOutcome:
     """``rows``: of upstream and target. ``read``: bytes that came from the servers. ``how``: the steps that were taken,
-    as text for people. ``found``: how many differences of each kind were reported. ``dense``: so many that reading all
-    rows at once would have been the shortest way."""
+    as text for operators. ``found``: how many differences of each kind were reported. ``dense``: so many that reading
+    all rows at once would have been the shortest way."""
 
     rows: tuple[int, int]
     read: int

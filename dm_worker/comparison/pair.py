@@ -19,7 +19,7 @@ class Way(Enum):
 
     #: Both servers compute digests of rows; only rows whose digests differ are read.
     PUSHED = "checksums"
-    #: All rows are read: for some column, two servers write one value in different ways.
+    #: All rows are read: the two servers may write equal values of some column as different text.
     STREAMED = "rows"
 
 
@@ -127,7 +127,7 @@ class TablePair:
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """A target table that can't be compared, and why. It is never equal."""
+    """A target table that can't be compared, and why. It never counts as equal."""
 
     target: tuple[str, str]
     reason: str

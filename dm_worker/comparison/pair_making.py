@@ -1,8 +1,8 @@
 """Makes the pair of a target table and the upstream tables that merge into it, from structures and the task's rules.
 Pure.
 
-A table is refused with a reason rather than compared by less than all of what the task writes. What the task does not
-write is left out, column by column, with the reason.
+A table is refused, with a reason, if some value that the task writes can't be compared. Columns that the task does not
+write are left out, each with a reason.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def make_pair(
 
 
 def _filtered(upstream: Sequence[SourceStructure]) -> str:
-    """Why a filter makes the target's content a matter of history; '' when it does not."""
+    """Why, because of a filter, the target's content depends on past changes; '' if it does not."""
     for table in upstream:
         rows = table.rules.filter
         name = qualified(table.info.schema, table.info.name)
@@ -169,7 +169,7 @@ class _PairMaker:
         return None if own is None else _lookup(own, side.server, column, place[1])
 
     def _not_written(self, there: Column) -> str:
-        """Why the task does not decide the column's values; '' when it does."""
+        """Why the task does not determine the column's values; '' if it does."""
         having = [shape.index_of(there.name) >= 0 for shape in self._shapes]
         if not any(having):
             return "only the target has it"
@@ -214,7 +214,7 @@ class _PairMaker:
         return ()
 
     def _ranged(self, key: Sequence[_PairColumn]) -> int:
-        """How many of the key's first columns have one order on all servers."""
+        """How many of the key's first columns have the same order on all servers."""
         for number, column in enumerate(key):
             if not self._one_order(column):
                 return number
@@ -234,7 +234,7 @@ class _PairMaker:
         collations = {side.column.collation for side in column.heres} | {there.collation}
         if not kinds <= _TEXTS or len(collations) != 1:
             return False
-        # By the numbers of characters, on all servers; other orders are a server's own.
+        # The order by code points is the same on all servers; other orders are a server's own.
         flavors = {side.server.flavor for side in column.heres} | {self._server.flavor}
         return there.collation.endswith("_bin") or len(flavors) == 1
 
@@ -351,9 +351,12 @@ def _way(columns: Sequence[_PairColumn], key: Sequence[int]) -> tuple[Way, str]:
         reading = column.forms.reading
         name = quote(column.there.name)
         if reading in (Reading.DOCUMENT, Reading.MEMBERS, Reading.NUMBER):
-            return Way.STREAMED, f"the servers may write one value of {name} in two ways"
+            return Way.STREAMED, f"the servers may write equal values of {name} as different text"
         if reading is not Reading.SAME and (not key or number in key):
-            return Way.STREAMED, f"{name} identifies rows, and two kinds of servers may write its values in two ways"
+            return (
+                Way.STREAMED,
+                f"{name} identifies rows, and the two kinds of servers may write equal values of it as different text",
+            )
     return Way.PUSHED, "equal digests prove equal rows"
 
 

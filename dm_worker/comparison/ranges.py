@@ -41,13 +41,13 @@ def plan_ranges(conn: Connection[Any], pair: TablePair, rows: int, source: int =
 
 
 def ranges_between(points: Sequence[tuple[bytes, ...]]) -> list[KeyRange]:
-    """The ranges that points cut, ascending; one of everything without points."""
+    """The ranges between the points, ascending; without points one range of everything."""
     ends = [(), *points, ()]
     return [KeyRange(lower, upper) for lower, upper in pairwise(ends)]
 
 
 def _as_target(point: tuple[bytes, ...], bases: Sequence[tuple[str, int]]) -> tuple[bytes, ...]:
-    """The upstream's values with what column mapping adds to them."""
+    """The upstream's values, plus the numbers that column mapping adds."""
     return tuple(
         b"%d" % (int(literal) + base) if base else literal for literal, (_, base) in zip(point, bases, strict=False)
     )

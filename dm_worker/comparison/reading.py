@@ -34,7 +34,7 @@ class SourceSession:
 
 
 def compared_server(conn: Connection[Any]) -> ComparedServer:
-    """What of a server decides forms. Raises ``pymysql.Error``."""
+    """The traits of a server that decide the forms. Raises ``pymysql.Error``."""
     info = server_info(conn)
     values = fetch_target_values(conn)
     unicode_only = not values.text_by_bytes

@@ -1,4 +1,4 @@
-"""How forms of values are read, so that two texts of one value are equal. Pure."""
+"""Reads forms so that different texts of equal values become equal. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dm_worker.table_reads.column_literals import TOO_LONG, FieldValue
 
 #: The version of marshal in which equal values have equal bytes: later ones refer to objects that occurred before.
 _PLAIN = 2
-#: A form that is not NULL as bytes that are equal for equal values only.
+#: Converts a form that is not NULL into bytes that are equal exactly for equal values.
 ReadForm = Callable[[bytes], bytes]
 
 
 class UnreadableValueError(Exception):
-    """A server could not build the form of a value: it is longer than its max_allowed_packet allows."""
+    """A server could not build the form of a value, because it is longer than max_allowed_packet."""
 
 
 def reader_of(reading: Reading, *, guarded: bool) -> ReadForm | None:
-    """None where forms are compared as they are."""
+    """None if forms are compared unchanged."""
     read = _READERS.get(reading)
     if not guarded:
         return read
@@ -53,7 +53,7 @@ def row_digest_maker(readers: Sequence[ReadForm | None], key: Sequence[int]) -> 
 
 
 def canonical(readers: Sequence[ReadForm | None], row: Sequence[FieldValue]) -> list[FieldValue]:
-    """The row's values as they are compared."""
+    """The row's values in their compared form."""
     return [
         value if reader is None or value is None else reader(value) for reader, value in zip(readers, row, strict=True)
     ]
@@ -93,7 +93,7 @@ def _document(form: bytes) -> bytes:
 
 
 class _Exact(str):
-    """The text of a number."""
+    """A number as normalized text."""
 
 
 def _shown(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Which rows two streams do not have in common, as multisets. Pure.
+"""Finds the rows that two streams do not have in common, as multisets. Pure.
 
-Rows may come in any order: memory is taken by those that have not met their equal yet. Streams in one order stay side
-by side, so that whole windows are compared without a look at single rows.
+Rows may come in any order: memory holds the rows whose equal has not arrived yet. Streams in the same order advance
+together, so that whole windows are compared at once, not row by row.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 from dm_worker.table_reads.column_literals import FieldValue
 
-#: Values of whole rows, one after the other.
+#: The values of whole rows, concatenated.
 RowValues = Sequence[FieldValue]
-#: What of a row must be equal: first the values of its key, then the rest in any form.
+#: The part of a row that must be equal: first the values of its key, then the rest in any form.
 Item = tuple[FieldValue, ...]
 MakeItem = Callable[[tuple[FieldValue, ...]], Item]
 
 
 class TooManyRowsError(Exception):
-    """More rows wait for their equal than may be held."""
+    """The rows that wait for their equal exceed the limit of memory."""
 
 
 class RowDifference:
@@ -39,7 +39,7 @@ class RowDifference:
         self._shares = shares
 
     def identities(self) -> set[Item]:
-        """Those of the rows that are not on the other side."""
+        """The rows that the other side does not have."""
         return {item[: self._keys] for one in (self.upstream, self.target) for item in one}
 
     def add(self, upstream: RowValues, target: RowValues) -> tuple[int, int]:

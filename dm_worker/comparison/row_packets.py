@@ -1,6 +1,6 @@
-"""Cuts the bytes of a result set into whole rows, without a look at their values. Pure.
+"""Cuts the bytes of a result set into whole rows, without parsing their values. Pure.
 
-Two servers that send the same rows send the same bytes, which is found much faster than that each value is the same.
+Two servers that send the same rows send the same bytes; comparing bytes is much faster than comparing each value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PacketCutter:
         self.error: bytes | None = None
         self._parts: list[bytes] = []
         self._have = 0
-        self._need = 5  # bytes that are needed to go on
+        self._need = 5  # bytes that are needed to continue
 
     def feed(self, data: bytes | memoryview) -> tuple[bytes, int]:
         """The packets of all rows that are complete, and the number of rows. Raises ``ValueError`` for invalid ones."""

@@ -1,4 +1,4 @@
-"""Reads the rows of statements, as they come or in windows of any size, from one session after the other."""
+"""Reads the rows of statements, as they arrive or in windows of any size, from one session after the other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dm_worker.table_reads.row_stream import send, stream
 
 #: Rows of a window. A difference costs a look at each row of a few windows.
 WINDOW = 1024
-#: Bytes of a window from which on it takes no more rows.
+#: A window of this many bytes is full.
 WINDOW_BYTES = 8 << 20
 
 
 class RowReader:
     """``statements``: pairs of session and SELECT, each of ``width`` columns, read in order. ``bytes`` and ``rows``
-    count what has come."""
+    count what has arrived."""
 
     def __init__(self, statements: Sequence[tuple[Connection[Any], str]], width: int) -> None:
         self.bytes = 0
@@ -43,7 +43,7 @@ class RowReader:
         return self._packets
 
     def skip(self, size: int) -> None:
-        """Passes over so many bytes of :meth:`packets`, which are whole rows."""
+        """Skips so many bytes of :meth:`packets`, which are whole rows."""
         self._packets = self._packets[size:]
 
     def take(self, rows: int) -> RowValues:
@@ -68,7 +68,7 @@ class RowReader:
         return self._values[start : self._next]
 
     def drain(self) -> None:
-        """Reads to the end: the session is needed again."""
+        """Reads to the end, so that the session can be used again."""
         for _ in self._pieces:
             pass
         self.done = True
@@ -88,7 +88,7 @@ def read_difference(upstream: RowReader, target: RowReader, difference: RowDiffe
     def step(here: int, there: int) -> tuple[int, int]:
         values = upstream.take(here)
         taken = upstream.rows_in(values)
-        # Of long rows fewer come: as many of the target, so that neither side gets ahead.
+        # A window of long rows has fewer rows: read as many of the target, so that neither side gets ahead.
         return difference.add(values, target.take(min(there, taken) if taken and not upstream.done else there))
 
     waiting = (0, 0)
@@ -115,6 +115,6 @@ def _pass_over_same(upstream: RowReader, target: RowReader) -> None:
         size = min(len(here), len(there))
         if here[:size] != there[:size]:
             return
-        # Where one side's rows end, so do the other's: the bytes are the same.
+        # The bytes are the same, so rows end at the same places on both sides.
         upstream.skip(size)
         target.skip(size)

@@ -19,7 +19,7 @@ from dm_worker.comparison.value_forms import read_whole
 from dm_worker.table_reads.chunks import range_conditions
 from pkg.mysql.names import quote
 
-#: Groups of rows by the first digits of their digests.
+#: The number of groups of rows, by the first digits of their digests.
 BUCKETS = 256
 #: A digest's hexadecimal digits, and those of which a number is made: CRC32 is the cheapest way from digits to a
 #: number, and of ten digits of a digest it gives each number of 32 bits equally often.
@@ -88,9 +88,9 @@ class RowLayout:
     beside them."""
 
     expressions: tuple[str, ...]
-    #: How many of them are forms.
+    #: The number of forms among them.
     forms: int
-    #: Where the text of each literal is; -1 for a constant.
+    #: The index of each literal's text; -1 for a constant.
     literals: tuple[int, ...]
 
 

@@ -1,4 +1,4 @@
-"""Reads the whole rows of both sides side by side, until only those are left that have not met their equal."""
+"""Reads the whole rows of both sides in parallel, and keeps the rows that have no equal on the other side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowsStatement:
 
 
 class UnpairedReader:
-    """Reads statements of one side, in order, into ``table``. ``rows`` and ``bytes`` count what has come."""
+    """Reads statements of one side, in order, into ``table``. ``rows`` and ``bytes`` count what has arrived."""
 
     def __init__(self, statements: Sequence[RowsStatement], table: UnpairedRows) -> None:
         self.rows = 0
@@ -36,7 +36,7 @@ class UnpairedReader:
         self._steps = self._read(statements)
 
     def step(self) -> None:
-        """Takes what has come; nothing any more at the end."""
+        """Takes what has arrived; does nothing after the end."""
         self.done = not next(self._steps, False)
 
     def _read(self, statements: Sequence[RowsStatement]) -> Iterator[bool]:

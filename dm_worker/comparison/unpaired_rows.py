@@ -1,7 +1,7 @@
-"""Which rows two sides do not have in common, as multisets, compiled or in Python. Pure.
+"""Finds the rows that two sides do not have in common, as multisets; compiled or in Python. Pure.
 
-Rows may come in any order: memory is taken by those that have not met their equal yet, and by a number for each
-identity. The values at the start of a row decide whether two rows are equal; more may follow them.
+Rows may come in any order: memory holds the rows whose equal has not arrived yet, and a number for each identity. The
+values at the start of a row decide whether two rows are equal; more may follow them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TARGET = -1
 #: What of its identity is unpaired beside a row: perhaps not all of its rows, all of them, or there is no other row of
 #: it on any side, and this one is there once.
 PARTLY, WHOLE, ALONE = 0, 1, 2
-#: About what a row takes beside its bytes.
+#: The approximate memory of a row besides its bytes.
 _ROW_BYTES = 200
 
 
@@ -38,11 +38,11 @@ class UnpairedBlock(NamedTuple):
 
 
 class UnpairedRows(Protocol):
-    """The rows of all result sets that have not met their equal."""
+    """The rows of all result sets whose equal has not arrived."""
 
     @property
     def held(self) -> int:
-        """Bytes of memory."""
+        """The memory used, in bytes."""
         ...
 
     def rows_of(self, source: int, width: int, /) -> Consumer[int]:
@@ -50,7 +50,7 @@ class UnpairedRows(Protocol):
         ...
 
     def discard(self) -> None:
-        """Frees all rows, and keeps none of those that follow."""
+        """Frees all rows, and ignores later rows."""
         ...
 
     def take(self) -> list[tuple[int, bytes, list[int], tuple[list[FieldValue], ...]]]:

@@ -6,7 +6,8 @@ them prove equality on any two servers; where two servers may write one value in
 forms are read before a difference is reported.
 
 The target must have what an INSERT of the upstream's value stores: text in another charset is converted, a grown
-type has the same number. Stored bytes are compared, never values under a collation: those call more values equal.
+type has the same number. Stored bytes are compared, never values under a collation: collations treat more values as
+equal.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pkg.mysql.schema import GEOMETRIES, Column
 
 
 class Reading(Enum):
-    """How two forms are read. ``SAME``: as they are."""
+    """How two forms are read. ``SAME``: unchanged."""
 
     SAME = "same"
     FLOAT = "float"
@@ -34,8 +35,8 @@ class Reading(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedServer:
-    """What decides forms and digests. ``unicode_only``: text of every charset is stored in UTF-8 (TiDB). ``sha1``: it
-    has SHA1; since MySQL 9.6 only a component has it."""
+    """The traits of a server that decide forms and digests. ``unicode_only``: text of every charset is stored in UTF-8
+    (TiDB). ``sha1``: it has SHA1; since MySQL 9.6 only a component has it."""
 
     flavor: str
     json_types: bool = False
@@ -73,21 +74,21 @@ _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longte
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _STAMPS = frozenset({"datetime", "timestamp"})
 _ADDRESSES = frozenset({"inet4", "inet6"})
-#: Types whose values are short, or whose declared length is.
+#: Types with short values, or with a short declared length.
 _BULKY = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 _SHORT = 1024
 _NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)")
-#: The most members of a SET whose number a double has exactly.
+#: The most members of a SET whose number a double represents exactly.
 _DOUBLE_BITS = 53
 #: The most digits of a DECIMAL, and of an integer.
 _DECIMAL_DIGITS, _INTEGER_DIGITS = 65, 20
 
 
 def column_forms(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:
-    """The forms of a column of all upstream tables and of the target; else the reason why they can't be compared."""
+    """The forms of a column of all upstream tables and of the target, or the reason why they can't be compared."""
     maker = _MAKERS.get(target.column.type_name)
     if maker is None:
-        return f"the type {target.column.column_type} is not known"
+        return f"the type {target.column.column_type} is unknown"
     return maker(upstream, target)
 
 

@@ -1,4 +1,4 @@
-"""Whole rows as they come from a server: their values as they are compared, and their literals for the target. Pure."""
+"""Converts whole rows from a server into their compared values and their literals for the target. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WholeRows:
         return self._all_literals(columns)
 
     def _forms(self, columns: Sequence[Sequence[FieldValue]]) -> list[Sequence[FieldValue]]:
-        """What is compared. Raises UnreadableValueError."""
+        """The compared values. Raises UnreadableValueError."""
         return [
             column if reader is None else [None if form is None else reader(form) for form in column]
             for reader, column in zip(self._readers, columns, strict=False)

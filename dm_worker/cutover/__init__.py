@@ -1,1 +1,1 @@
-"""What is written in an upstream after the cutover of a task."""
+"""Detects writes to an upstream after the cutover of a task."""

@@ -1,4 +1,4 @@
-"""Finds the writes of a task's tables in the binlog of its upstream. Pure, except for structures that it asks for."""
+"""Finds writes to a task's tables in the binlog of its upstream. Pure, except for reading structures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LateWrites:
         self._maps: dict[int, TableMap] = {}
 
     def find(self, events: Sequence[Event]) -> Iterator[LateWrite]:
-        """The writes in these events, which follow the ones before. Raises 11071 for damaged events."""
+        """The writes in these events, which continue those of the previous call. Raises 11071 for damaged events."""
         for event in events:
             yield from self._found(event)
             if event.type == c.ROTATE_EVENT:
@@ -121,7 +121,7 @@ class LateWrites:
         name, kind = qualified(table_map.schema, table_map.table), _KINDS[header.op]
         columns = self._columns(table_map.schema, table_map.table)
         if columns is None:
-            yield self._write(event, kind, name, note="rows of a table that is not there any more")
+            yield self._write(event, kind, name, note="rows of a table that does not exist any more")
             return
         try:
             images = RowDecoder(table_map, columns, key=(), write=()).images(event.data, self.position.name)
@@ -133,7 +133,8 @@ class LateWrites:
             yield self._write(event, kind, name, before=_row(names, before), after=_row(names, after))
 
     def _statement_of(self, statement: ev.QueryEvent) -> str:
-        """The table or schema of the task that a statement is about; '' for none. What is not understood counts."""
+        """The table or schema of the task that a statement is about; '' for none. A statement that can't be parsed
+        counts."""
         try:
             kind = classify(statement.sql, flavor=self._flavor)
             if kind in ("transaction", "skip"):

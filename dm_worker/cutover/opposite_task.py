@@ -1,7 +1,7 @@
-"""Which writes in an upstream's binlog are those of the task of the way back, which has this upstream as its target.
+"""Recognizes the writes of the way back's task, whose target is this upstream, in the upstream's binlog.
 
-Its rows are in transactions that begin with a bucket's marker. Its statements run on a connection that has written the
-number of itself into the batch row. Anything else is written by others. Pure, except for structures that it asks for.
+The task's rows are in transactions that begin with a bucket's marker. Its statements run on a connection that has
+written its own number into the batch row. All other writes are by other clients. Pure, except for reading structures.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from pkg.mysql.schema import Column
 
 #: The column of the batch row with the connection that wrote it.
 _CONNECTION = "connection"
-#: A QUERY event has this many bits of a connection's number.
+#: A QUERY event stores the connection's number in this many bits.
 _THREAD_BITS = 0xFFFFFFFF
 
 
 class OppositeTask:
-    """Reads the events of one stream in order. ``columns``: those of a meta table at present, None without one."""
+    """Reads the events of one stream in order. ``columns``: the present columns of a meta table, None if it does not
+    exist."""
 
     def __init__(self, task: str, meta_schema: str, columns: Callable[[str, str], Sequence[Column] | None]) -> None:
         self.task = task
-        # Some servers write names in lower case.
+        # Some servers convert names to lower case.
         self._marker, self._batch = (
             (meta_schema.lower(), syncer_table(task, what).lower()) for what in ("marker", "batch")
         )
         self._columns = columns
-        #: Those of the task since the server's start; a server begins again with the same numbers.
+        #: The task's connections since the server's start: a restarted server reuses the numbers.
         self._connections: set[int] = set()
-        #: Whether the present transaction is of the task.
+        #: Whether the task wrote the current transaction.
         self.writes = False
 
     def server_started(self) -> None:

@@ -1,9 +1,8 @@
-"""Watches an upstream after the cutover of a task: what is written there is lost for the target's applications.
+"""Watches an upstream after the cutover of a task: the target's applications do not see what is written there. Writes
+of a way back's task do not count.
 
-What the task of a way back writes there does not count.
-
-The binlog is read from the agreed position on, and nothing is applied. After each start and each lost connection the
-reading begins again there: so a restart forgets nothing, and an upstream that is at rest costs nothing.
+The binlog is read from the agreed position on, and nothing is applied. After each start and each lost connection,
+reading begins again at that position: so a restart loses no write, and an idle upstream costs nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pkg.rules.block_allow_list import BlockAllowListFilter
 log = get_logger("cutover")
 
 _READ_BYTES, _WAIT = 1 << 20, 1.0
-#: Seconds until a lost connection is opened again.
+#: Seconds before a lost connection is opened again.
 _RETRY = 2.0
 #: The most bytes of the file, and the writes that the status shows.
 MOST_BYTES, _FIRST = 16 << 20, 10
@@ -50,7 +49,7 @@ class UpstreamWatch:
         self.file = Path(f"{cfg.loader.dir}.{cfg.name}.cutover").absolute() / cfg.source_id / "writes.jsonl"
         self._lock = threading.Lock()
         self._status = pb.CutoverWatchStatus(
-            agreed=str(agreed), problem="the binlog is not read yet", replicatedBy=opposite
+            agreed=str(agreed), problem="the binlog has not been read yet", replicatedBy=opposite
         )
         self._stop = threading.Event()
         self._thread = ServiceThread(f"cutover-watch-{cfg.name}", self._main, self._stop)

@@ -1,7 +1,7 @@
-"""The comparisons beside a subtask's replication: start with it, end with it, and continue after every restart.
-
-What was asked for is in the target (:mod:`state_table`), so that any worker that replicates the source continues it. A
-paused subtask's comparison waits. While no such comparison runs, the validation's sweep does (:mod:`sweep`).
+"""Runs comparisons beside a subtask's replication; they start and stop with it, and continue after every restart. The
+requested comparison is stored in the target (:mod:`state_table`), so any worker that replicates the source continues
+it. While the subtask is paused, its comparison waits. While no such comparison runs, the validation's sweep does
+(:mod:`sweep`).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from pkg.process.log import get_logger
 
 log = get_logger("diff")
 
-#: Seconds until the stored state is read again after an error.
+#: Seconds before the stored state is read again after an error.
 _RETRY = 5.0
-#: Seconds between two looks whether other sources still compare.
+#: Seconds between two checks whether other sources still compare.
 _SERVE_POLL = 1.0
-#: Seconds between two looks whether the sweep wants a pair: it is in no hurry.
+#: Seconds between two checks whether the sweep requests a pair of snapshots; the sweep is not urgent.
 _SWEEP_IDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The comparison as it was read or begun last."""
+    """The comparison that was read or begun last."""
 
     record: DiffRecord
     progress: DiffProgress
 
 
-#: Seconds for which the transaction of a command is tried again.
+#: How long the transaction of a command is repeated, in seconds.
 COMMAND_SECONDS = 10.0
 
 
@@ -61,7 +61,7 @@ class DiffCompanion:
         surroundings: Callable[[], DiffSurroundings | None],
         reader: SweepReader | None = None,
     ) -> None:
-        """``surroundings``: None while the subtask does not replicate. ``reader``: takes what the sweep finds."""
+        """``surroundings``: None while the subtask does not replicate. ``reader`` receives what the sweep finds."""
         self._cfg = cfg
         self._sweep = None if reader is None else Sweep(cfg, reader, surroundings, self._sweep_holds)
         self._surroundings = surroundings
@@ -100,7 +100,7 @@ class DiffCompanion:
             thread.join()
 
     def fill(self, status: pb.SubTaskStatus) -> None:
-        """A comparison has a command of its own."""
+        """No part of the subtask's status: a comparison has its own command."""
 
     # -- the commands ---------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class DiffCompanion:
                     self._wake.set()
 
     def _is_interrupted(self) -> bool:
-        """Whether the sweep has to leave the thread."""
+        """Whether the sweep must end, because the thread has other work."""
         return self._wake.is_set() or not self._accompanies or self._ended.is_set()
 
     def _sweep_holds(self, syncer: HoldSyncer) -> PairHolds:
@@ -251,7 +251,7 @@ class DiffCompanion:
             self._known = _Known(record, progress)
 
     def _read(self) -> _Known | None:
-        """What is known; read from the target if this process knows nothing yet."""
+        """The present record; read from the target if this process has not read it yet."""
         with self._lock:
             if self._run is not None:
                 return _Known(self._run.record, self._run.progress)
@@ -271,6 +271,7 @@ class DiffCompanion:
 
 
 def after(seconds: float) -> Callable[[], bool]:
-    """Whether so many seconds are over: an operator waits for a deadlock to pass, not for a target that is gone."""
+    """Returns a function that is true after ``seconds``: a command waits for a deadlock to end, not for a lost
+    target."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end

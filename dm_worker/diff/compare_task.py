@@ -1,4 +1,4 @@
-"""A Spark task of a comparison: opens one pair of snapshots, and compares chunks in it until its time is over."""
+"""A Spark task of a comparison: opens one pair of snapshots, and compares chunks in it until its time limit."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ log = get_logger("diff.task")
 
 #: The longest time that a pair's transactions may last.
 MOST_SECONDS = 60.0
-#: The errors of a statement that took longer than it may: MariaDB's, MySQL's.
+#: The errors of a statement that exceeded its time limit: MariaDB's, MySQL's.
 _TOO_LATE = frozenset({1969, 3024})
-#: Bytes of differences that a task returns before it leaves the rest to the next round.
+#: After this many bytes of differences, a task leaves its other chunks to the next round.
 MOST_RETURNED = 64 << 20
 
 
@@ -63,7 +63,8 @@ class CompareSpec:
 
 @dataclass(slots=True)
 class ChunkReport:
-    """What became of a chunk: a result, or an error. Without ``work`` the error is that of the task's pair."""
+    """The outcome of a chunk: a result or an error. Without ``work``, the task could not open its pair, for this
+    error."""
 
     work: ChunkWork | None
     result: ComparedChunk | None = None
@@ -73,7 +74,7 @@ class ChunkReport:
     exact: bool = True
     #: Rows that were repaired.
     repaired: int = 0
-    #: Whether the sessions can't be used any more.
+    #: Whether the sessions are unusable.
     ends_pair: bool = False
 
 
@@ -97,7 +98,7 @@ def _opened(servers: PairServers | UnheldServers, slot: int) -> AbstractContextM
 
 
 class RateLimit:
-    """How long to wait so that no more bytes per second are read since the limit began; 0 for no limit."""
+    """Limits the bytes read per second, since it was created. 0: no limit."""
 
     def __init__(self, bytes_per_second: int) -> None:
         self._bytes_per_second = bytes_per_second
@@ -159,7 +160,8 @@ def _repair_all(
 
 
 def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
-    """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
+    """Executes the statements; returns the number of repaired rows. A row that changed after it was read is not
+    repaired."""
     repaired, repairs = 0, Repairs(table.pair, table.matches)
     with target.cursor() as cursor:
         for one in in_order(found):
@@ -176,8 +178,8 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
 
 
 def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, dense: set[TableId]) -> ChunkReport:
-    """``end``: when the pair's transactions must have ended, by the monotonic clock. ``dense``: the tables of whose
-    last chunk many rows differed."""
+    """``end``: the time limit of the pair's transactions, by the monotonic clock. ``dense``: the tables whose last
+    chunk had many differing rows."""
     found: list[Difference] = []
 
     def limit() -> None:
@@ -215,7 +217,7 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
 
 
 def _check_shapes(table: ComparedTable, pair: SnapshotPair) -> None:
-    """Raises 43103 for a table whose structure is not the one that the pair was made for."""
+    """Raises 43103 for a table whose structure changed after the pair was made."""
     sides = [
         (pair.target, table.pair.target),
         *((pair.upstreams[side.connection], side) for side in table.pair.sources),

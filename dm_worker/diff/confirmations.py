@@ -1,7 +1,7 @@
 """Differences that must be seen at several positions before they count. Pure.
 
 Where a snapshot may lack a transaction that its position includes (MySQL without GTIDs), a difference of one pair may
-be that transaction's. At another position another transaction is concerned; a fault of the target stays.
+be that transaction's. At another position such a difference is gone; a fault of the target stays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Confirmations:
         self._seen: dict[ChunkWork, tuple[int, frozenset[_RowIdentity] | None]] = {}
 
     def is_due(self, _: ChunkWork) -> bool:
-        """At once: other positions are moments apart."""
+        """Always: the next pair has another position anyway."""
         return True
 
     def forget(self, target: TableId) -> None:
@@ -44,7 +44,7 @@ class Confirmations:
     def seen(self, work: ChunkWork, differences: Sequence[Difference], *, exact: bool) -> list[Difference] | None:
         """The differences that count, of a chunk that was compared again; None while it must be compared again.
 
-        Of a row that is different each time the last look counts."""
+        If a row differs in each comparison, the last one counts."""
         times, before = self._seen.pop(work, (0, None))
         if exact:
             return list(differences)

@@ -1,7 +1,7 @@
 """The files of a comparison: every difference as a line of JSON, and the statements that repair the target.
 
-Only the worker's thread writes them, one chunk after the other. Where a chunk's lines end is stored with its result, so
-that a restart cuts off what a crash left half written (:meth:`DifferenceFiles.resume`).
+Only the worker's thread writes them, one chunk after the other. The end of a chunk's lines is stored with its result,
+so that a restart can cut off a half-written line (:meth:`DifferenceFiles.resume`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg import errors
 from pkg.errors import Code, DMError
 
-#: The session in which the statements mean what the comparison read.
+#: The session settings with which the statements have the values that the comparison read.
 _HEAD = (
     b"SET NAMES utf8mb4;\n"
     b"SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0;\n"
@@ -38,7 +38,7 @@ class DifferenceFiles:
         self.repairs = folder / "repairs.sql"
 
     def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
-        """Prepares to append behind what is recorded; False, with empty files, where that is not there any more."""
+        """Prepares to append after the recorded ends; False, with empty files, if the recorded content is lost."""
         last = (max((end for end, _ in ends), default=0), max((end for _, end in ends), default=0))
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class _Lines:
     """Differences of one table as the file has them, each a line of JSON. Redacted: without the values of columns that
     are not of the key.
 
-    The text is put together here: the time of ``json.dumps`` goes into names and structure that are always the same.
+    The JSON text is joined by hand: ``json.dumps`` would encode the same names and structure for each row.
     """
 
     def __init__(self, pair: TablePair, *, redact: bool) -> None:

@@ -1,7 +1,7 @@
 """Whether the upstream may have tables of the task that its user does not see. Pure.
 
-A server lists only tables on which a user has a privilege. Rows of the others may be in the target, because the binlog
-has them: what was not listed was not compared.
+A server lists only tables on which a user has a privilege. Rows of unlisted tables may be in the target, because the
+binlog contains them; these tables are not compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def unseen(grants: Grants, lists: BlockAllowList | None, allowed: BlockAllowList
     needed: list[str] = []
     for schema, table in entries:
         if not _NAME.fullmatch(schema):
-            needed.append(schema)  # only a privilege on all schemas includes all that a pattern may mean
+            needed.append(schema)  # only a privilege on all schemas includes every schema that a pattern can match
             continue
         exact = (table,) if _NAME.fullmatch(table) else ()
         for name in [one for one in found if one.lower() == schema.lower()] or [schema]:

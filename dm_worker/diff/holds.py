@@ -1,7 +1,8 @@
-"""The worker's side of the pairs: holds the syncer where a task's snapshot of the upstream is, one task at a time.
+"""The worker's part in a pair of snapshots: holds the syncer at the position of a task's upstream snapshot, one task at
+a time.
 
 Every source that takes part in a comparison or a sweep serves it, also while the tables that another source compares
-are left. It answers those who only ask whether the source is served.
+are left. It also answers tasks that only ask whether the source is served.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("diff.holds")
 
-#: Seconds between two looks whether a task wants a pair, if nothing else is said.
+#: Default seconds between two checks whether a task requests a pair.
 _IDLE = 0.05
 #: Seconds for a task to open its snapshots: of the upstreams, whose workers it asks one after the other; and of the
 #: target, for which the syncer is held.
@@ -27,7 +28,7 @@ _UPSTREAM_SECONDS, _TARGET_SECONDS = 10.0, 5.0
 
 
 class HoldSyncer(Protocol):
-    """Stops what the target gets at one place."""
+    """Holds replication at one position."""
 
     def hold(self, place: Location | None, seconds: float) -> str:
         """Waits until all before ``place`` is applied, and nothing after it; '' then, else the reason why not.
@@ -36,7 +37,7 @@ class HoldSyncer(Protocol):
         ...
 
     def release(self) -> None:
-        """Lets the syncer continue. No effect while it is not held."""
+        """Releases the syncer. No effect if it is not held."""
         ...
 
 
@@ -44,7 +45,7 @@ class PairHolds:
     """Serves tasks from a thread of its own within a ``with`` block."""
 
     def __init__(self, open_meeting: Callable[[], PairMeeting], syncer: HoldSyncer, idle: float = _IDLE) -> None:
-        """``idle``: seconds between two looks whether a task wants a pair."""
+        """``idle``: seconds between two checks whether a task requests a pair."""
         self._open_meeting = open_meeting
         self._syncer = syncer
         self._idle = idle
@@ -70,7 +71,7 @@ class PairHolds:
                     else:
                         self._serve(meeting, row.asker)
             except (DMError, pymysql.Error, OSError) as exc:
-                # The tasks wait and give up; with the target's connection their own is lost too.
+                # The waiting tasks reach their time limit; if the target is lost, their own connections are lost too.
                 log.warning("cannot serve a pair of snapshots; trying again", error=str(exc))
                 if meeting is not None:
                     meeting.close()

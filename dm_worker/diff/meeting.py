@@ -38,7 +38,7 @@ WANTED, READY, ASKED, HELD, REFUSED, OPENED, GIVEN_UP = (
     "wanted", "ready", "asked", "held", "refused", "opened", "given up",
 )  # fmt: skip
 CALLED, THERE = "called", "there"
-#: Seconds between two looks while the other side has to answer at once.
+#: Seconds between two queries of the table while the other side must answer soon.
 QUICK = 0.002
 
 
@@ -64,7 +64,7 @@ def open_meeting(cfg: SubTaskConfig, source: str) -> PairMeeting:
 
 @dataclass(frozen=True, slots=True)
 class MeetingRow:
-    """What the table says of one Spark task's pair. ``asker``: the source that compares, and the task's number."""
+    """The row of one Spark task's pair. ``asker``: the source that compares, and the task's number."""
 
     asker: str
     step: str
@@ -93,7 +93,7 @@ class PairMeeting:
         return answer is not None and answer.step == THERE
 
     def answer_calls(self) -> None:
-        """Tells all who called that the source is served."""
+        """Answers all calls: the source is served."""
         query(
             self._conn, f"UPDATE {self._table} SET step = %s WHERE id = %s AND step = %s", (THERE, self._source, CALLED)
         )
@@ -106,7 +106,7 @@ class PairMeeting:
         )
 
     def move(self, asker: str, before: str, after: str, *, place: Location | None = None, reason: str = "") -> bool:
-        """Takes the step if the row is still at ``before``; returns whether it was."""
+        """Writes the step if the row is still at ``before``; returns whether it was."""
         sets, values = "step = %s, reason = %s", [after, reason]
         if place is not None:
             sets, values = f"{sets}, place = %s", [*values, _stored(place)]

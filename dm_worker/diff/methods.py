@@ -1,4 +1,5 @@
-"""What a comparison's result is certain by: a position that both sides have, or differences that stay."""
+"""The two methods that make a comparison's result certain: a common position of both sides, or differences that
+last."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ from pkg.mysql.names import TableId
 
 
 class Certainty(Protocol):
-    """Which differences count, of chunks that may be compared several times."""
+    """Decides which differences count when a chunk is compared several times."""
 
     @property
     def waits_for(self) -> str:
-        """Why no chunk is due."""
+        """Why no chunk can be compared now."""
         ...
 
     def is_due(self, work: ChunkWork) -> bool:
@@ -57,7 +58,7 @@ class ComparisonMethod(Protocol):
 
 
 class AtOnePosition:
-    """A task replicates the upstreams into the target, and is held where their snapshots are."""
+    """For upstreams that a task replicates into the target: replication is held at the position of their snapshots."""
 
     def servers(self, own: SubTaskConfig, configs: Sequence[SubTaskConfig], *, lock: bool) -> PairServers:
         upstreams = tuple(
@@ -71,7 +72,7 @@ class AtOnePosition:
 
 
 class WithoutPosition:
-    """Nothing is known of how rows come from the upstreams to the target. ``settle``: seconds for which a difference
+    """For servers whose replication is unknown. ``settle``: seconds for which a difference
     must last."""
 
     def __init__(self, settle: float) -> None:

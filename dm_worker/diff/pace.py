@@ -1,4 +1,4 @@
-"""How fast a sweep goes, and how long its rounds take. Pure, no I/O.
+"""The rate of a sweep and the duration of its rounds. Pure, no I/O.
 
 Between two jobs the sweep rests, outside of any transaction and without a slot of the engine.
 """
@@ -11,17 +11,17 @@ from dm_worker.diff.progress import ComparedState, DiffProgress
 from dm_worker.subtask.rate import percent
 from pkg.mysql.names import qualified
 
-#: This many bytes that are read count as a row.
+#: Reading this many bytes counts as one row.
 ROW_BYTES = 512
 #: The rest after a job is at least this many times as long as the job.
 LEAST_REST = 4.0
-#: Tables that are not swept which the status names.
+#: The most unswept tables that the status names.
 _NAMED = 3
 
 
 def rest_after(rows: int, read: int, seconds: float, rate: int) -> float:
-    """Seconds to rest after a job of ``seconds`` that compared ``rows`` and read ``read`` bytes, so that it goes at
-    ``rate`` rows per second; 0 without a rate."""
+    """Seconds to rest after a job of ``seconds`` that compared ``rows`` and read ``read`` bytes, to keep ``rate`` rows
+    per second; 0 without a rate."""
     if rate <= 0:
         return 0.0
     return max(max(rows, read / ROW_BYTES) / rate - seconds, LEAST_REST * seconds)
@@ -29,7 +29,7 @@ def rest_after(rows: int, read: int, seconds: float, rate: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """A sweep at one moment. ``elapsed``: seconds since its round began; None between two rounds. ``whole``: seconds
+    """The progress of a sweep. ``elapsed``: seconds since its round began; None between two rounds. ``whole``: seconds
     that the last whole round took, 0 before its end. ``waits_for``: '' while it compares or rests."""
 
     progress: DiffProgress

@@ -1,7 +1,7 @@
-"""How far a comparison is: its tables, their chunks, and what each of them led to. Pure, no I/O.
+"""The progress of a comparison: its tables, their chunks and the results of the chunks. Pure, no I/O.
 
-A table is first planned (cut into chunks), then each chunk is compared, in any order. What is done is never done again:
-:mod:`state_table` keeps it in the target, and a new run begins with what it finds there.
+A table is first planned (cut into chunks), then each chunk is compared, in any order. Work is never repeated:
+:mod:`state_table` stores results in the target, and a new run continues from them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from pkg.mysql.names import TableId
 
 
 class ComparedState(StrEnum):
-    """The state of one target table, as the status shows it."""
+    """The state of one target table, as the status shows it::
+
+    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a sample) not compared
+       |                       |
+       +-----------------------+--- the table can't be compared ---> not compared
+    """
 
     PENDING = "pending"
     COMPARING = "comparing"
@@ -26,7 +31,7 @@ class ComparedState(StrEnum):
 
 #: No chunk of the table will be compared any more.
 ENDED = frozenset({ComparedState.EQUAL, ComparedState.DIFFERENT, ComparedState.NOT_COMPARED})
-#: First keys of a table that the status shows.
+#: The most keys of a table that the status shows.
 SHOWN_KEYS = 10
 
 
@@ -116,7 +121,8 @@ class TableProgress:
 
     @property
     def results(self) -> list[ComparedChunk]:
-        """What the chunks led to, in the order in which they were compared. A copy: the status reads it too."""
+        """The results of the chunks, in the order in which they were compared. A copy, because the status reads it in
+        another thread."""
         return list(self.done.values())
 
     @property
@@ -133,7 +139,7 @@ class TableProgress:
             return ComparedState.COMPARING
         if self.counts.total:
             return ComparedState.DIFFERENT
-        # What was not compared is not called equal.
+        # A table that was only partly compared is not called equal.
         return ComparedState.NOT_COMPARED if self.is_sample else ComparedState.EQUAL
 
     @property
@@ -197,7 +203,7 @@ class DiffProgress:
         table.spans = {number: span for number, span in numbered.items() if is_in_sample(number, sample)}
 
     def compared(self, work: ChunkWork, result: ComparedChunk) -> bool:
-        """Keeps the result; False where nothing waits for it, as for a table that is not compared any more."""
+        """Stores the result; False if the chunk does not wait for one, as when its table is not compared any more."""
         table = self.tables[work.target]
         if table.reason or table.spans is None or table.spans.get(work.number) != work.span:
             return False
@@ -234,14 +240,14 @@ class DiffProgress:
         return all(table.state in ENDED for table in self.tables.values())
 
     def verdict(self) -> str:
-        """Of all tables together. A table that differs outweighs one that was not compared."""
+        """The verdict on all tables. A table that differs outweighs one that was not compared."""
         if not self.is_done:
             return "running"
         return verdict_of(table.state for table in self.tables.values())
 
 
 def verdict_of(states: Iterable[str]) -> str:
-    """The verdict over tables (or sources) that have ended. Without any there is nothing that could be equal."""
+    """The verdict on tables (or sources) that have ended. Without tables it is "not compared"."""
     found = set(states)
     for state in (ComparedState.DIFFERENT, ComparedState.NOT_COMPARED):
         if state in found:

@@ -15,7 +15,7 @@ from pkg.mysql.target_values import TargetValues
 
 
 def matches_of(pair: TablePair, target: TableInfo, values: TargetValues) -> RowMatch:
-    """``values``: what the target's values are like. The comparison's literals are in UTF-8, or name their charset."""
+    """``values``: how the target writes its values. The comparison's literals are in UTF-8, or name their charset."""
     columns = [target.column(column.name) for column in pair.columns]
     return tuple(condition(marked(TextInUtf8, column), column, values) for column in columns if column is not None)
 
@@ -70,7 +70,8 @@ class Repairs:
         return [self._update + b", ".join(changed) + b" WHERE " + self._where(one.target or ()) + b" LIMIT 1"]
 
     def _where(self, values: Sequence[bytes]) -> bytes:
-        """Every column as it was read, to the byte: a row that has changed since then is left alone."""
+        """Compares every column with the value that was read, byte by byte: a row that changed since then is not
+        touched."""
         return b" AND ".join([value.join(gaps) for gaps, value in zip(self._gaps, values, strict=True)])
 
 

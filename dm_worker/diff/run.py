@@ -37,28 +37,28 @@ from pkg.process.log import get_logger
 
 log = get_logger("diff")
 
-#: Seconds that a pair is used. A transaction of the upstream lasts this long, and the chunk that it then compares.
+#: How long a pair is used, in seconds. A transaction of the upstream lasts this long, and until the current chunk ends.
 PAIR_SECONDS = 20.0
-#: The same for a transaction that repairs: replication waits for it.
+#: The same for a transaction that repairs, because replication waits for it.
 REPAIR_SECONDS = 3.0
-#: The same where a comparison rests between its jobs.
+#: The same for a comparison that rests between its jobs.
 PACED_SECONDS = 1.0
 #: Chunks per task that are planned before a round, unless planning takes longer than these seconds.
 _PLANNED_AHEAD, _PLAN_SECONDS = 16, 3.0
-#: Chunks that one pair may be given.
+#: The most chunks of one pair.
 _MOST_CHUNKS = 256
-#: Seconds until the next attempt after an error, and the most of it.
+#: Seconds before the next attempt after an error, at first and at most.
 _RETRY, _MOST_RETRY = 1.0, 30.0
 #: Seconds between two checks during a job whether it is to stop.
 _STOP_POLL = 0.5
-#: Seconds between two looks at the lag while the comparison waits for it.
+#: Seconds between two checks of the lag while the comparison waits for it.
 _LAG_POLL = 1.0
-#: Seconds between two looks whether a chunk is due.
+#: Seconds between two checks whether a chunk is due.
 _DUE_POLL = 0.2
 DEFAULT_MOST_LAG = 30
 #: Seconds for the worker of another source to answer that it serves the source, while it may hold it for a task.
 _SERVED_SECONDS = 20.0
-#: A table's errors in a row, after which it is not compared.
+#: After this many consecutive errors, a table is not compared.
 TRIES = 5
 
 
@@ -90,7 +90,7 @@ class DiffSurroundings:
 
 
 class StateKeeper(Protocol):
-    """Keeps what a comparison has done durably. Raises DMError."""
+    """Stores the progress of a comparison durably. Raises DMError."""
 
     def note(self, record: DiffRecord) -> None:
         """Stores the comparison's new stage."""
@@ -103,19 +103,19 @@ class StateKeeper(Protocol):
     def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None: ...
 
     def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
-        """Their results do not count any more."""
+        """Removes the results of these chunks."""
         ...
 
 
 class Findings(Protocol):
-    """Keeps the differences that a comparison finds."""
+    """Stores the differences that a comparison finds."""
 
     def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
-        """Prepares to append behind these ends of what is recorded; False where that is lost. Raises DMError."""
+        """Prepares to append after these recorded ends; False if the recorded content is lost. Raises DMError."""
         ...
 
     def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
-        """Keeps the differences of a chunk durably; returns where they end. Raises DMError."""
+        """Stores the differences of a chunk durably; returns where they end. Raises DMError."""
         ...
 
 
@@ -137,7 +137,7 @@ class DiffRun:
         progress: DiffProgress,
         method: ComparisonMethod | None = None,
     ) -> None:
-        """``method``: at one position if nothing is said."""
+        """``method``: by default at one position."""
         self._cfg = cfg
         self._around = around
         self._table = table
@@ -246,7 +246,7 @@ class DiffRun:
                 "the worker has one slot only, which replication needs: the comparison has none",
                 workaround="Set `slots` (embedded engine) to 2 or more, or give the cluster more executors.",
             )
-        # Replication must always find a slot: the syncer has to reach the position at which it is held.
+        # Replication must always have a slot: the syncer has to reach the position at which it is held.
         return max(1, min(self.record.settings.threads or 2, slots // 2))
 
     def _round(self) -> tuple[int, int]:
@@ -279,7 +279,7 @@ class DiffRun:
         for report in reports:
             self._take(report, tables)
         self.rate.sample(time.monotonic(), sum(table.rows for table in self.progress.tables.values()))
-        # Nothing was compared: another attempt at once would meet the same.
+        # Nothing was compared: an immediate attempt would fail for the same reason.
         errs = [(report.work, report.error) for report in reports if report.error is not None]
         lost = [error for work, error in errs if work is None or error.retryable]
         if lost and not any(report.result is not None for report in reports):
@@ -288,7 +288,7 @@ class DiffRun:
         return sum(one.rows for one in results), sum(one.bytes for one in results)
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        """The pairs of the tables of a round, made anew: DDL may have changed them since the last one."""
+        """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
         found = self._finder.compared(targets)
         for target, made in found.items():
             if isinstance(made, DMError):
@@ -334,7 +334,7 @@ class DiffRun:
             ) from exc
 
     def _cancel_if_stopped(self) -> None:
-        """Again and again: the job may begin after the stop."""
+        """Cancels repeatedly, because the job may begin after the stop."""
         if self._stop.is_set():
             self._around.engine.cancel(self._group)
 
@@ -352,7 +352,7 @@ class DiffRun:
         self._failures.pop(work.target, None)
         found = self._certainty.seen(work, report.differences, exact=report.exact)
         if found is None:
-            return  # to be seen again at another position
+            return  # must be compared again at another position
         if found and self.record.settings.repair and work not in self._repaired:
             self._to_repair[work] = self._written(tables[work.target], found)
             return
@@ -369,7 +369,7 @@ class DiffRun:
         return self._findings.append(table.pair, table.matches, found)
 
     def _note_repair(self, work: ChunkWork, rows: int) -> None:
-        """The chunk was repaired; it is compared once more, and that look counts."""
+        """The chunk was repaired; it is compared once more, and that result counts."""
         table = self.progress.tables[work.target]
         ends = self._to_repair.pop(work)
         self._repaired.add(work)
@@ -378,7 +378,7 @@ class DiffRun:
         self._table.note_table(self.record.run, table)
 
     def _failed(self, target: TableId, error: DMError) -> None:
-        """An error of a table: what will pass is tried again without end, everything else some times."""
+        """Handles an error of a table: a retryable one is tried again without limit, any other a few times."""
         if error.kind in (Code.DBBadConn, Code.DiffHeldBack):
             return
         self._failures[target] += 1

@@ -1,7 +1,7 @@
 """A comparison of servers that no task connects: one upstream after the other, in a thread of its own.
 
-Nothing is written to the servers. What is done is in a file of the worker: after a restart the operator's next start
-with the same file continues. No password is stored.
+Nothing is written to the servers. Progress is stored in a file of the worker: after a restart, the operator continues
+with another start of the same file. No password is stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pkg.mysql.introspect import server_info
 from pkg.pb import dmworker_pb2 as pb
 from pkg.settings.connections import DBConfig
 
-#: Comparisons that have ended and are still shown.
+#: The most ended comparisons that are still shown.
 MOST_ENDED = 20
 
 
@@ -86,7 +86,7 @@ class ServersDiff:
         self._thread.start()
 
     def _known(self, config: SubTaskConfig) -> _Upstream:
-        """The upstream's comparison: the one that a process before this one did not finish, else a new one."""
+        """The upstream's comparison: the one that an earlier process did not finish, else a new one."""
         order = self._order
         folder = Path(order.output_dir).absolute() / order.name / config.source_id
         state = DiffStateFile(folder / "state.jsonl", _identity(order))
@@ -103,7 +103,7 @@ class ServersDiff:
         return any(one.record.stage == RUNNING for one in self._upstreams)
 
     def stop(self) -> None:
-        """Ends the comparison for good; what it found stays. Raises 43104 if it has ended."""
+        """Stops the comparison; it can't be continued, but its results stay. Raises 43104 if it has ended."""
         if not self.is_running:
             raise errors.new(
                 Code.DiffRefused,
@@ -175,7 +175,7 @@ def _reach(server: DBConfig, scope: Scope, name: str) -> str:
 
 
 def _identity(order: ServersDiffOrder) -> str:
-    """Changes with what is compared and how; without the passwords, which may change meanwhile."""
+    """Identifies what is compared and how; passwords are not included, so that they can change."""
     hidden = [
         replace(one, from_=replace(one.from_, password=""), to=replace(one.to, password="")) for one in order.upstreams
     ]
@@ -203,7 +203,7 @@ class ServersDiffs:
                     workaround="`dmctl diff status --config FILE.yaml` shows it, and `diff stop` ends it.",
                 )
             begun = ServersDiff(self._engine, order)
-            # The results of some that have ended stay for the status.
+            # The status still shows the last comparisons that have ended.
             ended = [name for name, one in self._known.items() if not one.is_running and name != order.name]
             for name in ended[: max(0, len(ended) - MOST_ENDED)]:
                 del self._known[name]

@@ -28,7 +28,7 @@ from pkg.settings.connections import DBConfig
 _TURN_SECONDS = 60.0
 #: Seconds until the syncer is held or the worker says why not.
 _HOLD_SECONDS = 30.0
-#: The session in which statements give a row exactly the values that were read.
+#: The session settings with which statements write exactly the values that were read.
 REPAIR_SESSION = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "0"}
 #: Before MySQL 5.7.
 _UNKNOWN_VARIABLE = 1193
@@ -48,9 +48,9 @@ class PairUpstream:
 
 @dataclass(frozen=True, slots=True)
 class PairServers:
-    """The servers of a pair, and the table where its sides meet. ``upstreams`` are in the order of their ids: all tasks
-    ask for them in that order, so that two tasks never wait for each other. ``asker``: the source that compares.
-    ``repairs``: the target's session is not a snapshot but a transaction for which replication waits."""
+    """The servers of a pair, and the table through which they agree on it. ``upstreams`` are in the order of their ids:
+    all tasks ask for them in that order, so that two tasks never wait for each other. ``asker``: the source that
+    compares. ``repairs``: the target's session is not a snapshot but a transaction for which replication waits."""
 
     upstreams: tuple[PairUpstream, ...]
     target: DBConfig
@@ -74,7 +74,7 @@ class SnapshotPair:
     rewound: tuple[Connection[Any], ...] = ()
 
     def limit(self, seconds: float) -> None:
-        """No statement of an upstream's session lasts longer from now on. Servers without such a limit have none."""
+        """Sets a time limit for each statement of the upstreams' sessions, where the server has such a limit."""
         for conn in self.upstreams:
             mariadb = server_info(conn).flavor == "mariadb"
             limit = f"max_statement_time = {seconds:.1f}" if mariadb else f"max_execution_time = {seconds * 1000:.0f}"
@@ -95,7 +95,7 @@ class SnapshotPair:
 
 
 class _NoPair(Exception):
-    """Why this attempt did not lead to a pair."""
+    """The reason why this attempt failed."""
 
 
 @contextlib.contextmanager
@@ -142,7 +142,7 @@ def open_pair_in(
 
 
 class _PairOpening:
-    """The steps of :mod:`meeting` that a task takes, for all of its sources."""
+    """The task's part of the steps in :mod:`meeting`, for all of its sources."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class _PairOpening:
         # The first read that is not for update opens the transaction's snapshot: after the last batch.
         for upstream in self._servers.upstreams:
             if not upstream.place.lock(self._target):
-                raise _NoPair(f"source {upstream.source_id}: a batch was written meanwhile")
+                raise _NoPair(f"source {upstream.source_id}: a batch was written while the snapshots were opened")
 
     def _give_up(self) -> None:
         """After an attempt without a pair: no worker waits, no snapshot stays open."""

@@ -1,4 +1,4 @@
-"""Ranges of keys as text for the state table, and keys as text for people. Pure."""
+"""Converts ranges of keys into text for the state table, and keys into text for operators. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Differences that stay, of two servers whose snapshots have no common position. Pure.
+"""Finds lasting differences of two servers whose snapshots have no common position. Pure.
 
-Rows may be on their way from one server to the other while both are read. So what differs is looked at again, after a
-pause that is longer than that way takes. Only a row that has differed at every look counts, and only once it has had
-the same two values at several looks in a row. A row that was the same on both sides at one look is equal: what its
-writers did afterwards is not the comparison's question.
+Rows may be on their way from one server to the other while both are read. So a chunk with differences is compared
+again, after a pause that is longer than replication usually takes. Only a row that has differed at every look counts,
+and only once it has had the same two values at several looks in a row. A row that was the same on both sides at one
+look is equal: later writes do not matter.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dm_worker.diff.progress import ChunkWork
 from dm_worker.diff.spans import key_text
 from pkg.mysql.names import TableId
 
-#: Looks at a chunk, after which rows that still change are given up.
+#: After this many looks at a chunk, rows that still change are abandoned.
 MOST_LOOKS = 20
-#: Rows to be looked at again, above which no other chunk is begun: their digests are kept.
+#: No new chunk begins while more rows than this wait for another look: memory holds their digests.
 MOST_ROWS = 1_000_000
 _Digest = bytes
 

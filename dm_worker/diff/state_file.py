@@ -30,7 +30,7 @@ class DiffStateFile:
         self._identity = identity
 
     def read(self) -> tuple[DiffRecord, DiffProgress] | None:
-        """The comparison as it was left; None where there is none of this identity."""
+        """The stored comparison; None if the file has none of this identity."""
         try:
             whole, _, torn = self._path.read_bytes().rpartition(b"\n")
         except FileNotFoundError:
@@ -50,7 +50,7 @@ class DiffStateFile:
                 rows.pop(row, None)
             else:
                 rows[row] = detail
-        # A table's own row comes before those of its chunks, whatever was written last.
+        # A table's own row is sorted before the rows of its chunks.
         ordered = sorted(rows.items(), key=lambda one: one[0][2])
         return restored([(*row, detail) for row, detail in ordered])
 

@@ -26,10 +26,10 @@ _MISSING = frozenset({1049, 1146})
 #: The number of a table's own row, and the name of the comparison's.
 WHOLE_TABLE = -1
 NO_TABLE: TableId = ("", "")
-#: Seconds within which all sources begin.
+#: All sources begin within this many seconds.
 _BEGIN_SECONDS = 60.0
 RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
-#: What the names of the tables end in.
+#: The suffixes of the tables' names.
 DIFF_TABLE, SWEEP_TABLE = "diff_state", "sweep_state"
 
 
@@ -115,7 +115,7 @@ class DiffStateTable:
         self._transactions.run(lambda conn: self._put(conn, run, target, number, chunk.to_data()))
 
     def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
-        """Their results do not count any more."""
+        """Removes the results of these chunks."""
 
         def delete(conn: MetaConnection) -> None:
             with conn.cursor() as cursor:
@@ -133,14 +133,14 @@ class DiffStateTable:
         def stages(conn: MetaConnection) -> set[str]:
             sql = f"SELECT detail FROM {self.name} WHERE id <> %s AND run = %s AND target_schema = '' AND chunk = -1"
             found = [json.loads(text)["stage"] for (text,) in query(conn, sql, (self._source, record.run))]
-            # A source that has not begun yet begins within moments.
+            # A source without a row may be about to begin.
             missing = len(record.settings.sources) - 1 > len(found) and time.time() - record.begun < _BEGIN_SECONDS
             return {*found, *([RUNNING] if missing else [])}
 
         return RUNNING in self._transactions.run(stages)
 
     def read(self) -> tuple[DiffRecord, DiffProgress] | None:
-        """The comparison and what it has done; None when none was ever started."""
+        """The comparison and its results; None if none was started."""
 
         def found(conn: MetaConnection) -> list[tuple[Any, ...]]:
             sql = f"SELECT run, target_schema, target_table, chunk, detail FROM {self.name} WHERE id = %s"
@@ -155,7 +155,7 @@ class DiffStateTable:
                          self._transactions.run(found)])  # fmt: skip
 
     def remove(self) -> None:
-        """Forgets the source's comparison; a missing table is fine."""
+        """Deletes the source's comparison. The table may be missing."""
 
         def delete(conn: MetaConnection) -> None:
             try:
@@ -176,7 +176,7 @@ class DiffStateTable:
 
 
 def table_detail(table: TableProgress) -> dict[str, Any]:
-    """All of a table but its chunks' results; :func:`restored` reads it."""
+    """A table's own state, without the results of its chunks; :func:`restored` reads it."""
     return {
         "sources": table.sources,
         "total_rows": table.total_rows,

@@ -1,4 +1,4 @@
-"""A comparison as its status shows it. Pure."""
+"""Converts a comparison into its status message. Pure."""
 
 from __future__ import annotations
 

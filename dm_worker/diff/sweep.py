@@ -1,8 +1,8 @@
 """The rotating sweep of the continuous validation: compares a source's tables again and again, at a low rate.
 
-It finds what a foreign session wrote into the target, also in rows that no binlog names. It is a comparison like one
-that an operator starts, with a state table of its own; what it finds goes to the validation. Tables with rows of
-several sources are in the sweep of the first of them; the others' workers hold replication for it. Where one of them
+It finds changes that other clients made to the target, also in rows that no binlog event concerns. It works as a
+comparison that an operator starts, but has its own state table, and its results go to the validation. Tables with rows
+of several sources are in the sweep of the first of them; the others' workers hold replication for it. Where one of them
 does not answer, these tables are left out of the round.
 """
 
@@ -30,20 +30,20 @@ from pkg.process.log import get_logger
 
 log = get_logger("sweep")
 
-#: Seconds between two checks during a round whether it is to end.
+#: Seconds between two checks during a round whether it must end.
 _POLL = 0.5
-#: Seconds between two checks whether a round is due, and from the end of a round to the begin of the next one.
+#: Seconds between two checks whether a round is due, and from the end of a round to the start of the next one.
 _IDLE, ROUND_PAUSE = 1.0, 30.0
 #: Seconds of lag above which the sweep waits.
 MOST_LAG = 10
-#: Why a round does not go on.
+#: Why a round waits.
 _STOPPED = "it continues once the task replicates and no `dmctl diff` runs"
-#: The states of tables of which each row was looked at.
+#: The states of tables whose rows were all compared.
 _WHOLE = frozenset({ComparedState.EQUAL, ComparedState.DIFFERENT})
 
 
 class SweepReader(Protocol):
-    """Takes what a sweep finds. ``run`` identifies a round."""
+    """Receives what a sweep finds. ``run`` identifies a round."""
 
     @property
     def sweep_rate(self) -> int:
@@ -55,7 +55,7 @@ class SweepReader(Protocol):
         ...
 
     def swept(self, run: str, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> None:
-        """These rows differ. They are durable afterwards. Raises DMError."""
+        """Receives differing rows and stores them durably. Raises DMError."""
         ...
 
     def sweep_begins(self, run: str) -> None:
@@ -63,7 +63,7 @@ class SweepReader(Protocol):
         ...
 
     def sweep_ended(self, run: str, tables: Collection[TableId], left_out: str) -> None:
-        """The round has looked at each row of the tables. ``left_out`` names the others, '' for none."""
+        """Receives the tables whose rows the round has all compared. ``left_out`` names the others, '' for none."""
         ...
 
 
@@ -75,7 +75,7 @@ class SweepFindings:
         self._run = run
 
     def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
-        """What was found is with the validation."""
+        """The validation has stored the differences."""
         return True
 
     def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
@@ -98,9 +98,9 @@ class Sweep:
         self._surroundings = surroundings
         self._holds = holds
         self._run: DiffRun | None = None
-        #: The round that was worked on last.
+        #: The last round.
         self._last: tuple[DiffRecord, DiffProgress] | None = None
-        #: When the next round may begin, of a steady clock.
+        #: When the next round can begin, by a monotonic clock.
         self._due = 0.0
         reader.show_sweep(self.text)
 
@@ -109,7 +109,7 @@ class Sweep:
         while not should_end():
             around = self._surroundings() if self._reader.sweep_rate else None
             if around is not None and (around.siblings() or time.monotonic() >= self._due):
-                # Also between its own rounds: for those of other sources.
+                # Pairs are served between rounds too, for the rounds of other sources.
                 with self._holds(around.syncer):
                     self._sweep(around, ends_within, should_end)
             if ends_within(_IDLE):
@@ -118,7 +118,8 @@ class Sweep:
     def _sweep(
         self, around: DiffSurroundings, ends_within: Callable[[float], bool], should_end: Callable[[], bool]
     ) -> None:
-        """One round, when it is due; with other sources, one after the other."""
+        """Runs one round if it is due. If the task has other sources, continues with later rounds, to serve their pairs
+        meanwhile."""
         while not should_end() and self._reader.sweep_rate:
             if time.monotonic() >= self._due:
                 self._work_on_round(around, should_end)
@@ -150,7 +151,7 @@ class Sweep:
             table.close()
 
     def _begun(self, table: DiffStateTable, around: DiffSurroundings) -> tuple[DiffRecord, DiffProgress]:
-        """The round that an earlier process or run left, else a new one."""
+        """The unfinished round of an earlier process or run, else a new one."""
         rate = self._reader.sweep_rate
         sources = tuple(sorted({self._cfg.source_id, *(one.source_id for one in around.siblings())}))
         settings = DiffSettings(sources, threads=1, most_lag=MOST_LAG, rows_per_second=rate)

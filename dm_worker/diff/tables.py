@@ -1,4 +1,4 @@
-"""Which tables a source's worker compares, and with what: read from the servers, by the task's rules.
+"""Determines the tables that a source's worker compares and their counterparts, from the servers and the task's rules.
 
 A target table that gets rows from several sources is compared by the first of them (in the order of their ids), with a
 snapshot of each.
@@ -77,7 +77,7 @@ class TableFinder:
         self._unseen = ""
 
     def refresh(self) -> None:
-        """Reads which upstream tables there are now."""
+        """Reads the present upstream tables."""
         self._configs = {cfg.source_id: cfg for cfg in (self._own, *self._siblings())}
         configs = [self._configs[source] for source in sorted(self._configs)]
         listings = [_list(cfg) for cfg in configs]
@@ -101,7 +101,7 @@ class TableFinder:
         return [*found, _not_seen(self._own, self._unseen)] if self._unseen else found
 
     def sources_of(self, target: TableId) -> tuple[str, ...]:
-        """The sources whose rows are in the table, in order; none when no upstream table is left."""
+        """The sources whose rows are in the table, in order; empty if no upstream table exists."""
         return tuple(sorted({one.source_id for one in self._fed.get(target, ())}))
 
     def config(self, source: str) -> SubTaskConfig:
@@ -153,7 +153,7 @@ class TableFinder:
         with self._sessions(sources) as (upstreams, target):
             try:
                 pair = self._pair(name, sources, upstreams, target)
-                # The largest table decides, so that a chunk of all of them has about this many rows.
+                # The largest table decides, so that a chunk with the rows of all tables has about this size.
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]

@@ -1,4 +1,4 @@
-"""Where the target's rows of a source are, as a session's snapshot of the target shows it."""
+"""The upstream position of a source's rows in the target, as a session's snapshot shows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TargetPlace:
         return cls(cfg.meta_schema, cfg.name, cfg.source_id, cfg.flavor, bool(cfg.shard_mode))
 
     def look(self, session: Connection[Any], place: Location) -> TargetLocation:
-        """Where the target's rows are in the session's snapshot, seen from ``place``."""
+        """The upstream position of the target's rows in the session's snapshot, relative to ``place``."""
         return location_in(
             session,
             meta_schema=self.meta_schema,

@@ -37,7 +37,7 @@ def open_unheld_pair(servers: UnheldServers) -> Iterator[SnapshotPair]:
             sessions.callback(driver.drop, conn)
             return conn
 
-        # All sessions first: between the snapshots there is then one statement.
+        # Opens all sessions first, so that only one statement separates the snapshots.
         upstreams = [opened(open_session(server)) for server in servers.upstreams]
         target = opened(open_session(servers.target, scope="downstream"))
         try:

@@ -1,6 +1,6 @@
 """A snapshot of the upstream whose binlog position is known exactly, without holding a lock.
 
-MariaDB tells the position of a consistent snapshot itself. Another server is asked for its position before and after
+MariaDB reports the position of a consistent snapshot itself. Another server is asked for its position before and after
 the snapshot opens: if both are equal, no transaction was committed between them, so that position is the snapshot's. A
 transaction may be committed in the binlog and not yet be visible: with GTIDs the syncer's own set at that position
 shows it; without them a short global lock (``lock``) excludes it.
@@ -25,13 +25,13 @@ from pkg.mysql.introspect import query
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 #: Attempts to open a snapshot at one position while others commit. Each takes a few milliseconds.
 ATTEMPTS = 200
-#: Seconds that the short global lock may be waited for, because all writers wait behind it.
+#: The most seconds to wait for the short global lock; all writers queue after it.
 _LOCK_WAIT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamKind:
-    """What decides how the position of a snapshot is found."""
+    """The settings that decide how the position of a snapshot is found."""
 
     flavor: str
     lock: bool
@@ -91,7 +91,7 @@ def _under_lock(
         conn.query(SNAPSHOT)
         return _end(locking, kind.flavor)
     finally:
-        locking.close()  # the lock ends with its session
+        locking.close()  # closing the session releases the lock
 
 
 def _end(conn: Connection[Any], flavor: str) -> Location:

@@ -1,4 +1,4 @@
-"""Applied batches that wait to be compared, in their order: in memory up to a limit, then in files."""
+"""The queue of applied batches that wait for their comparison: in memory up to a limit, then in files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.differences import Restructured
 from pkg.binlog.position import Location
 
-#: Bytes of events in memory, whatever the task allows: the syncer needs the worker's memory too.
+#: The limit for bytes of events in memory, also if the task allows more: the syncer needs the worker's memory too.
 MOST_MEMORY = 64 << 20
 
 
@@ -36,7 +36,7 @@ class WaitingBatch:
     spilled: Path | None = None
 
     def in_memory(self) -> Sequence[Slice]:
-        """The slices, from their file if need be. Raises ``OSError``."""
+        """The slices; read from their file if they are not in memory. Raises ``OSError``."""
         if self.spilled is None:
             return self.slices
         found: list[Slice] = pickle.loads(self.spilled.read_bytes())
@@ -47,7 +47,7 @@ Waiting = WaitingBatch | Restructured
 
 
 class Backlog:
-    """A queue for two threads. ``most_rows`` and ``most_bytes``: what stays in memory."""
+    """A queue for two threads. ``most_rows`` and ``most_bytes``: the limits of memory."""
 
     def __init__(self, most_rows: int, most_bytes: int) -> None:
         self._most_rows = most_rows
@@ -123,7 +123,7 @@ class Backlog:
         return len(self._items)
 
     def clear(self) -> None:
-        """Forgets all, and removes the files."""
+        """Clears the queue and removes the files."""
         with self._lock:
             self._items.clear()
             self._rows = self._bytes = 0

@@ -1,4 +1,4 @@
-"""Where the application switches over to the target, as an operator has told the validator. Pure."""
+"""The position at which the application switches over to the target, set by an operator. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.binlog.position import Location, parse_position
 
 @dataclass(frozen=True, slots=True)
 class Cutover:
-    """A position, or a GTID set, as text; both are '' while none is known."""
+    """A position or a GTID set as text; both are '' until an operator sets one."""
 
     position: str = ""
     gtid_set: str = ""
@@ -36,7 +36,7 @@ class Cutover:
         return there.contains(parse_gtid_set(self.gtid_set, flavor))  # type: ignore[arg-type]
 
     def note(self, compared: Location, flavor: str) -> str:
-        """What the status says when all up to ``compared`` is compared; '' while no cutover is known."""
+        """The line of the status when all changes up to ``compared`` are compared; '' without a cutover."""
         if not self.is_known:
             return ""
         if self.is_reached(compared, flavor):

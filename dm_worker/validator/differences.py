@@ -18,7 +18,7 @@ KIND_TEXTS = ("Deleted rows exist", "Expected rows not exist", "Column data not 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What a snapshot of the target may contain, by numbers: ``batch`` is the newest of which it has rows, ``intent``
-    the newest that was announced. ``in_ddl``: that one is a statement, of which no end is known."""
+    the newest that was announced. ``in_ddl``: that one is a statement, and its end is not known."""
 
     batch: int
     intent: int

@@ -1,4 +1,4 @@
-"""One round of the validator: compares what waits with one snapshot of the target."""
+"""One round of the validator: compares waiting batches with one snapshot of the target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pkg.process.log import get_logger
 
 log = get_logger("validator")
 
-#: Bytes of events that one job compares; less than the second number is one task.
+#: Limit for bytes of events that one job compares; up to the second number, the job has one task.
 LOOK_BYTES, SMALL_BYTES = 16 << 20, 1 << 20
 #: Seconds to wait for the syncer to end a batch, so that the snapshot is exact for rows that change all the time.
 BOUNDARY_WAIT = 1.0
@@ -78,7 +78,7 @@ class SnapshotGate:
 
 
 class Rounds:
-    """Makes looks. ``group``: that of its Spark jobs."""
+    """Makes looks. ``group``: the job group of its Spark jobs."""
 
     def __init__(
         self, engine: SparkEngine, group: str, backlog: Backlog, gate: SnapshotGate, *, workers: int, most_rows: int
@@ -137,7 +137,7 @@ class Rounds:
         full: bool,
         should_stop: Callable[[], bool],
     ) -> list[ExpectedRows]:
-        """The rows after the last change of each in the batches, by a Spark job."""
+        """Computes by a Spark job each row's image after its last change in the batches."""
         slices = [part for batch in batches for part in batch.in_memory()]
         slices = [replace(part, order=order) for order, part in enumerate(slices)]
         small = sum(batch.size for batch in batches) < SMALL_BYTES

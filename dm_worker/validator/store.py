@@ -35,8 +35,8 @@ NO_CUTOVER = Cutover()
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All up to ``location`` is compared. ``processed``: row changes by operation; ``notes``: what was left out;
-    ``cutover``: where the application switches over."""
+    """All changes up to ``location`` are compared. ``processed``: row changes by operation; ``notes``: what was not
+    compared; ``cutover``: where the application switches over."""
 
     location: Location
     processed: Changes
@@ -104,7 +104,7 @@ class ValidatorStore:
         self._run(create)
 
     def progress(self) -> Progress | None:
-        """What was stored last."""
+        """The stored progress."""
         rows = self._run(
             lambda conn: query(
                 conn,
@@ -140,8 +140,8 @@ class ValidatorStore:
         cleared: Sequence[int],
         tables: Iterable[TableState],
     ) -> list[RowError]:
-        """Stores all in one transaction. Returns ``changed``, new errors with their number: it is unique among all
-        sources of the task."""
+        """Stores everything in one transaction. Returns ``changed``, new errors with their number: it is unique among
+        all sources of the task."""
         found, states = list(changed), list(tables)
 
         def store(conn: MetaConnection) -> list[RowError]:
@@ -189,7 +189,7 @@ class ValidatorStore:
         return error if error.number else replace(error, number=int(cursor.lastrowid))
 
     def _run(self, work: Callable[[MetaConnection], T]) -> T:
-        """Once: an operator waits for it, and the validator itself tries again."""
+        """One attempt only: an operator waits for the result, or the validator itself tries again later."""
         self._transactions.drop_lost()
         return self._transactions.run(work)
 
@@ -217,7 +217,7 @@ def _error(row: tuple[Any, ...]) -> RowError:
     number, *names, data, found, kind, status, times, check, hidden, time = row
     source, target = (str(names[0]), str(names[1])), (str(names[2]), str(names[3]))
     stored = json.loads(data)
-    # An earlier version had no sweep.
+    # Records of versions before the sweep lack these fields.
     swept = str(stored.get("swept", ""))
     difference = RowMismatch(
         target, source, bytes.fromhex(stored["key"]), int(kind), stored["row"], str(found), bytes(check), swept

@@ -1,4 +1,4 @@
-"""Rows that the sweep found, in the form of the validation's errors. Pure."""
+"""Converts rows that the sweep found into the validation's errors. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dm_worker.syncer.rows.row_matching import RowMatch, around
 from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, RowMismatch
 from pkg.mysql.names import quote
 
-#: Returns no row: only another round can tell whether rows without a key are right.
+#: A check that returns no row: only another round can decide whether rows without a key are right.
 _NO_CHECK = b"SELECT 1 FROM DUAL WHERE FALSE"
 
 
@@ -22,7 +22,7 @@ def mismatches(run: str, pair: TablePair, matches: RowMatch, found: Iterable[Dif
 
 def _mismatch(run: str, pair: TablePair, matches: RowMatch, one: Difference) -> RowMismatch:
     names = [column.name for column in pair.columns]
-    # An extra row has no upstream table: any that feeds the target's will do.
+    # An extra row has no upstream table: any table that is replicated into the target table is named.
     source = pair.sources[max(one.source, 0)]
     return RowMismatch(
         (pair.target.schema, pair.target.name),
@@ -37,7 +37,7 @@ def _mismatch(run: str, pair: TablePair, matches: RowMatch, one: Difference) -> 
 
 
 def _kind(one: Difference) -> int:
-    """The validation knows no numbers of rows: too few of them are missing, too many were to be deleted."""
+    """The validation does not count equal rows: too few of them are "missing", too many are "not deleted"."""
     here, there = one.counts
     if one.upstream is None or there > here:
         return DELETED_EXISTS
@@ -56,7 +56,7 @@ def _check(pair: TablePair, matches: RowMatch, one: Difference) -> bytes:
 def _there(pair: TablePair, matches: RowMatch, columns: Sequence[int], values: Sequence[bytes]) -> bytes:
     """A SELECT that returns a row if the target has one with these values."""
     parts = [around(matches[number], value) for number, value in zip(columns, values, strict=True)]
-    # By these an index finds the row; the others then look at its bytes.
+    # These conditions can use an index; the others compare the bytes of the row.
     lookups = [
         quote(pair.columns[number].name).encode() + b" = " + value
         for number, value in zip(columns, values, strict=True)

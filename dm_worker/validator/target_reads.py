@@ -31,22 +31,23 @@ from pkg.config.target_session import writing_session
 from pkg.mysql.connection import classify, connect, error_number, error_text, is_alive, is_retryable
 from pkg.mysql.introspect import query
 
-#: Seconds until a statement that compares rows counts as failed.
+#: Time limit of a statement that compares rows, in seconds.
 READ_TIMEOUT = 20.0
-#: The target's values of at most this many rows of a bucket are fetched for an operator.
+#: The most rows of a bucket whose values in the target are read, to show them to an operator.
 MOST_SHOWN = 100
 #: Rows of one statement that compares them one by one.
 MOST_SINGLE = 100
-#: Another session changed the table after the snapshot began: another snapshot can read it.
+#: Error: another session changed the table's structure after the snapshot began. A new snapshot can read it.
 _TABLE_CHANGED = 1412
 
 
 class TableChanged(Exception):
-    """The snapshot can't show a table that changed after it began."""
+    """The snapshot can't read a table whose structure changed after it began."""
 
 
 class TargetReads:
-    """One connection: it opens a snapshot, compares with it, and ends it. Any thread may open, one compares."""
+    """One connection that opens a snapshot, compares rows with it, and ends it. Any thread may open it; one thread
+    compares."""
 
     def __init__(self, spec: TargetSpec, source_id: str) -> None:
         self._spec = spec
@@ -189,7 +190,7 @@ class _Comparison:
         return max(1024, self._most_bytes // 4)
 
     def _is_right(self, chunk: RowChunk) -> bool:
-        """Whether all rows of a chunk are certain to be right."""
+        """Whether all rows of a chunk are right, without doubt."""
         text = chunk.statement(self._plans[chunk.plan], full=self._full)
         # The server cuts an answer at its limit: then the beginning of other rows could be the expected text.
         if max(len(text), len(chunk.text)) >= self._most_bytes // 2:
@@ -201,11 +202,11 @@ class _Comparison:
                 raise TableChanged from exc
             if is_retryable(exc):
                 raise
-            return False  # what is wrong shows with the single rows
+            return False  # comparing row by row finds what is wrong
         return (found or b"") == chunk.text
 
     def _look_at_rows(self, chunk: RowChunk) -> None:
-        """The rows of the chunk are compared one by one."""
+        """Compares the rows of the chunk one by one."""
         first = len(self._rows)
         self._rows += chunk.rows(self._plans[chunk.plan])
         numbered = enumerate(self._rows[first:], first)

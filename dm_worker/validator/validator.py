@@ -48,11 +48,11 @@ from pkg.process.log import get_logger
 
 log = get_logger("validator")
 
-#: Waiting row changes that start a round before its time.
+#: A round starts early when this many row changes wait.
 ROUND_ROWS = 100_000
-#: Errors that one check looks at.
+#: The most errors that one check compares again.
 MOST_CHECKS = 500
-#: Seconds between two steps of the thread, between rounds after a failure, and for the rest after a stop.
+#: Seconds between two steps of the thread, before a retry after a failure, and for comparing the rest after a stop.
 STEP, PAUSE, REST = 0.2, 2.0, 5.0
 NOWHERE = Location(Position("", 0))
 NO_PROGRESS = Progress(NOWHERE, (0, 0, 0))
@@ -70,7 +70,7 @@ class _State:
     #: an earlier process compared.
     reached: Location = NOWHERE
     covered: Location | None = None
-    #: Where this process began to take batches.
+    #: The location from which this process takes batches.
     first: Location | None = None
     failure: DMError | None = None
     #: What the sweep has to compare for a start by time; None when that is done.
@@ -104,11 +104,11 @@ class Validator:
         self._store = ValidatorStore(cfg)
         self._reads: TargetReads | None = None
         self._loaded = False
-        #: What an earlier process had compared; None for nothing.
+        #: How far an earlier process had compared; None if it had compared nothing.
         self._stored: Progress | None = None
-        #: Held by who uses the store.
+        #: Guards the store.
         self._storing = threading.Lock()
-        #: After a stop, when the thread gives up comparing the rest.
+        #: When the thread stops comparing the rest after a stop.
         self._deadline = 0.0
         self._spec: TargetSpec | None = None
         self._sweep_text: Callable[[], str] = str
@@ -231,7 +231,7 @@ class Validator:
 
     @property
     def _takes(self) -> bool:
-        """Whether batches are to be compared."""
+        """Whether batches must be compared."""
         return bool(self._mode) and self._state.failure is None
 
     def _reach(self, location: Location) -> None:
@@ -240,7 +240,7 @@ class Validator:
             self._state.covered = location
 
     def _begin_at(self, location: Location) -> None:
-        """Batches from ``location`` on are taken. Says what is left out if changes before it were not."""
+        """Takes batches from ``location`` on. Notes a gap if earlier changes were not taken."""
         state = self._state
         if state.first is None:
             state.first = location
@@ -335,7 +335,7 @@ class Validator:
             self._backlog.clear()
 
     def _round(self) -> None:
-        """Compares all that waits."""
+        """Compares all waiting batches."""
         with self._storing:
             self._load()
         spec = self._spec
@@ -358,7 +358,7 @@ class Validator:
                 self._at(self._state.reached)
 
     def _is_at_cutover(self) -> bool:
-        """Whether all up to the cutover is applied, and not all of it is compared."""
+        """Whether all changes up to the cutover are applied, but not all of them are compared."""
         with self._lock:
             progress, flavor = self._state.progress, self._cfg.flavor
             cutover = progress.cutover
@@ -372,7 +372,7 @@ class Validator:
             return self._state.judge.watched | {one.difference.row for one in self._state.errors.to_check()}
 
     def _looked(self, look: LookResult, batches: Sequence[WaitingBatch]) -> None:
-        # Before the statements: one that is settled meanwhile is among those.
+        # Read before the statements: a statement that ends in between is then in their list.
         unsettled = frozenset(self._unsettled())
         with self._lock:
             if not self._backlog.done(batches):
@@ -397,7 +397,7 @@ class Validator:
         self._state.progress = replace(self._state.progress, location=location)
 
     def _check_errors(self) -> None:
-        """Finds the errors whose rows are right again; of many, the next ones each time."""
+        """Finds errors whose rows are right again. If there are many errors, each call checks the next ones."""
         with self._lock:
             waiting = self._state.errors.to_check()
             start = self._next_check if self._next_check < len(waiting) else 0
@@ -472,7 +472,8 @@ class Validator:
             self._state.earlier = None
 
     def _note_start(self) -> None:
-        """Says from where changes are compared. It is known when both the first location and what was stored are."""
+        """Notes the position from which changes are compared. It is known once the first location and the stored
+        progress are."""
         first, stored = self._state.first, self._stored
         if first is None or not self._loaded:
             return
@@ -533,7 +534,7 @@ class Validator:
             if state.earlier is not None:
                 status.notes.append(state.earlier.waiting)
             if state.judge.undecided:
-                status.notes.append(f"{state.judge.undecided} rows differ in a look; the next one decides")
+                status.notes.append(f"{state.judge.undecided} rows differed once; the next comparison decides")
             if state.errors.unlisted:
                 status.notes.append(f"{state.errors.unlisted} more differences are not listed")
         return status
@@ -560,7 +561,7 @@ class Validator:
         return found
 
     def cut_over_at(self, position: str, gtid: str) -> None:
-        """Compares all as soon as the changes up to there are applied, and stores that. Raises DMError."""
+        """Stores the cutover; when the changes up to it are applied, compares all of them. Raises DMError."""
         cutover = Cutover.of(position, gtid, self._cfg.flavor)
         with self._lock:
             self._state.progress = replace(self._state.progress, cutover=cutover)

@@ -1,9 +1,18 @@
-"""What looks at the target say about rows: right, wrong, or not decided yet. A state machine, pure.
+"""Decides from looks at the target whether rows are right, wrong or not decided yet. A state machine, pure.
 
 A look compares the last images of a range of batches with one snapshot. A row that differs is wrong if the snapshot
 contains no later change of it. The snapshot may contain more than the range: then the row is a suspect until the range
 of a later look shows whether it was touched. A touched suspect is dropped, because its later image is looked at then;
 one that was not touched is wrong. No verdict depends on time.
+
+A row that differs in a look::
+
+    differs --> suspect --- all that its snapshot may contain was looked at, without a touch ---> wrong
+       |           |
+       |           +------- touched by a batch that its snapshot may contain ---> decided by its later image
+       |           +------- touched by a later batch only ---> wrong
+       |           |
+       +-----------+------- a statement may have changed it, or changes are applied again ---> not compared
 
 Statements that change a table of the target may change its rows without a trace in the binlog: suspects from before
 such a statement, seen after it, are counted as not compared.
@@ -44,7 +53,7 @@ class _Suspect:
         return max(self.snapshot.batch, self.snapshot.intent) > self.last
 
     def is_hidden_by(self, change: Restructured) -> bool:
-        """Whether the snapshot may show what a statement made of the row."""
+        """Whether the snapshot may show the row as a statement changed it."""
         if not change.names(self.difference.target):
             return False
         return change.number is None or self.last < change.number <= self.snapshot.intent
@@ -52,7 +61,7 @@ class _Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """``wrong`` rows are errors. ``right`` rows are as their later image says."""
+    """``wrong`` rows are errors. ``right`` rows equal their later image."""
 
     wrong: Sequence[RowMismatch] = ()
     right: Collection[RowId] = ()
@@ -65,12 +74,12 @@ class Judge:
     uncompared: Counter[tuple[TableId, TableId, str]] = field(default_factory=Counter)
     _suspects: dict[RowId, _Suspect] = field(default_factory=dict)
     _covered: int = 0
-    #: Of looks up to this number, only a snapshot without anything later can tell.
+    #: Looks up to this number can decide only by a snapshot that contains no later change.
     _broken: int = -1
 
     @property
     def watched(self) -> frozenset[RowId]:
-        """The rows whose touch decides."""
+        """The suspects: a later change of one of these rows decides."""
         return frozenset(self._suspects)
 
     @property
@@ -101,7 +110,7 @@ class Judge:
         return Verdicts([*wrong, *self._cover(look.last)], look.right)
 
     def restructured(self, change: Restructured) -> Verdicts:
-        """The range of the looks has reached a statement."""
+        """Receives a statement that the range of the looks has reached."""
         for row, suspect in list(self._suspects.items()):
             if suspect.is_hidden_by(change):
                 del self._suspects[row]
@@ -109,7 +118,7 @@ class Judge:
         return Verdicts(self._cover(change.number or 0))
 
     def interrupted(self, last: int) -> None:
-        """What follows the batch ``last`` is applied again, perhaps under other numbers: no later look decides on
+        """The changes after the batch ``last`` are applied again, perhaps with other numbers: no later look decides on
         suspects."""
         self._broken = last
         for suspect in self._suspects.values():

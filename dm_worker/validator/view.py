@@ -1,4 +1,4 @@
-"""What operators see of a validator, in DM's messages. Pure."""
+"""Converts a validator's state into DM's status messages. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kind_of(difference: RowMismatch) -> str:
 def table_states(
     tables: Mapping[TableId, TableState], uncompared: Mapping[tuple[TableId, TableId, str], int]
 ) -> list[TableState]:
-    """The state of each table, with what was left out of it."""
+    """The state of each table, with the rows that were not compared."""
     left_out: dict[TableId, list[str]] = {}
     for (_, source, reason), rows in sorted(uncompared.items()):
         left_out.setdefault(source, []).append(f"{rows} rows were not compared: {reason}")

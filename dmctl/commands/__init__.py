@@ -20,8 +20,8 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "resume-task": ("task", "resume_task", "Resumes a paused task, or all tasks of one source."),
     "check-task": ("task", "check_task", "Checks whether a task could run."),
     "show-rules": ("rules", "show_rules", "Shows what a task's rules would do with each upstream table."),
-    "hand-back": ("hand_back", "hand_back", "Makes a paused task's checkpoint one that DM continues from."),
-    "cutover": ("cutover", "cutover", "Checks whether applications may move to the target."),
+    "hand-back": ("hand_back", "hand_back", "Converts a paused task's checkpoint so that DM can continue from it."),
+    "cutover": ("cutover", "cutover", "Moves applications to the target: checks, end of the task, certificate."),
     "diff": ("diff", "diff", "Compares a task's tables with the upstream's at one position."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "config": ("config", "config", "Shows, exports or imports configurations."),
     "get-config": ("config", "get_config", None),
     "get-task-config": ("config", "get_task_config", None),
-    "console-user": ("console", "console_user", "Prints the line of a user of the console."),
+    "console-user": ("console", "console_user", "Prints a user's line for the console's users file."),
     "encrypt": ("config", "encrypt", "Encrypts a password for use in a configuration file."),
     "shard-ddl-lock": ("shardddl", "shard_ddl_lock", "Shows or resolves shard-DDL locks."),
     "show-ddl-locks": ("shardddl", "show_ddl_locks", None),
@@ -65,7 +65,7 @@ class LazyCommands(CommandGroup):
         return command
 
     def listed(self) -> list[tuple[str, str]]:
-        # From the table above: the list of commands must not load them all.
+        # Taken from the table above, so that listing commands does not load them.
         return [(name, text) for name, (_, _, text) in sorted(COMMANDS.items()) if text is not None]
 
 

@@ -38,7 +38,7 @@ _KINDS = {
 
 
 @click.group("config", cls=CommandGroup)
-@click.option("-p", "--path", default=None, help="As after the sub-command: file or folder.")
+@click.option("-p", "--path", default=None, help="Same as the flag after the sub-command: file or folder.")
 @click.pass_context
 def config(ctx: click.Context, path: str | None) -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
@@ -110,7 +110,7 @@ def _folder(text: str) -> Callable[[_Command], _Command]:
 @_folder("Folder to write to.")
 @click.pass_obj
 def export(context: CommandContext, path: str) -> None:
-    """Writes the files of all sources and tasks into a folder, with passwords as ciphertext."""
+    """Writes the files of all sources and tasks into a folder. Passwords are ciphertext."""
     tasks = dict(_answer(context, "ListTaskConfigs", _empty()).taskConfigs)
     sources = dict(_answer(context, "ListSourceConfigs", _empty()).sourceConfigs)
     configdir.export(path, tasks, sources, _pulling(context, sorted(sources)) if sources else {})
@@ -124,7 +124,7 @@ def export(context: CommandContext, path: str) -> None:
 
 
 def _pulling(context: CommandContext, sources: list[str]) -> dict[str, list[str]]:
-    """The workers that pull relay logs, by source; the worker that serves the source comes first."""
+    """The workers that pull relay logs, by source; the worker bound to the source comes first."""
     answer = _answer(context, "QueryStatus", master.QueryStatusListRequest(sources=sources))
     pulling: dict[str, list[str]] = {}
     for one in answer.sources:
@@ -164,7 +164,7 @@ def import_(context: CommandContext, path: str) -> None:
     if not tasks:
         context.print(f"there are no files in {path}/tasks: no task was started")
     if refused:
-        what = f"{len(refused)} of {done.count} steps failed; what is done stays, and the import can be repeated"
+        what = f"{len(refused)} of {done.count} steps failed; completed steps stay, and the import can be repeated"
         raise CommandError("\n".join([f"import configs from directory `{path}`: {what}", *refused]))
     context.print(f"import configs from directory `{path}` succeed")
 
@@ -202,7 +202,7 @@ def _start_task(context: CommandContext, file: str) -> str:
 
 
 def _usable(context: CommandContext, source: str, workers: list[str]) -> list[str]:
-    """Those of ``workers`` that are in the cluster, and are free or bound to ``source`` only."""
+    """The ``workers`` that are in the cluster and are either free or bound to ``source``."""
     if not workers:
         return []
     answer = _answer(context, "ListMember", master.ListMemberRequest(worker=True))
@@ -215,7 +215,7 @@ def _usable(context: CommandContext, source: str, workers: list[str]) -> list[st
 
 
 def _start_relay(context: CommandContext, source: str, workers: list[str]) -> str:
-    """Starts a relay as it was; returns the result. Raises CommandError if it cannot be started."""
+    """Starts a relay as at the export; returns the result. Raises CommandError if it can't be started."""
     usable = _usable(context, source, workers)
     relay = master.OperateRelayRequest(op=master.StartRelayV2, source=source, worker=usable)
     started = _require(context, "OperateRelay", relay, f"fail to start the relay of source {source}", _STARTED)
@@ -242,7 +242,8 @@ def _ensure_key(context: CommandContext, sealed: list[str]) -> None:
 def _require(
     context: CommandContext, method: str, request: Message, failure: str, known: tuple[str, ...] = _EXISTS
 ) -> bool:
-    """One step of an import. Returns whether it was not needed, which the answer shows by one of ``known``."""
+    """Runs one step of an import. Returns true if it was not needed, which one of the texts ``known`` in the answer
+    shows."""
     answer = context.call(method, request)
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
     text = "; ".join(message for message in messages if message)

@@ -12,9 +12,9 @@ from dmctl.commands.command import DMCommand
 @click.argument("name")
 @click.pass_obj
 def console_user(context: CommandContext, name: str) -> None:
-    """Prints the line of a user for the file that console-users-path names. It asks for the password twice.
+    """Prints a user's line for the file that console-users-path names. It asks for the password twice.
 
-    No master is asked. See docs/console.md.
+    It sends no request to a master. See docs/console.md.
     """
     from pkg.settings.password_hash import user_line
 

@@ -19,7 +19,7 @@ from pkg.pb import dmmaster_pb2 as master
 
 @click.group("cutover", cls=CommandGroup)
 def cutover() -> None:
-    """Moves applications from the upstreams to the target: the checks, the end of the task, the certificate."""
+    """Moves applications from the upstreams to the target: checks, end of the task, certificate."""
 
 
 def _of_checks(command: Callable[..., None]) -> Callable[..., None]:
@@ -29,10 +29,10 @@ def _of_checks(command: Callable[..., None]) -> Callable[..., None]:
         type=click.FloatRange(min=0, min_open=True),
         default=5.0,
         show_default=True,
-        help="How long the upstreams' binlogs must not grow.",
+        help="How long the upstreams' binlogs must stay unchanged.",
     )
     accept = click.option(
-        "--accept", multiple=True, metavar="CHECK", help="A check that need not be passed; several times."
+        "--accept", multiple=True, metavar="CHECK", help="A check that need not pass; may be repeated."
     )
     return quiet(accept(command))
 
@@ -43,9 +43,9 @@ def _of_checks(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-o", "--output", default="table", help="table (for people) or json (everything).")
 @click.pass_obj
 def check(context: CommandContext, task: str, quiet_seconds: float, accept: tuple[str, ...], output: str) -> None:
-    """Checks everything that a cutover needs, with evidence, and shows the command that mends what is missing.
+    """Checks all conditions of a cutover, with evidence, and shows a command to fix each problem.
 
-    It changes nothing. It exits with 1 unless each check is passed or accepted. See docs/cutover.md.
+    It changes nothing. It exits with 1 unless each check passes or is accepted. See docs/cutover.md.
     """
     pick(output, ("table", "json"), "output")
     request = master.CheckCutoverRequest(task=files.task_name(task), seconds=quiet_seconds, accept=accept)
@@ -68,11 +68,11 @@ def check(context: CommandContext, task: str, quiet_seconds: float, accept: tupl
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="The folder of the certificate's files; the present one by default.",
+    help="The folder for the certificate's files; the current folder by default.",
 )
 @click.pass_obj
 def run(context: CommandContext, task: str, quiet_seconds: float, accept: tuple[str, ...], folder: Path) -> None:
-    """Carries the cutover out: checks, AUTO_INCREMENT, a comparison, the end of the task, the certificate.
+    """Runs the cutover: checks, AUTO_INCREMENT, comparison, end of the task, certificate.
 
     It may be interrupted and run again. See docs/cutover.md.
     """
@@ -92,7 +92,8 @@ def run(context: CommandContext, task: str, quiet_seconds: float, accept: tuple[
 
 
 def _until_done(context: CommandContext, request: master.OperateCutoverRequest) -> master.OperateCutoverResponse:
-    """The last answer. Each call waits a moment; what was begun continues with the next call, on another leader too."""
+    """Repeats the call until the cutover has ended; returns the last answer. Each call waits a moment, and the next
+    call continues the cutover, also on another leader."""
     stage = ""
     while True:
         answer: master.OperateCutoverResponse = context.call("OperateCutover", request)
@@ -108,9 +109,8 @@ def _until_done(context: CommandContext, request: master.OperateCutoverRequest) 
 @click.option("-o", "--output", default="table", help="table (for people) or json (everything).")
 @click.pass_obj
 def status(context: CommandContext, task: str, output: str) -> None:
-    """Shows the cutover, and what was written in the upstreams since.
-
-    It exits with 1 when something was written there, or when an upstream is not watched.
+    """Shows the cutover, and the later writes in the upstreams. It exits with 1 if there are such writes, or if an
+    upstream is not watched.
     """
     pick(output, ("table", "json"), "output")
     request = master.OperateCutoverRequest(op=master.ShowCutover, task=files.task_name(task))
@@ -126,7 +126,7 @@ def status(context: CommandContext, task: str, output: str) -> None:
 
 
 def troubles(answer: master.OperateCutoverResponse) -> list[str]:
-    """Writes in upstreams, and upstreams that are not watched."""
+    """The problems: writes in upstreams, and upstreams that are not watched."""
     found = []
     for one in answer.sources:
         if one.watch.writes:
@@ -142,7 +142,7 @@ def status_report(answer: master.OperateCutoverResponse) -> Iterator[str]:
     for one in answer.sources:
         watch = one.watch
         back = f", replicated back by {watch.replicatedBy}" if watch.replicatedBy else ""
-        yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not tell'}{back}"
+        yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not report'}{back}"
         if one.msg or watch.problem:
             yield f"  not watched: {one.msg or watch.problem}"
         last = f", the last at {watch.lastWrite} UTC" if watch.lastWrite else ""
@@ -166,9 +166,8 @@ def end(context: CommandContext, task: str) -> None:
 @click.argument("task", metavar="TASK | TASK_FILE")
 @click.pass_obj
 def reverse(context: CommandContext, task: str) -> None:
-    """Starts the opposite task: what the target gets from the cutover on is replicated into the upstream.
-
-    The target must be a source too. The watch over the upstreams leaves out what this task writes. See docs/cutover.md.
+    """Starts the opposite task, which replicates all changes of the target since the cutover into the upstream. The
+    target must be a source too. The watch over the upstreams ignores this task's writes. See docs/cutover.md.
     """
     request = master.OperateCutoverRequest(op=master.ReverseCutover, task=files.task_name(task))
     context.run_or_fail("OperateCutover", request)
@@ -176,13 +175,12 @@ def reverse(context: CommandContext, task: str) -> None:
 
 @cutover.command("verify", cls=DMCommand)
 @click.argument("certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", default="", help="The task whose servers are asked; the certificate's by default.")
+@click.option("--task", default="", help="The task whose servers are queried; by default the certificate's.")
 @click.option("-o", "--output", default="table", help="table (for people) or json (everything).")
 @click.pass_obj
 def verify(context: CommandContext, certificate: Path, task: str, output: str) -> None:
-    """Says whether target and upstreams are still as at the cutover, else which tables since when not.
-
-    It exits with 1 unless everything is equal.
+    """Checks whether target and upstreams are still as at the cutover; shows the tables that differ, and since when. It
+    exits with 1 unless everything is equal.
     """
     pick(output, ("table", "json"), "output")
     text = certificate.read_text(encoding="utf-8")
@@ -202,7 +200,7 @@ def verify(context: CommandContext, certificate: Path, task: str, output: str) -
 
 
 def task_of(certificate: str) -> str:
-    """The task that a certificate names. Raises :class:`UsageError` for another text."""
+    """The task that a certificate names. Raises :class:`UsageError` if the text is not a certificate."""
     try:
         return str(json.loads(certificate)["task"])
     except (ValueError, KeyError, TypeError):
@@ -210,7 +208,7 @@ def task_of(certificate: str) -> str:
 
 
 def certificate_files(folder: Path, task: str, certificate: str) -> Iterator[tuple[Path, str]]:
-    """Each file of a certificate with its text: for programs, and for people."""
+    """Each file of a certificate with its text: JSON for programs, and text for people."""
     data = json.loads(certificate)
     stem = f"{task}-cutover-{data['certificate']}"
     yield folder / f"{stem}.json", f"{certificate}\n"

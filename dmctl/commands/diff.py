@@ -16,7 +16,7 @@ from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.settings.units import parse_size
 
-#: Seconds between two looks while `--once` waits.
+#: Seconds between two status requests while `--once` waits.
 LOOK_SECONDS = 1.0
 
 
@@ -36,12 +36,22 @@ def diff() -> None:
 @click.option("--tables", default="", help="Target tables: db.table[,…], with * and ? as wildcards. All by default.")
 @click.option("--sample", type=click.FloatRange(0, 100, min_open=True), help="Only this share of the chunks, percent.")
 @click.option("--lock", is_flag=True, help="Holds the upstream's global lock for milliseconds at each snapshot.")
-@click.option("--redact", is_flag=True, help="Writes no values but keys into files, so no statements either.")
-@click.option("--repair", is_flag=True, help="Gives rows that differ the upstream's values, then compares them again.")
-@click.option("--threads", type=click.IntRange(min=1), help="Snapshots at once (2 by default).")
-@click.option("--rate", default="", help="The most bytes that are read from the upstream each second, like 20MiB.")
-@click.option("--most-lag", type=click.IntRange(min=1), help="Waits while replication lags by more seconds (30).")
-@click.option("--once", is_flag=True, help="Waits for the end, shows the result, exits with 0 only if all is equal.")
+@click.option("--redact", is_flag=True, help="Writes only keys into files: no other values, and no repair statements.")
+@click.option(
+    "--repair", is_flag=True, help="Repairs rows that differ with the upstream's values, then compares them again."
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Snapshots open at the same time (2 by default).")
+@click.option("--rate", default="", help="The most bytes read from the upstream per second, such as 20MiB.")
+@click.option(
+    "--most-lag",
+    type=click.IntRange(min=1),
+    help="Waits while replication lags by more than this many seconds (30 by default).",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Waits for the end and shows the result. The exit code is 0 only if all tables are equal.",
+)
 @click.pass_obj
 def start(
     context: CommandContext,
@@ -63,7 +73,9 @@ def start(
     the same; --repair, --lock and --most-lag need a task.
     """
     if path and (repair or lock or most_lag):
-        raise UsageError("--repair, --lock and --most-lag need a task: without one no position of both sides is known")
+        raise UsageError(
+            "--repair, --lock and --most-lag need a task: without a task both sides have no common position"
+        )
     options = worker.DiffOptions(
         tables=[pattern.strip() for pattern in tables.split(",") if pattern.strip()],
         sample=sample or 0.0,
@@ -111,7 +123,8 @@ def status(context: CommandContext, task: str | None, path: str, output: str) ->
 def _request(
     context: CommandContext, op: worker.DiffOp, task: str | None, path: str, options: worker.DiffOptions | None = None
 ) -> master.OperateDiffRequest:
-    """Raises UsageError unless there is either a task or a file. Only a start sends the file: it has passwords."""
+    """Raises UsageError unless there is either a task or a file. Only `start` sends the file, because it has
+    passwords."""
     if bool(task) == bool(path):
         raise UsageError("must specify either a task or a comparison's file: `--config FILE.yaml`")
     if task:
@@ -141,7 +154,7 @@ def _compare_once(context: CommandContext, start: master.OperateDiffRequest) -> 
         time.sleep(LOOK_SECONDS)
         answer = context.call("OperateDiff", request)
         if any(source.result and source.run != runs[source.source] for source in answer.sources):
-            raise CommandError("another comparison was started meanwhile: see `dmctl diff status`")
+            raise CommandError("another comparison has replaced this one: see `dmctl diff status`")
         text = "\n".join(_progress(answer))
         if text != shown:
             context.print(text)
@@ -152,7 +165,7 @@ def _compare_once(context: CommandContext, start: master.OperateDiffRequest) -> 
 
 
 def _has_ended(answer: master.OperateDiffResponse) -> bool:
-    """A source without an answer (its worker is restarted, or the master) has not ended."""
+    """A source without an answer counts as running: its worker, or the master, may be restarting."""
     stages = {source.stage if source.result else "" for source in answer.sources}
     return bool(stages) and stages <= {"Finished", "Stopped"}
 

@@ -13,10 +13,13 @@ from pkg.pb import dmmaster_pb2 as master
 
 @click.command("hand-back", cls=DMCommand)
 @click.argument("task", metavar="TASK | TASK_FILE")
-@click.option("--yes", is_flag=True, help="Write it. Without this, the answer only shows what would be written.")
+@click.option(
+    "--yes", is_flag=True, help="Write the checkpoint. Without this flag, the command only shows what it would write."
+)
 @click.pass_obj
 def hand_back(context: CommandContext, task: str, yes: bool) -> None:
-    """Makes a paused task's checkpoint one that DM continues from: structures in DM's form, nothing that DM misreads.
+    """Converts a paused task's checkpoint so that DM can continue from it: structures get DM's form, and parts that DM
+    would misread are removed.
 
     See docs/from-dm.md. A task that is resumed here afterwards takes the checkpoint over as it took DM's.
     """

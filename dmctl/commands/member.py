@@ -19,7 +19,7 @@ _LEADER_OPERATIONS = {"evict": master.EvictLeaderOp, "cancel-evict": master.Canc
 @click.option("-n", "--name", "names", multiple=True, help="Only members of this name; may be repeated.")
 @click.pass_obj
 def list_member(context: CommandContext, leader: bool, masters: bool, workers: bool, names: tuple[str, ...]) -> None:
-    """Lists the members of the cluster: all kinds unless flags name some."""
+    """Lists the members of the cluster: all kinds, or those that flags select."""
     wanted = [name for text in names for name in text.split(",") if name]
     request = master.ListMemberRequest(leader=leader, master=masters, worker=workers, names=wanted)
     context.run("ListMember", request)

@@ -39,7 +39,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "-f", "--force-remove", is_flag=True, help="Remove the lock even if a source fails to execute or skip."
             ),
-            click.option("-a", "--action", default="skip", help="What the sources that wait do: skip or exec."),
+            click.option("-a", "--action", default="skip", help="What the waiting sources do: skip or exec."),
             click.option("-d", "--database", default="", help="Upstream database (optimistic mode)."),
             click.option("-t", "--table", default="", help="Upstream table (optimistic mode)."),
         ]

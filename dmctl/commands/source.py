@@ -62,7 +62,7 @@ def _contents(operation: str, paths: tuple[str, ...], worker: str) -> list[str]:
 
 
 def _id(argument: str) -> str:
-    """A source's id: the argument itself, or the ``source-id`` of the file that it names."""
+    """A source's id: the argument itself, or the ``source-id`` in the named file."""
     return files.source_id(argument) if Path(argument).is_file() else argument
 
 

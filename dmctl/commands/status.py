@@ -25,7 +25,7 @@ from pkg.status.task_stage import task_status
 
 #: Seconds between two tables of --watch.
 WATCH_SECONDS = 2.0
-#: Characters of a table's line when there is no terminal.
+#: The width of a table without a terminal, in characters.
 _LOG_COLUMNS = 200
 
 

@@ -88,7 +88,7 @@ def _sync_progress(sync: worker.SyncStatus) -> str:
 
 
 def _behind(sync: worker.SyncStatus) -> str:
-    """The bytes of binlog that are not applied, and the time that they need."""
+    """The bytes of binlog that are not applied yet, and the estimated time for them."""
     if sync.bytesBehind < 0:
         return "unknown"
     if not sync.bytesBehind:

@@ -18,7 +18,7 @@ from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
 
-#: The first words of a report.
+#: The beginning of a report.
 MARK = "fail to check synchronization configuration with type"
 _DETAIL = "detail: "
 _PLACE = "\x00"
@@ -137,7 +137,7 @@ resume_task = _operation(
     click.option(
         "--safe-mode",
         is_flag=True,
-        help="Apply the batch that the target refused again in safe mode, up to its end.",
+        help="Apply the batch that the target refused again, in safe mode.",
     ),
 )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pkg.pb import dmworker_pb2 as pb
 from pkg.status.profile import ProfileNode, main_loop, reader
 
-#: Characters of a bar of 100 %.
+#: The width of a 100 % bar, in characters.
 WIDTH = 60
 _BLOCK, _SLIVER = "█", "▏"
 #: Shares below this are noise (0.05 % would be shown as 0.0 %).

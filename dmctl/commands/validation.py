@@ -58,7 +58,7 @@ def stop(context: CommandContext, task: str | None, all_tasks: bool) -> None:
 @click.option("--table-stage", default="", help="Only tables that are running or stopped.")
 @click.pass_obj
 def status(context: CommandContext, task: str, table_stage: str) -> None:
-    """Shows how far validation of a task is."""
+    """Shows the progress of a task's validation."""
     stage = _STAGES[pick(table_stage, list(_STAGES), "stage")]
     request = worker.GetValidationStatusRequest(taskName=files.task_name(task), filterStatus=stage)
     context.run("GetValidationStatus", request)
@@ -99,7 +99,7 @@ validation.add_command(_mark("clear-error", worker.ClearErrOp, "Forgets a row th
 
 @validation.command("update")
 @click.argument("task")
-@click.option("--cutover-binlog-pos", default="", help='Like "(mysql-bin.000001, 5989)".')
+@click.option("--cutover-binlog-pos", default="", help='Such as "(mysql-bin.000001, 5989)".')
 @click.option("--cutover-binlog-gtid", default="")
 @click.pass_obj
 def update(context: CommandContext, task: str, cutover_binlog_pos: str, cutover_binlog_gtid: str) -> None:

@@ -1,1 +1,1 @@
-"""What a status says to a person. `dmctl` and the console of dm-master show the same."""
+"""Texts of a status for operators: `dmctl` and the console of dm-master show the same."""

@@ -1,4 +1,4 @@
-"""Amounts with units for people. Pure."""
+"""Formats amounts with units for operators. Pure."""
 
 from __future__ import annotations
 

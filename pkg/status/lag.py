@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Instead of a lag that is unknown.
+#: The value for an unknown lag.
 UNKNOWN = -1
 
 SOURCE_IDLE, READ, PLAN, TARGET, ENGINE = "source_idle", "reading", "planning", "target_slow", "engine"
@@ -16,8 +16,8 @@ AWAY, RELAY, APPLYING = "upstream_away", "relay", "applying"
 
 @dataclass(frozen=True, slots=True)
 class StreamLag:
-    """``seconds`` since the newest event that was read, at most, and ``unread`` bytes of binlog; both are 0 when all is
-    read, and UNKNOWN when not known."""
+    """``seconds`` since the newest event that was read, at most, and ``unread`` bytes of binlog; both are 0 when
+    everything is read, and UNKNOWN if not known."""
 
     seconds: int
     unread: int

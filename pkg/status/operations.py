@@ -1,4 +1,4 @@
-"""Which operations the present stage of a subtask or relay log allows. Pure.
+"""The operations that the present stage of a subtask or relay log allows. Pure.
 
 The rules are those of the worker's state machine (``dm_worker/subtask/stage.py``): an operation is allowed exactly when
 it would change the stage. A property test drives the machine and compares.
@@ -13,7 +13,7 @@ from pkg.pb import dmworker_pb2 as pb
 _PAUSABLE = (pb.New, pb.Running, pb.Resuming)
 _RESUMABLE = (pb.Paused, pb.Pausing)
 _ENDED = (pb.InvalidStage, pb.Stopping, pb.Stopped)
-#: In this order for people.
+#: In the order in which they are shown.
 OPERATIONS = ("resume", "pause", "skip", "stop")
 
 
@@ -32,7 +32,7 @@ def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
 
 
 def allowed_for_task(subtasks: Iterable[pb.SubTaskStatus]) -> list[str]:
-    """The operations that at least one subtask of a task allows, in the order for people."""
+    """The operations that at least one subtask of a task allows, in the order in which they are shown."""
     found = frozenset[str]().union(*map(allowed, subtasks))
     return [name for name in OPERATIONS if name in found]
 

@@ -1,4 +1,4 @@
-"""What a request would do, in words, before it is sent: the same for ``dmctl --preview`` and the console. Pure."""
+"""Describes the effects of a request before it is sent, the same for ``dmctl --preview`` and the console. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pkg.pb import dmworker_pb2 as worker
 @dataclass(frozen=True, slots=True)
 class Preview:
     """``command``: the command line that sends the same request, '' if only the OpenAPI sends it; ``effects``:
-    sentences; ``danger``: whether something is lost that nothing brings back."""
+    sentences; ``danger``: whether something is lost that can't be restored."""
 
     title: str
     command: str
@@ -57,14 +57,14 @@ _RESUME = (
     "The subtask continues from its checkpoint: nothing is applied twice, nothing is left out.",
     "If the cause of an error is still there, it stops again with the same error.",
 )
-_SAFE_MODE = "The batch that the target refused is applied again in safe mode: rows that are there are replaced."
+_SAFE_MODE = "The batch that the target refused is applied again in safe mode: existing rows are replaced."
 _STOP = (
     "The subtask ends and leaves the cluster. The target's rows and the checkpoint stay.",
     "To continue later, start the task again with its file, without --remove-meta.",
 )
 
 _STOP_AND_KEEP = ("The subtask ends; its configuration and the checkpoint stay, so that it can be started again.",)
-_FORCE = "If the target does not answer, the checkpoints stay there, and the task goes all the same."
+_FORCE = "If the target does not answer, the checkpoints stay there, and the task is removed nevertheless."
 _REMOVE = (
     "The task ends and leaves the cluster, and its checkpoints are removed from the target. The target's rows stay.",
 )
@@ -221,7 +221,7 @@ def _operate_cutover(request: master.OperateCutoverRequest) -> Preview | None:
         command = _command("cutover", "run", task, *quiet, *accepted)
         return Preview(f"Cut task {task} over", command, effects, danger=True)
     if request.op == master.EndCutover:
-        effect = "The upstreams are watched no longer, and the task may be resumed or stopped again."
+        effect = "The upstreams are no longer watched, and the task can be resumed or stopped again."
         return Preview(f"End the cutover of task {task}", _command("cutover", "end", task), (effect,))
     if request.op == master.ReverseCutover:
         effect = "The opposite task starts: what applications write to the target reaches the old upstreams."
@@ -233,7 +233,7 @@ def _switch_relay(request: master.OperateWorkerRelayRequest) -> Preview | None:
     names = ", ".join(request.sources)
     if request.op == worker.PauseRelay:
         effects = (
-            "No more of the upstream's binlog is fetched. Subtasks continue to the end of what was fetched, then wait.",
+            "Fetching the upstream's binlog stops. Subtasks continue to the end of the fetched files, then wait.",
             "The upstream must keep the files that are not fetched yet.",
         )
         return Preview(f"Pause the relay log of {names}", _command("pause-relay", sources=request.sources), effects)
@@ -305,7 +305,7 @@ def _servers_diff(request: master.OperateDiffRequest) -> Preview | None:
     if request.op == worker.StartDiff:
         effects = (
             "All rows of both sides are read on a worker, and nothing is written to the servers.",
-            "Rows that differ are read again: without a task they may be on their way.",
+            "Rows that differ are read again: without a task, replication may not have delivered them yet.",
         )
         return Preview(
             f"Compare {title}", _command("diff", "start", "--config", "FILE.yaml", sources=request.sources), effects
@@ -366,7 +366,7 @@ def _update_validation(request: master.UpdateValidationRequest) -> Preview:
     at = ("--cutover-binlog-pos", request.binlogPos, "--cutover-binlog-gtid", request.binlogGTID)
     words = [word for flag, value in zip(at[::2], at[1::2], strict=True) if value for word in (flag, value)]
     command = _command("validation", "update", request.taskName, *words, sources=request.sources)
-    effects = ("This is noted as the place at which the applications move to the target.",)
+    effects = ("The validation stores this position as the point at which the applications move to the target.",)
     return Preview(f"Set the cutover's position of {_whose(request.taskName, request.sources)}", command, effects)
 
 

@@ -13,7 +13,7 @@ def error_line(error: worker.ProcessError) -> str:
 
 
 def task_status(name: str, members: list[tuple[worker.SourceStatus, worker.SubTaskStatus]]) -> str:
-    """The status of the whole task: that of its worst subtask."""
+    """The status of the whole task: the status of its worst subtask."""
     more = f"Please run `query-status {name}` to get more details."
     if any(one.stage == worker.Paused and one.result.errors for _, one in members):
         return f"Error - Some error occurred in subtask. {more}"

@@ -86,7 +86,8 @@ def test_merged_shards_are_compared_through_their_ddl_and_held_back_rows(
     ((lost,),) = shard.server.execute(f"SELECT MAX(id) FROM {shard.name}")
     shard.server.execute(f"UPDATE {shard.name} SET c1 = c1 + 1 WHERE id = {lost}")
     wait_compared(free_cluster, "valid", 2)
-    assert errors(free_cluster, "valid") == [("Column data not matched", "NewErr")]
+    # The sweep of the first source may have found the row as well.
+    assert errors(free_cluster, "valid") in ([("Column data not matched", "NewErr")] * n for n in (1, 2))
 
 
 @pytest.fixture

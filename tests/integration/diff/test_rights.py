@@ -1,4 +1,4 @@
-"""Hazard: a table that one of the users may not see, or that goes away meanwhile, counts as equal."""
+"""Hazard: a table that one of the users may not see, or that is dropped meanwhile, counts as equal."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_sources_repeat_and_split(argv: list[str]) -> None:
     assert rest == ["stop-task"]
 
 
-def test_tls_flags_are_not_taken_for_sources() -> None:
+def test_tls_flags_are_not_parsed_as_sources() -> None:
     options, rest = parse_options(["-ssl-ca", "ca", "-ssl-cert=cert", "--ssl-key", "key"], {})
     assert (options.security.ssl_ca, options.security.ssl_cert, options.security.ssl_key) == ("ca", "cert", "key")
     assert options.sources == ()
@@ -105,7 +105,7 @@ def test_plain_arguments_pass_unchanged(words: list[str]) -> None:
     assert parse_options(words, {})[1] == words
 
 
-def test_a_comparisons_file_is_not_taken_for_dmctls_settings(tmp_path: Path) -> None:
+def test_a_comparisons_file_is_not_parsed_as_dmctls_settings(tmp_path: Path) -> None:
     file = tmp_path / "dmctl.toml"
     file.write_text('master-addr = "file:1"\n')
     options, rest = parse_options(["--config", str(file), "diff", "start", "--config", "shop.yaml", "-s", "a"], {})

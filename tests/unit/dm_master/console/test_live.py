@@ -26,7 +26,7 @@ def _text(snapshot: ClusterSnapshot) -> str:
     return f"look {snapshot.number}"
 
 
-def test_fifty_browsers_cause_one_look_per_interval() -> None:
+def test_fifty_browsers_cause_one_read_per_interval() -> None:
     cluster = small_cluster()
 
     async def watch(parts: LiveParts, name: str) -> list[str]:
@@ -54,7 +54,7 @@ def test_fifty_browsers_cause_one_look_per_interval() -> None:
     assert took >= 4 * INTERVAL
 
 
-def test_a_part_is_made_once_for_all_browsers() -> None:
+def test_a_part_is_rendered_once_for_all_browsers() -> None:
     made: list[int] = []
 
     def render(snapshot: ClusterSnapshot) -> str:
@@ -93,7 +93,7 @@ def test_a_slow_leader_is_asked_less_often() -> None:
     assert looks[1] - looks[0] >= 0.8
 
 
-def test_a_browser_that_leaves_does_not_end_the_look_of_the_others() -> None:
+def test_a_browser_that_leaves_does_not_cancel_the_read_for_the_others() -> None:
     release = threading.Event()
     small = small_cluster()
 
@@ -112,7 +112,7 @@ def test_a_browser_that_leaves_does_not_end_the_look_of_the_others() -> None:
     assert asyncio.run(run()) == 1
 
 
-def test_the_curves_of_a_task_are_bounded_and_go_with_it() -> None:
+def test_the_curves_of_a_task_are_bounded_and_removed_with_it() -> None:
     cluster = CannedCluster()
     source = cluster.add_source("one")
     source.subTaskStatus.append(replicating("orders", rows_per_second=7))

@@ -1,4 +1,5 @@
-"""Hazard: somebody acts who may not, or a name in the cluster becomes a script in an operator's browser."""
+"""Hazard: a visitor without the right sends an order, or a name in the cluster becomes a script in an operator's
+browser."""
 
 from __future__ import annotations
 
@@ -100,7 +101,7 @@ def test_names_and_messages_stay_text(users: Path, page: str, query: dict[str, s
             assert (attributes.get(name) or "/").startswith(("/console/", "#", "/"))
 
 
-def test_the_evil_names_are_on_the_pages(users: Path) -> None:
+def test_the_pages_contain_the_hostile_names(users: Path) -> None:
     browser = ConsoleBrowser(_evil_cluster(), users)
     assert "&lt;script&gt;alert(1)" in browser.get("task", name=f"task{EVIL}").body.decode()
 
@@ -130,9 +131,7 @@ def test_an_order_with_a_login_and_the_token_is_carried_out(browser: ConsoleBrow
     assert _orders(cluster) == 1
 
 
-def test_without_a_login_one_may_look_from_this_machine_but_not_act(
-    browser: ConsoleBrowser, cluster: CannedCluster
-) -> None:
+def test_without_a_login_local_visitors_may_read_but_not_act(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
     assert browser.get("").status == 200
     assert browser.token() == ""
     assert browser.post("do", token="", **ORDER).status == 303
@@ -142,7 +141,7 @@ def test_without_a_login_one_may_look_from_this_machine_but_not_act(
 
 
 @pytest.mark.parametrize("page", ["", "task", "config", "events", "add-task", "confirm", "purge"])
-def test_from_elsewhere_nothing_is_shown_without_a_login(cluster: CannedCluster, users: Path, page: str) -> None:
+def test_remote_visitors_see_nothing_without_a_login(cluster: CannedCluster, users: Path, page: str) -> None:
     browser = ConsoleBrowser(cluster, users, client="10.0.0.9")
     answer = browser.get(page, do="stop", task="orders")
     assert (answer.status, answer.headers["location"]) == (303, "/console/login")
@@ -152,7 +151,7 @@ def test_from_elsewhere_nothing_is_shown_without_a_login(cluster: CannedCluster,
     assert browser.get("").status == 200
 
 
-def test_from_elsewhere_nothing_is_shown_where_there_are_no_users(cluster: CannedCluster) -> None:
+def test_remote_visitors_see_nothing_if_no_users_exist(cluster: CannedCluster) -> None:
     browser = ConsoleBrowser(cluster, None, client="10.0.0.9")
     assert browser.get("").status == 403
     assert browser.post("login", user="", password="").status == 403
@@ -172,7 +171,7 @@ def test_from_elsewhere_nothing_is_shown_where_there_are_no_users(cluster: Canne
         ("127.0.0.1", {"forwarded": "for=10.0.0.1"}, False),
     ],
 )
-def test_a_proxy_on_this_machine_is_not_this_machine(client: str, headers: dict[str, str], local: bool) -> None:
+def test_clients_of_a_local_proxy_are_not_local(client: str, headers: dict[str, str], local: bool) -> None:
     assert is_local(client, headers) is local
 
 
@@ -206,7 +205,9 @@ def test_the_token_of_another_session_is_refused(browser: ConsoleBrowser, cluste
     assert _orders(cluster) == 0
 
 
-def test_a_page_of_another_site_is_refused_whatever_it_knows(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+def test_a_page_of_another_site_is_refused_even_with_a_valid_token(
+    browser: ConsoleBrowser, cluster: CannedCluster
+) -> None:
     browser.log_in()
     token = browser.token()
     for origin in ("https://evil.example", "null"):
@@ -265,7 +266,7 @@ def test_sessions_end_by_themselves_and_are_bounded() -> None:
     assert sessions.find(first, 0.0) is None
 
 
-def test_guessing_passwords_becomes_slow(browser: ConsoleBrowser) -> None:
+def test_repeated_login_failures_are_slowed_down(browser: ConsoleBrowser) -> None:
     for _ in range(FREE_FAILURES):
         assert browser.log_in("wrong").status == 403
     answer = browser.log_in()

@@ -1,4 +1,4 @@
-"""Hazard: clients that send or read slowly, or leave without a word, keep the console from others."""
+"""Hazard: clients that send or read slowly, or disappear silently, block the console for others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_watchers_that_read_nothing_delay_no_other(cluster: CannedCluster, users
         assert _status(port, "") == 200
 
 
-def test_a_watcher_that_leaves_without_a_word_frees_its_place(
+def test_a_watcher_that_disappears_frees_its_place(
     cluster: CannedCluster, users: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "MOST_STREAMS", 2)

@@ -1,4 +1,4 @@
-"""Hazard: a page says something else than the status, or shows a button that another stage allows."""
+"""Hazard: a page contradicts the status, or shows a button that the stage does not allow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.dm_master.console.support import ConsoleBrowser
 SNAPSHOT = ClusterReader(small_cluster().call).read()
 
 
-def test_tasks_in_trouble_come_first() -> None:
+def test_failed_tasks_come_first() -> None:
     lines = task_lines(SNAPSHOT.status)
     assert [(line.name, line.health) for line in lines] == [
         ("invoices", "bad"),
@@ -96,7 +96,7 @@ def test_an_unknown_lag_is_not_zero() -> None:
     assert stream.value == commit.value == backlog.value == "unknown"
 
 
-def test_a_worker_of_an_older_version_does_not_say_that_all_is_read() -> None:
+def test_an_older_worker_does_not_report_that_everything_is_read() -> None:
     subtask = replicating("t", lag=65)
     for field in ("streamSecondsBehind", "streamBytesBehind", "streamLagReason"):
         subtask.sync.ClearField(field)
@@ -191,7 +191,7 @@ def test_a_lock_says_who_waits_for_whom() -> None:
 
 
 @pytest.mark.parametrize("phase", ["waiting", "conflict", "owner left", "skipping"])
-def test_a_lock_offers_what_the_master_says_that_it_accepts(phase: str) -> None:
+def test_a_lock_offers_the_operations_that_the_master_accepts(phase: str) -> None:
     stored = pb.DDLLock(ID="t", owner="one", synced=["one", "two"], unsynced=["three"], phase=phase)
     (none,) = locks_of(pb.ShowDDLLocksResponse(locks=[stored]))
     assert none.orders == []
@@ -262,7 +262,7 @@ def test_validation_has_the_operations_of_its_stages(stages: list[worker_pb.Stag
     assert validation_view(status, worker_pb.GetValidationErrorResponse()).operations == operations
 
 
-def test_findings_stand_beside_the_field_that_they_are_about() -> None:
+def test_findings_are_shown_beside_their_field() -> None:
     results = [
         CheckResult("target db privilege checker", "", (CheckFinding("fail", "no INSERT", "GRANT it", "db:4000"),)),
         CheckResult("sharding table consistency check", "", (CheckFinding("warn", "differs", ""),)),
@@ -302,7 +302,7 @@ def test_a_form_becomes_the_task_that_it_describes() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
-def test_nothing_that_is_typed_breaks_out_of_the_file(text: str) -> None:
+def test_typed_values_are_escaped_in_the_file(text: str) -> None:
     form = _form(source="one", host="h", port="3306", user="u", password=text)
     assert load_source(source_file(form), "source.yaml", []).from_.password == text
 
@@ -313,13 +313,13 @@ def test_a_route_of_another_form_is_refused(line: str) -> None:
         task_file(_form(name="t", routes=line))
 
 
-def test_a_port_that_is_no_number_is_named_by_the_reader_of_the_file() -> None:
+def test_a_port_that_is_not_a_number_is_reported_by_the_check_of_the_file() -> None:
     with pytest.raises(errors.DMError, match="port"):
         load_source(source_file(_form(source="one", host="h", port="x", user="u")), "source.yaml", [])
 
 
 @given(st.lists(st.integers()), st.integers(), st.integers(1, 20))
-def test_pages_have_every_item_once(items: list[int], number: int, size: int) -> None:
+def test_each_item_is_on_exactly_one_page(items: list[int], number: int, size: int) -> None:
     first = paged(items, 1, size)
     assert [one for page in range(1, first.pages + 1) for one in paged(items, page, size).items] == items
     assert 1 <= paged(items, number, size).number <= first.pages
@@ -331,7 +331,7 @@ def test_a_page_s_number_is_a_number(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["pause", "unlock", "purge-relay", "transfer-source", "remove-source", "", "nope"])
-def test_an_order_without_what_it_needs_is_none(name: str) -> None:
+def test_an_order_without_a_required_field_is_rejected(name: str) -> None:
     assert order(name, Form({})) is None
 
 
@@ -365,7 +365,7 @@ def test_after_an_order_the_next_page_is_fresh(browser: ConsoleBrowser, cluster:
     assert cluster.calls["QueryStatus"] == looks + 1
 
 
-def test_a_source_shows_what_the_upstream_s_purge_would_take_from_whom() -> None:
+def test_a_source_shows_which_tasks_a_purge_of_the_upstream_would_affect() -> None:
     line = next(one for one in source_lines(SNAPSHOT.status) if one.name == "eu-shop-1")
     assert line.health == "warn"
     invoices, relay = line.purge

@@ -1,4 +1,4 @@
-"""Hazard: a cutover check says yes without evidence, or does not see what is missing."""
+"""Hazard: a cutover check passes without evidence, or does not find what is missing."""
 
 from __future__ import annotations
 
@@ -134,18 +134,18 @@ def test_each_check_has_a_fault_that_it_names() -> None:
         ("validator", ready(subtasks=(subtask(validator=ValidatorFacts("Running", _BEFORE, 0, 0)),))),
     ],
 )
-def test_what_was_not_seen_is_unknown_and_does_not_pass(name: str, facts: CutoverFacts) -> None:
+def test_an_unreadable_fact_is_unknown_and_does_not_pass(name: str, facts: CutoverFacts) -> None:
     (found,) = [one for one in run_checks(facts) if one.name == name]
     assert (found.verdict, found.passed) == ("unknown", False)
     assert not answer(run_checks(facts), ()).result
 
 
-def test_an_equal_comparison_decides_what_the_keys_do_not() -> None:
+def test_an_equal_comparison_proves_that_no_keys_collide() -> None:
     (found,) = [one for one in run_checks(ready(collisions=_UNDECIDED)) if one.name == "key-collisions"]
     assert (found.verdict, found.evidence) == ("yes", ("the comparison found each row of each shard",))
 
 
-def test_numbers_of_shards_count_unless_a_mapping_changes_them() -> None:
+def test_counters_of_shards_count_unless_a_mapping_changes_them() -> None:
     counters = tables(SOURCE, counters={SOURCE: 500})
     shard = upstream(server=server("one", SOURCE, tables=counters))
     other = upstream(server=server("two", SOURCE, tables=tables(SOURCE, counters={SOURCE: 900})))
@@ -163,7 +163,7 @@ def test_merged_tables_and_tidb_have_no_way_back() -> None:
         assert found.evidence
 
 
-def test_an_accepted_check_does_not_hold_the_cutover_up() -> None:
+def test_an_accepted_check_does_not_block_the_cutover() -> None:
     verdicts = run_checks(_variables(sql_mode="ANSI"))
     assert answer(verdicts, ()).msg == "not ready: settings"
     accepted = answer(verdicts, ("settings",))
@@ -171,7 +171,7 @@ def test_an_accepted_check_does_not_hold_the_cutover_up() -> None:
     assert [one.name for one in accepted.checks if one.accepted] == ["settings"]
 
 
-def test_a_name_that_no_check_has_is_refused() -> None:
+def test_an_unknown_check_name_is_refused() -> None:
     refused = answer(run_checks(ready()), ("setings",))
     assert not refused.result
     assert "setings" in refused.msg
@@ -185,7 +185,7 @@ def test_much_evidence_is_bounded_and_says_so() -> None:
     assert "980 more" in found.evidence[-1]
 
 
-def test_positions_count_where_there_are_no_gtids() -> None:
+def test_positions_are_compared_where_gtids_are_missing() -> None:
     end = Location(Position("mysql-bin.000010", 4))
     facts = ready(
         upstreams=(upstream(writers=WriterFacts(end, end, 5.0, (), ())),),

@@ -1,4 +1,4 @@
-"""Hazard: what is stored of a cutover is not what was known, or a changed table passes for the certified one."""
+"""Hazard: a cutover's record loses data, or a changed table counts as the certified one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_same_rows_and_ends_are_equal() -> None:
         ((), "missing"),
     ],
 )
-def test_a_change_is_named_since_the_last_equal_look(now: tuple[TableSum, ...], state: str) -> None:
+def test_a_change_is_dated_from_the_last_equal_verification(now: tuple[TableSum, ...], state: str) -> None:
     found = verify(_CERTIFICATE, _Servers(*now), _RECORD)
     assert not found.is_equal
     assert found.tables[0].state == state

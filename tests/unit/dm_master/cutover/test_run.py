@@ -172,7 +172,7 @@ def test_writes_after_a_crash_are_never_certified_with_older_rows(call: int, bef
             world.end, world.rows = _LATER, 12
         outcome = _run_until_it_ends(world)
         if not outcome.certificate:
-            assert "written to meanwhile" in outcome.reason
+            assert "written to during the cutover" in outcome.reason
             assert (world.stored, world.watches, world.paused) == (None, {}, False)
             outcome = _run_until_it_ends(world)
         if ended:
@@ -182,7 +182,7 @@ def test_writes_after_a_crash_are_never_certified_with_older_rows(call: int, bef
     assert outcome.certificate
 
 
-def test_a_cutover_that_was_left_begins_again_with_the_present_rows() -> None:
+def test_an_abandoned_cutover_begins_again_with_the_present_rows() -> None:
     world = _World({})
     old = CutoverRecord(
         "old", "then", CutoverStage.COMPARING, (TableSum(TARGET, 9, 0, "9", "`id` int"),), ends={"one": END}
@@ -207,7 +207,7 @@ def test_rows_that_change_during_the_comparison_are_not_certified() -> None:
     world.pause = not_paused  # type: ignore[method-assign]
     outcome = CutoverRun("task", "run", (), world, world).work()
     assert not outcome.certificate
-    assert "written to meanwhile" in outcome.reason
+    assert "written to during the cutover" in outcome.reason
     assert (world.stored, world.paused) == (None, False)
 
 
@@ -230,7 +230,7 @@ def test_a_write_before_the_end_leaves_the_task_running_after_any_crash(call: in
         assert (world.stored, world.paused) == (None, False)
 
 
-def test_a_check_that_is_open_starts_nothing() -> None:
+def test_a_failed_check_starts_nothing() -> None:
     world = _World({})
     outcome = CutoverRun("task", "run", (), _not_applied(world), world).work()
     assert not outcome.certificate
@@ -246,7 +246,7 @@ def _not_applied(world: _World) -> _World:
     return world
 
 
-def test_what_the_comparison_decides_does_not_hold_the_cutover_up() -> None:
+def test_checks_that_the_comparison_decides_do_not_block_the_cutover() -> None:
     world = _World({})
     facts = world.facts
 

@@ -40,7 +40,7 @@ def test_each_unique_key_is_compared_between_each_pair() -> None:
     assert [pair.columns for pair in pairs] == [("id",)] * 3 + [("name",)] * 3
 
 
-def test_shards_that_a_filled_column_tells_apart_cannot_collide() -> None:
+def test_shards_that_a_filled_column_distinguishes_cannot_collide() -> None:
     added = [replace(shard, added={"Origin": text}) for shard, text in ((_ONE, "a"), (_TWO, "b"))]
     assert [*key_pairs(_target(_key("id", "origin")), added)] == []
     # With the same text, the rest of the key decides.

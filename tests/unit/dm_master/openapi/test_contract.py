@@ -55,7 +55,7 @@ def _raw(
     return ask(routes.app, method, f"/api/v1/{path}", query=query, headers=headers, body=body)
 
 
-def test_all_of_dms_operations_are_there() -> None:
+def test_all_of_dms_operations_exist() -> None:
     assert len(contract().operations) == 43
     assert len({one.id for one in contract().operations}) == 43
 
@@ -133,7 +133,7 @@ _SOURCE = {"source_name": "s", "host": "h", "port": 3306, "user": "u", "enable":
         ("GET", f"sources/{'x' * 33}", None, "source-name: maxLength must be 32"),
     ],
 )
-def test_what_the_contract_does_not_allow_asks_nothing(
+def test_a_request_against_the_contract_does_not_reach_the_leader(
     cluster: _Cluster, method: str, path: str, body: Any, words: str
 ) -> None:
     path, _, query = path.partition("?")
@@ -148,7 +148,7 @@ def test_what_the_contract_does_not_allow_asks_nothing(
     "body",
     [b"", b"{", b"\xff", b'{"source": NaN}', b'{"a": 1, "a": 2}', b'{"source": "\\ud800"}', b"[" * 100_000],
 )
-def test_what_is_not_json_is_refused_without_a_quotation(cluster: _Cluster, body: bytes) -> None:
+def test_invalid_json_is_refused_without_quoting_it(cluster: _Cluster, body: bytes) -> None:
     answer = _raw(cluster, "POST", "sources", body)
     assert answer.status == 400
     assert "the body is not valid JSON" in json.loads(answer.body)["error_msg"]
@@ -172,7 +172,7 @@ def test_what_is_not_json_is_refused_without_a_quotation(cluster: _Cluster, body
         ("GET", "sources", {"host": "evil.example"}, 403),
     ],
 )
-def test_what_is_no_request_of_the_api(
+def test_requests_outside_the_contract_are_refused(
     cluster: _Cluster, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     answer = _raw(cluster, method, path, headers=headers)
@@ -203,7 +203,7 @@ def test_no_leader_is_another_status_than_a_refusal(cluster: _Cluster) -> None:
     assert (status, body["error_code"]) == (503, 38043)
 
 
-def test_a_defect_is_told_in_the_same_form(cluster: _Cluster) -> None:
+def test_a_defect_is_reported_in_the_same_form(cluster: _Cluster) -> None:
     cluster.answers["ListMember"] = pb.OfflineMemberResponse(result=True)
     status, body = _ask(cluster, "GET", "cluster/workers")
     assert status == 500

@@ -1,4 +1,4 @@
-"""Hazard: a task that is converted between its JSON and its file means another one."""
+"""Hazard: conversion between a task's JSON and its file changes the task."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_file_to_json_and_back(text: str) -> None:
     assert _meaning(load_task(task_file(task))) == _meaning(load_task(text))
 
 
-def test_the_sample_with_every_key_is_said_in_full() -> None:
+def test_the_sample_with_every_key_is_represented_completely() -> None:
     text = (Path(__file__).parents[4] / "configs" / "task-full.yaml").read_text()
     task = task_of(text)
     assert _meaning(load_task(task_file(task))) == _meaning(load_task(text))
@@ -200,7 +200,7 @@ def test_fields_that_contradict_the_further_settings_are_refused() -> None:
         ({"binlog_filter_rule": {"f": {"ignore_event": ["delete"]}}}, "no rule of table_migrate_rule uses f"),
     ],
 )
-def test_names_that_lead_nowhere_are_refused(change: dict[str, Any], words: str) -> None:
+def test_undefined_names_are_refused(change: dict[str, Any], words: str) -> None:
     task = task_of(_PLAIN, secrets=True)
     del task["further_settings"]
     with pytest.raises(Refusal, match=words):

@@ -159,7 +159,7 @@ def test_all_rows_are_read_whole_where_many_differ(
 
 
 @pytest.mark.parametrize("window_bytes", [row_reader.WINDOW_BYTES, 100], ids=["short rows", "long rows"])
-def test_rows_in_one_order_are_never_held(monkeypatch: pytest.MonkeyPatch, window_bytes: int) -> None:
+def test_rows_in_the_same_order_take_no_memory(monkeypatch: pytest.MonkeyPatch, window_bytes: int) -> None:
     """A few rows missing, doubled or changed must not put the two streams apart for good."""
     monkeypatch.setattr(row_reader, "WINDOW_BYTES", window_bytes)
     upstream: list[Row] = [(b"%d" % number, b"a", b"b") for number in range(20_000)]

@@ -145,7 +145,7 @@ def test_ranges_are_only_cut_where_all_servers_have_one_order() -> None:
     assert ranged("varchar(5)", "utf8mb4_general_ci", MYSQL) == 0
 
 
-def test_filters_that_make_history_matter_are_refused() -> None:
+def test_filters_that_make_the_target_depend_on_past_changes_are_refused() -> None:
     left = RowDecisions(insert=FilterDecision("ignore"))
     found = made(table(), table(), rules=TableRules(filter=RowFilter(kinds=left)))
     assert isinstance(found, NotCompared)

@@ -45,6 +45,6 @@ def test_an_error_ends_the_rows() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x00\x00\x00\x01\x00", result_set([]) + b"more!"])
-def test_what_no_server_sends_is_refused(data: bytes) -> None:
+def test_malformed_packets_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="malformed"):
         fed(data, 100)

@@ -185,7 +185,7 @@ def test_an_error_ends_the_rows(make: Make) -> None:
         result_set([]) + b"more!",
     ],
 )
-def test_what_no_server_sends_is_refused(make: Make, data: bytes) -> None:
+def test_malformed_packets_are_refused(make: Make, data: bytes) -> None:
     consumer = make(1, ()).rows_of(0, 2)
     with pytest.raises(ValueError, match="malformed"):
         consumer.feed(memoryview(data))

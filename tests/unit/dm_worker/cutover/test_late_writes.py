@@ -170,7 +170,7 @@ def test_statements_of_the_opposite_task_are_those_on_its_connections() -> None:
     assert not _Back().begin(1).batch(70).begin(2).batch(75).begin(3).alter(70).alter(75).found()
 
 
-def test_a_server_that_starts_again_gives_the_numbers_of_connections_again() -> None:
+def test_a_restarted_server_reuses_connection_numbers() -> None:
     assert len(_Back().begin(1).batch(70).server_starts(1_700_000_000).alter(70).found()) == 1
     # As servers send it to each reader.
     assert not _Back().begin(1).batch(70).server_starts(0).alter(70).found()

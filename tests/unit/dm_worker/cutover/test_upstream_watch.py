@@ -116,7 +116,7 @@ def test_the_file_is_bounded_and_the_count_is_not(monkeypatch: pytest.MonkeyPatc
         watch.join(60)
 
 
-def test_an_upstream_at_rest_has_no_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_idle_upstream_has_no_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     watch = _watch(monkeypatch, tmp_path, _Upstream(_log(b"FLUSH TABLES"), failures=0))
     watch.start()
     try:

@@ -23,7 +23,7 @@ def test_an_exact_look_after_others_decides() -> None:
     assert looks.seen(WORK, [changed(b"2", b"5")], exact=True) == [changed(b"2", b"5")]
 
 
-def test_a_difference_that_vanishes_is_none() -> None:
+def test_a_difference_that_vanishes_does_not_count() -> None:
     looks = Confirmations()
     assert looks.seen(WORK, [changed(b"1", b"5")], exact=False) is None
     assert looks.seen(WORK, [changed(b"2", b"5")], exact=False) == []

@@ -36,6 +36,6 @@ STREAM = "GRANT REPLICATION SLAVE ON *.* TO `u`@`%`"
         (BlockAllowList(do_tables=(TableName("shop", "b"),), ignore_dbs=("shop",)), [ON_TABLE], ""),
     ],
 )
-def test_what_a_user_may_not_see_is_named(lists: BlockAllowList, grants: list[str], lacking: str) -> None:
+def test_missing_privileges_are_named(lists: BlockAllowList, grants: list[str], lacking: str) -> None:
     allowed = BlockAllowListFilter(lists, case_sensitive=False)
     assert unseen(Grants(grants), lists, allowed, ["shop"]) == lacking

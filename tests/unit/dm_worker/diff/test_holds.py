@@ -95,7 +95,7 @@ def test_a_syncer_that_does_not_run_opens_no_snapshot() -> None:
     assert task.steps == [WANTED, REFUSED]
 
 
-def test_a_task_that_is_gone_does_not_hold_the_syncer() -> None:
+def test_a_task_that_disappeared_does_not_hold_the_syncer() -> None:
     task, syncer = Task({}), Syncer()
     served(task, syncer)
     assert task.steps[-1] == GIVEN_UP

@@ -1,4 +1,4 @@
-"""Hazard: the sweep takes more of the servers than it may, or says that it is done with what it never looked at."""
+"""Hazard: the sweep loads the servers more than allowed, or reports rows as compared that it never read."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_differences_are_in_the_file_before_they_are_stored(start: Callable[...,
     assert run.progress.ends == [(len(lines[0]) + 1, (tmp_path / "files" / "repairs.sql").stat().st_size)]
 
 
-def test_what_fails_for_a_while_is_tried_again(start: Callable[..., DiffRun]) -> None:
+def test_temporary_failures_are_retried(start: Callable[..., DiffRun]) -> None:
     world = World({T: [lost(), lost(), ()]})
     world.pairs = [no_pair("the syncer was not held"), no_pair("again"), lost()]
     run = start(world)
@@ -206,7 +206,7 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_compared(start:
     assert run.progress.verdict() == "not compared"
 
 
-def test_a_table_that_changes_each_time_is_given_up(start: Callable[..., DiffRun]) -> None:
+def test_a_table_that_changes_at_each_attempt_is_abandoned(start: Callable[..., DiffRun]) -> None:
     changed = compare_task.changed(pair_of(T).target)
     run = start(World({T: [changed], U: [()]}))
     run.work()

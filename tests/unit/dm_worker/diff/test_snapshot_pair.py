@@ -113,7 +113,7 @@ def test_a_target_at_another_place_is_no_pair(monkeypatch: pytest.MonkeyPatch) -
     assert target.statements == [SNAPSHOT, "ROLLBACK", SNAPSHOT]
 
 
-def test_without_a_pair_the_reason_is_told_and_no_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_pair_reports_the_reason_and_no_worker_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(refusals=1000)
     with pytest.raises(DMError, match="source s1: the location is passed") as caught:
         opened(monkeypatch, worker, [])

@@ -1,4 +1,5 @@
-"""Hazard: without a position, a row that is on its way is reported, or one that stays different is not."""
+"""Hazard: without a position, a row that replication has not delivered yet is reported, or a lasting difference is
+not."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def state(tmp_path: Path) -> DiffStateFile:
     return made
 
 
-def test_what_was_noted_is_read_again(state: DiffStateFile) -> None:
+def test_stored_state_is_restored(state: DiffStateFile) -> None:
     found = state.read()
     assert found is not None
     record, progress = found
@@ -40,7 +40,7 @@ def test_what_was_noted_is_read_again(state: DiffStateFile) -> None:
     assert progress.tables[T].spans == {0: "a", 1: "b"}
 
 
-def test_a_later_stage_counts_and_a_forgotten_chunk_does_not(state: DiffStateFile) -> None:
+def test_the_latest_stage_counts_and_a_deleted_chunk_does_not(state: DiffStateFile) -> None:
     state.forget_chunks("r1", [ChunkWork(T, 0, "a")])
     state.note(RECORD.at(FINISHED))
     found = state.read()

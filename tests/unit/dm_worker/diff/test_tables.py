@@ -16,7 +16,7 @@ FED = {
 }
 
 
-def test_the_first_source_compares_what_several_feed() -> None:
+def test_the_first_source_compares_tables_with_rows_of_several() -> None:
     settings = DiffSettings(sources=("s1", "s2"))
     (merged,) = led_tables(FED, "s1", settings)
     assert (merged.target, merged.total_rows) == (MERGED, 15)

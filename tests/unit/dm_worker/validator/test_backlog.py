@@ -43,7 +43,7 @@ def test_a_large_batch_is_not_held_up_by_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("rows", "size"), [(12, 10**6), (10**6, 20)])
-def test_what_exceeds_the_memory_waits_in_files_that_are_removed(
+def test_batches_above_the_memory_limit_wait_in_files_that_are_removed(
     rows: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -89,7 +89,7 @@ def test_without_a_batch_it_opens_at_once_and_contains_what_was_reported(monkeyp
 
 
 @pytest.mark.parametrize("boundary", [0.01, 60.0])
-def test_replication_goes_on_while_the_target_does_not_open_a_snapshot(
+def test_replication_continues_while_the_target_does_not_open_a_snapshot(
     monkeypatch: pytest.MonkeyPatch, boundary: float
 ) -> None:
     monkeypatch.setattr(rounds, "BOUNDARY_WAIT", boundary)

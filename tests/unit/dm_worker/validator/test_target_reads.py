@@ -1,4 +1,4 @@
-"""Hazard: an answer of the target is taken for another row, or a refusal for a row that is right."""
+"""Hazard: an answer of the target is assigned to another row, or a refusal counts as a right row."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def chunk(*, rows: list[bytes], keys: list[bytes]) -> ExpectedRows:
     return ExpectedRows(0, chunks=list(row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)))
 
 
-def test_rows_whose_text_is_right_are_not_asked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_whose_text_is_right_are_not_queried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     conn = Connection()
     found = reads(conn, monkeypatch)
     watched = {(("d", "t1"), key) for key in (b"1", b"3", b"9")}

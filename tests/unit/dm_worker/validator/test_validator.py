@@ -107,7 +107,7 @@ def test_tables_that_other_sources_may_change_wait_for_their_ddl(world: World) -
     wait_until(lambda: len(world.errors()) == 1, "it is found")
 
 
-def test_an_attempt_that_was_given_up_blames_no_row(world: World) -> None:
+def test_an_abandoned_attempt_reports_no_row(world: World) -> None:
     world.target.away = True
     world.batch({1: "a"})
     # The next batch is partly applied, and refused as too large; smaller ones follow.
@@ -161,7 +161,7 @@ def test_changes_that_an_ended_process_did_not_compare_are_named(world: World) -
     assert world.status().notes[1] == f"changes from {at(1).position} to {at(2).position} may not have been compared"
 
 
-def test_what_an_ended_process_compared_may_be_read_before_replication_goes_on(world: World) -> None:
+def test_stored_progress_may_be_read_before_replication_continues(world: World) -> None:
     world.batch({1: "a"})
     world.wait()
     world.end()
@@ -262,7 +262,7 @@ def test_at_the_cutover_all_is_compared_at_once_and_stored(
     assert world.status().notes[-1].endswith("are compared")
 
 
-def test_a_cutover_that_is_no_position_is_refused_and_the_earlier_one_stays(world: World) -> None:
+def test_an_invalid_cutover_position_is_refused_and_the_earlier_one_stays(world: World) -> None:
     world.validator.cut_over_at("(b.000009, 4)", "")
     with pytest.raises(DMError):
         world.validator.cut_over_at("the end", "")

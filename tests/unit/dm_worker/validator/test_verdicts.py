@@ -178,7 +178,7 @@ def _look(
     return {int(key) for key in keys(judge.looked(look(reached + 1, last, seen, *wrong, right=right)))}
 
 
-def test_errors_are_listed_with_how_often_they_were_found_and_what_became_of_them() -> None:
+def test_errors_are_listed_with_their_count_and_status() -> None:
     errors = ErrorList()
     assert [one.difference.key for one in errors.take(Verdicts([difference(1), difference(2)]), "then")] == [b"1", b"2"]
     errors.take(Verdicts([difference(1, MISSING)]), "later")

@@ -158,7 +158,7 @@ def test_an_export_says_which_secrets_are_hidden(dmctl: RunDmctl, fake: CannedMa
     assert "hidden (******) in t" in out
 
 
-def test_a_plain_password_is_no_ciphertext() -> None:
+def test_a_plain_password_is_not_a_ciphertext() -> None:
     assert configdir.is_sealed(f"from: {{user: u, password: '{_SEALED}'}}\n")
     assert not configdir.is_sealed("password: correcthorsebatterystaple\n")
     assert not configdir.is_sealed("password: short\n")
@@ -177,7 +177,7 @@ def test_the_path_may_stand_before_the_sub_command(dmctl: RunDmctl, fake: Canned
     assert (tmp_path / "all" / "tasks" / "t.yaml").exists()
 
 
-def test_an_import_goes_on_after_a_refusal_and_lists_what_it_did(
+def test_an_import_continues_after_a_refusal_and_lists_its_steps(
     dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path
 ) -> None:
     for kind, names in (("sources", ("a", "b")), ("tasks", ("t1", "t2"))):
@@ -195,7 +195,7 @@ def test_an_import_goes_on_after_a_refusal_and_lists_what_it_did(
     assert "left alone the source of" in out
     assert f"created the source of {tmp_path}/sources/b.yaml" in out
     assert f"started the task of {tmp_path}/tasks/t2.yaml" in out
-    assert "1 of 4 steps failed; what is done stays, and the import can be repeated" in err
+    assert "1 of 4 steps failed; completed steps stay, and the import can be repeated" in err
     assert f"fail to start task from {tmp_path}/tasks/t1.yaml: precheck failed" in err
 
 

@@ -1,4 +1,4 @@
-"""Hazard: the line that dmctl prints for a user lets nobody in, or shows the password."""
+"""Hazard: the line that dmctl prints for a user does not allow a login, or shows the password."""
 
 from __future__ import annotations
 

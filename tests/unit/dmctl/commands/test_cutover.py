@@ -1,4 +1,4 @@
-"""Hazard: dmctl says that a cutover is done, or that nobody writes, when it is not so."""
+"""Hazard: dmctl reports a completed cutover, or no later writes, although that is wrong."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ _CERTIFICATE = json.dumps(
 )
 
 
-def test_the_certificate_is_written_for_programs_and_for_people(
-    dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path
-) -> None:
+def test_the_certificate_is_written_as_json_and_as_text(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["OperateCutover"] = master.OperateCutoverResponse(
         result=True, done=True, stage="ended", certificate=_CERTIFICATE, msg="the cutover is done"
     )
@@ -101,7 +99,7 @@ def test_verify_asks_the_task_of_the_certificate(dmctl: RunDmctl, fake: CannedMa
     assert (request.op, request.task, request.certificate) == (master.VerifyCutover, "t", _CERTIFICATE)
 
 
-def test_a_file_that_is_no_certificate_is_refused(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_certificate_is_refused(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text("{}")
     code, _, err = dmctl("cutover", "verify", str(path))

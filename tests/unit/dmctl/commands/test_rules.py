@@ -1,4 +1,4 @@
-"""show-rules hides no problem and no rule that does nothing, and is bounded only where a person reads it."""
+"""show-rules hides no problem and no rule that does nothing, and is shortened only as text for operators."""
 
 from __future__ import annotations
 

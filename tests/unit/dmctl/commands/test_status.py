@@ -45,7 +45,7 @@ def _subtask(stage: worker.Stage, error: bool = False) -> worker.SubTaskStatus:
         ),
     ],
 )
-def test_the_summary_says_the_worst(
+def test_the_summary_shows_the_worst_subtask(
     dmctl: RunDmctl, fake: CannedMaster, stages: list[tuple[worker.Stage, bool]], expected: str
 ) -> None:
     parts = [(f"s{number}", _subtask(stage, error)) for number, (stage, error) in enumerate(stages)]
@@ -58,7 +58,7 @@ def test_the_summary_says_the_worst(
     }
 
 
-def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: RunDmctl, fake: CannedMaster) -> None:
+def test_a_paused_relay_is_an_error_of_the_task(dmctl: RunDmctl, fake: CannedMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].sourceStatus.relayStatus.stage = worker.Paused
     fake.answers["QueryStatus"] = answer

@@ -39,7 +39,7 @@ def _table(*sources: worker.QueryStatusResponse, columns: int = 200, colours: bo
     return status_table(answer, columns=columns, colours=colours)
 
 
-def test_each_unit_says_how_far_it_is() -> None:
+def test_each_unit_shows_its_progress() -> None:
     text = _table(
         _answer(_subtask("a", dump=worker.DumpStatus(progress="40.00 %", completedTables=2, totalTables=5))),
         _answer(_subtask("b", load=worker.LoadStatus(progress="7.00 %", totalBytes=3 << 30, bps=5 << 20))),

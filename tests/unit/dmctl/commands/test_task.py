@@ -56,7 +56,7 @@ def test_a_precheck_report_is_readable_inside_the_answer(dmctl: RunDmctl, fake: 
     assert out.endswith('        }",\n    "rules": null\n}\n')
 
 
-def test_check_task_shows_what_the_rules_come_to(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
+def test_check_task_shows_the_effect_of_the_rules(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     rules = master.RulesSummary(tables=12, targets=3, leftOut=4, unused=["task.yaml:1:1: 'r' of routes does nothing"])
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", rules=rules)
     code, out, _ = dmctl("check-task", str(task_file))
