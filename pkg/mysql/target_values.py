@@ -20,6 +20,7 @@ class TargetValues:
     ``compares_wide_sets``: a SET of 64 members may be compared with a number.
     ``keeps_null_counters``: NULL in an AUTO_INCREMENT column stays NULL.
     ``folds_names``: table names that differ only in case are equal.
+    ``lists_members``: ``(c, id) IN ((1, 7), (2, 8))`` finds the members of an ENUM or a SET by their numbers.
     ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE gets the new value of a BIT column of more than 56 bits by VALUES().
     """
 
@@ -29,6 +30,7 @@ class TargetValues:
     upserts_wide_bits: bool = True
     keeps_null_counters: bool = True
     folds_names: bool = False
+    lists_members: bool = True
 
 
 EXACT_VALUES = TargetValues()
@@ -40,7 +42,8 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
     ((converted,),) = query(conn, f"SELECT HEX(CONVERT(_latin1 x'{_LATIN1_CHARACTER}' USING utf8mb4))")
     # TiDB stores 0 for -0e0, which differs in a condition; it compares a SET as a signed number, and fails
     # with "overflows bigint"; VALUES() of a BIT has its bytes reversed; NULL in an AUTO_INCREMENT column is numbered.
-    exact = server_info(conn).flavor != "tidb"
+    flavor = server_info(conn).flavor
+    exact = flavor != "tidb"
     return TargetValues(
         str(converted) == _IN_UTF8,
         negative_zero=exact,
@@ -48,6 +51,8 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
         upserts_wide_bits=exact,
         keeps_null_counters=exact,
         folds_names=folds_names(conn),
+        # MySQL (5.7 to 9.7) finds none, if there are two or more and the list has several columns.
+        lists_members=flavor == "mariadb",
     )
 
 

@@ -10,11 +10,12 @@ import pymysql
 from pymysql.connections import Connection
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
-from deploy.local.process import up
+from deploy.local.process import up, wait_until
 from deploy.local.tidb import TiDBServer
 from tests.fuzz.features import ABILITIES, Pair
 
 _ZONES = "server zone"
+_SECONDS = 30.0
 _MODES = {
     "none": "''",
     "ansi quotes": "CONCAT(@@GLOBAL.sql_mode, ',ANSI_QUOTES')",
@@ -40,6 +41,8 @@ class Servers:
         self.pair = pair
         self.upstream = upstream
         self.target = target
+        #: The upstream's time when its binlog began again.
+        self._reset_in = 0
         ((self.default_mode,),) = upstream.execute("SELECT @@GLOBAL.sql_mode")
         self.versions = tuple(
             f"{server.name} {server.execute('SELECT VERSION()')[0][0]}" for server in (upstream, target)
@@ -69,8 +72,16 @@ class Servers:
         self.set_globals(settings)
 
     def reset_binlog(self) -> None:
+        """Not in the second of the last one: a task does not tell two files of one name and second apart
+        (docs/exactly-once.md)."""
+        wait_until(lambda: self._second() > self._reset_in, "the next second of the upstream", _SECONDS)
         words = "BINARY LOGS AND GTIDS" if self.upstream.binlog_words == "BINARY LOG" else "MASTER"
         self.upstream.execute(f"RESET {words}")
+        self._reset_in = self._second()
+
+    def _second(self) -> int:
+        ((found,),) = self.upstream.execute("SELECT UNIX_TIMESTAMP()")
+        return int(found)
 
 
 @contextmanager

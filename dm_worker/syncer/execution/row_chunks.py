@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
 from dm_worker.syncer.execution.row_look import ExpectedRow
-from dm_worker.syncer.execution.row_statements import MAX_IN_LIST
+from dm_worker.syncer.execution.row_statements import listed_keys
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
@@ -75,7 +75,7 @@ def chunks_of(
     # A literal that begins with another one has a digit, a point or an exponent after it, which follow a comma and a
     # parenthesis: so keys have the same order with several columns, and in front of their rows.
     keys, rows = sorted(keys), sorted(rows)
-    most = max(1, min(most_rows, MAX_IN_LIST // len(plan.key)))
+    most = max(1, min(most_rows, listed_keys(plan)))
     spans = [(start, min(start + most, len(keys))) for start in reversed(range(0, len(keys), most))]
     while spans:
         start, end = spans.pop()

@@ -181,9 +181,13 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
         replaced = renew if plan.rewrite_existing or plan.extra_columns or not plan.upserts else AS_UPSERT
         kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
-    in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
-    rows = (in_list, form.rows, form.rows)
+    rows = (min(form.rows, listed_keys(plan)), form.rows, form.rows)
     return WriteRule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
+
+
+def listed_keys(plan: TablePlan) -> int:
+    """How many keys of the plan's rows one IN may list."""
+    return max(1, MAX_IN_LIST // max(1, len(plan.key_names))) if plan.listed else 1
 
 
 def _room(plan: TablePlan, kind: int, form: StatementForm) -> int:

@@ -102,9 +102,16 @@ def build(
         filter=rules.filter,
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
         period_keys=period_keys(shape, target),
+        listed=key is None or options.values.lists_members or not _has_members(target, key),
     )
     bulk = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(bulk, shape, target, key, further, options.charsets, incomparable, family)
+
+
+def _has_members(target: TableInfo, key: Index) -> bool:
+    """Whether a key of several columns has an ENUM or a SET."""
+    columns = [target.column(name) for name in key.columns]
+    return len(columns) > 1 and any(column is not None and column.type_name in ("enum", "set") for column in columns)
 
 
 def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:

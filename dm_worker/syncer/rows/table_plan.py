@@ -86,6 +86,7 @@ class TablePlan:
     ``checks``: numbers of literals, and how the target would change values of them without an error.
     ``sampled``: generated columns of the target that are compared with the upstream's values: by samples, and in each
     row those that depend on the time zone. Without a key there are only the latter.
+    ``listed``: one statement may find rows by a list of their keys.
     ``texts``, one per written column, are SQL expressions of the literal of the target's value, '' where there is none.
     """
 
@@ -126,6 +127,7 @@ class TablePlan:
     period_keys: tuple[PeriodKey, ...] = ()
     sampled: tuple[ComputedColumn, ...] = ()
     texts: tuple[str, ...] = ()
+    listed: bool = True
 
     @property
     def seed(self) -> int:
