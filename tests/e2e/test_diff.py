@@ -10,14 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
-from deploy.local.process import HarnessError, wait_until
+from deploy.local.process import wait_until
 from tests.harness.certified import NotAsked
+from tests.harness.comparisons import ended, lines, tables
 from tests.harness.migration import RANGE, Migration
 from tests.harness.proctree import kill_hard, spark_workers
 
@@ -53,35 +53,6 @@ def started(migration: Migration, *flags: str) -> None:
     migration.cluster.ok("diff", "start", migration.name, *flags)
 
 
-def ended(migration: Migration, seconds: float = 240) -> dict[str, Any]:
-    """The comparison's answer once it has ended on all sources."""
-    answer: dict[str, Any] = {}
-
-    def done() -> bool:
-        answer.clear()
-        try:
-            answer.update(migration.cluster.dmctl("diff", "status", migration.name))
-        except HarnessError:  # dmctl exits with 1 while a worker is restarted
-            return False
-        return answer["verdict"] != "running" and all(one["stage"] == "Finished" for one in answer["sources"])
-
-    try:
-        wait_until(done, "the comparison has ended", seconds, step=0.5)
-    except HarnessError as exc:
-        raise HarnessError(f"{exc}\n{json.dumps(answer, indent=1)}\n{migration.cluster.logs()}") from None
-    return answer
-
-
-def tables(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {table["target"]: table for source in answer["sources"] for table in source["tables"]}
-
-
-def lines(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """All differences, from the files of the workers."""
-    paths = [source["differences"] for source in answer["sources"] if source["differences"]]
-    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
-
-
 @contextmanager
 def hot_row(server: SQLServer, table: str, row_id: int) -> Iterator[None]:
     """Updates one row as fast as the server can."""
@@ -105,7 +76,7 @@ def hot_row(server: SQLServer, table: str, row_id: int) -> Iterator[None]:
 
 def test_nothing_is_reported_without_faults_while_writers_write(migration: Migration) -> None:
     started(migration)
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "equal", json.dumps(answer, indent=1)
     assert {name: table["state"] for name, table in tables(answer).items()} == {
         "`diffed`.`orders`": "equal",
@@ -132,7 +103,7 @@ def test_exactly_the_seeded_faults_are_found(migration: Migration) -> None:
         # The update of the hot row at the target is undone by the next one: a column that is not written is not.
         target.execute(f"UPDATE {name}.orders SET created = '2020-01-01 00:00:01' WHERE id = {firsts[0] + 2}")
         started(migration)
-        answer = ended(migration)
+        answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "different", json.dumps(answer, indent=1)
     found = {(one["table"], one["kind"], one["key"].get("id", "")) for one in lines(answer)}
     orders, events = f"`{name}`.`orders`", f"`{name}`.`events`"
@@ -163,7 +134,7 @@ def test_a_fault_in_a_constantly_updated_row_is_found(migration: Migration) -> N
         there = f"SELECT COUNT(*) FROM {orders} WHERE id = {row} AND created = '2020-01-01 00:00:01'"
         wait_until(lambda: target.execute(there)[0][0] == 1, "the fault is there", 120)
         started(migration)
-        answer = ended(migration)
+        answer = ended(migration.cluster, migration.name)
     # The column that changes all the time is equal: both sides are read at one position.
     assert [(one["kind"], one["key"]["id"], one["columns"]) for one in lines(answer)] == [
         ("changed", str(row), ["created"])
@@ -177,7 +148,7 @@ def test_a_comparison_survives_the_death_of_the_master(migration: Migration) -> 
     started(migration)
     cluster.master.kill()
     cluster.master.start()
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "different"
     assert [(one["kind"], one["key"]["id"]) for one in lines(answer)] == [("missing", str(first))]
 
@@ -197,7 +168,7 @@ def test_the_statements_repair_the_target(migration: Migration) -> None:
         f"INSERT INTO {name}.events VALUES (1000, 'not there', 0.5)",
     )
     started(migration)
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "different"
     conn = target.connect(autocommit=True)
     for source in answer["sources"]:
@@ -206,7 +177,7 @@ def test_the_statements_repair_the_target(migration: Migration) -> None:
                 conn.query(statement.decode())
     conn.close()
     started(migration)
-    assert ended(migration)["verdict"] == "equal"
+    assert ended(migration.cluster, migration.name)["verdict"] == "equal"
 
 
 def test_a_repair_makes_the_target_equal_while_writers_write(migration: Migration) -> None:
@@ -219,7 +190,7 @@ def test_a_repair_makes_the_target_equal_while_writers_write(migration: Migratio
         f"INSERT INTO {name}.events VALUES (1000, 'not there', 0.5), (1000, 'not there', 0.5)",
     )
     started(migration, "--repair")
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "equal", json.dumps(answer, indent=1)
     assert tables(answer)[f"`{name}`.`orders`"]["repaired"] == "4"
     assert len(lines(answer)) >= 5
@@ -239,7 +210,7 @@ def test_a_comparison_continues_after_the_death_of_worker_and_spark(migration: M
             kill_hard(pid)
         worker.kill()
         worker.start()
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "different"
     assert [(one["table"], one["kind"], one["key"]["id"]) for one in lines(answer)] == [(orders, "missing", str(first))]
 
@@ -250,7 +221,7 @@ def test_a_table_without_a_target_is_named_and_not_equal(migration: Migration) -
     migration.cluster.wait_synced(migration.name)
     migration.target.execute(f"DROP TABLE {migration.name}.events")
     started(migration)
-    answer = ended(migration)
+    answer = ended(migration.cluster, migration.name)
     assert answer["verdict"] == "not compared"
     events = tables(answer)[f"`{migration.name}`.`events`"]
     assert events["state"] == "not compared"
@@ -259,13 +230,7 @@ def test_a_table_without_a_target_is_named_and_not_equal(migration: Migration) -
 
 def test_a_table_of_sources_that_do_not_take_part_is_not_equal(migration: Migration) -> None:
     migration.cluster.ok("diff", "start", migration.name, "-s", migration.source(0))
-    answer: dict[str, Any] = {}
-
-    def done() -> bool:
-        answer.update(migration.cluster.dmctl("diff", "status", migration.name, "-s", migration.source(0)))
-        return str(answer["verdict"]) != "running"
-
-    wait_until(done, "the comparison has ended", 120, step=0.5)
+    answer = ended(migration.cluster, migration.name, "-s", migration.source(0))
     assert answer["verdict"] == "not compared"
     assert all(migration.source(1) in table["reason"] for table in tables(answer).values())
 

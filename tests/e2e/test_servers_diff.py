@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
+from tests.harness.comparisons import ended, lines, tables
 
 USER, PASSWORD = "'reading'@'127.0.0.1'", "R3ading-password"
 ROWS = 3000
@@ -84,18 +83,6 @@ def file(sides: tuple[SQLServer, SQLServer, SQLServer], tmp_path: Path) -> Write
     return write
 
 
-def ended(cluster: Cluster, path: str) -> dict[str, Any]:
-    answer: dict[str, Any] = {}
-
-    def done() -> bool:
-        answer.clear()
-        answer.update(cluster.dmctl("diff", "status", "--config", path))
-        return str(answer["verdict"]) != "running"
-
-    wait_until(done, "the comparison has ended", 240, step=0.5)
-    return answer
-
-
 def test_two_servers_are_compared_and_exactly_the_faults_are_found(
     free_cluster: Cluster, sides: tuple[SQLServer, SQLServer, SQLServer], file: WriteFile, tmp_path: Path
 ) -> None:
@@ -104,13 +91,14 @@ def test_two_servers_are_compared_and_exactly_the_faults_are_found(
     assert "verdict: equal" in shown
     sides[2].execute("DELETE FROM shop.t WHERE id = 17", f"UPDATE shop.t SET v = -1 WHERE id = {ROWS + 17}")
     free_cluster.ok("diff", "start", "--config", path)
-    answer = ended(free_cluster, path)
+    answer = ended(free_cluster, "--config", path)
     assert answer["verdict"] == "different"
-    (table,) = [table for source in answer["sources"] for table in source["tables"]]
+    (table,) = tables(answer).values()
     assert (table["target"], table["missing"], table["changed"], table["extra"]) == ("`shop`.`t`", "1", "1", "0")
-    (differences,) = [source["differences"] for source in answer["sources"] if source["differences"]]
-    lines = [json.loads(line) for line in Path(differences).read_text().splitlines()]
-    assert sorted((one["kind"], one["key"]["id"]) for one in lines) == [("changed", str(ROWS + 17)), ("missing", "17")]
+    assert sorted((one["kind"], one["key"]["id"]) for one in lines(answer)) == [
+        ("changed", str(ROWS + 17)),
+        ("missing", "17"),
+    ]
     # The statements are those that make the target equal.
     (repairs,) = [source["repairs"] for source in answer["sources"] if source["repairs"]]
     with sides[2].connect(autocommit=True) as conn:
@@ -144,9 +132,9 @@ def test_a_comparison_continues_after_the_death_of_its_worker(
     worker.start()
     again = free_cluster.ok("diff", "start", "--config", path, *slow)
     assert [one["run"] for one in again["sources"]] == [one["run"] for one in begun["sources"]]
-    answer = ended(free_cluster, path)
+    answer = ended(free_cluster, "--config", path)
     assert answer["verdict"] == "different"
-    (table,) = [table for source in answer["sources"] for table in source["tables"]]
+    (table,) = tables(answer).values()
     assert table["missing"] == "1"
 
 

@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from deploy.local.cluster import Cluster
 from deploy.local.process import HarnessError, wait_until
+from tests.harness.comparisons import ended, lines, tables
 
 #: Seconds in which a comparison of a test's tables ends, and the validation of what is written, on a busy machine.
 LONGEST = 240.0
@@ -54,29 +54,11 @@ def certify(
     if not_validated is None:
         _assert_nothing_reported(cluster, task)
     cluster.ok("diff", "start", task)
-    answer = _ended(cluster, task)
-    states = {table["target"]: table["state"] for source in answer["sources"] for table in source["tables"]}
+    answer = ended(cluster, task, seconds=LONGEST)
+    states = {name: table["state"] for name, table in tables(answer).items()}
     expected = {table: "not compared" if table in not_compared else "equal" for table in (*states, *not_compared)}
     assert expected, "no table was compared"
-    assert states == expected, json.dumps([answer, *_differences(answer)], indent=1)
-
-
-def _ended(cluster: Cluster, task: str) -> dict[str, Any]:
-    """The comparison's answer once it has ended on all sources."""
-    answer: dict[str, Any] = {}
-
-    def done() -> bool:
-        answer.clear()
-        answer.update(cluster.dmctl("diff", "status", task))
-        return answer["verdict"] != "running" and all(one["stage"] == "Finished" for one in answer["sources"])
-
-    _wait(cluster, done, f"the comparison of {task} has ended", answer)
-    return answer
-
-
-def _differences(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    paths = [source["differences"] for source in answer["sources"] if source["differences"]]
-    return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    assert states == expected, json.dumps([answer, *lines(answer)], indent=1)
 
 
 def _assert_nothing_reported(cluster: Cluster, task: str) -> None:

@@ -45,6 +45,7 @@ _LACKED_BY: Mapping[str, frozenset[str]] = {
 }
 #: Tests that migrate, but test the upstream's side or this program only: any target will do, so they use MariaDB only.
 _TARGET_IS_ASIDE = (
+    "tests/e2e/test_diff_on_spark.py",
     "tests/e2e/test_relay.py",
     "tests/e2e/test_secrets.py",
     "tests/e2e/test_spark_cluster.py",

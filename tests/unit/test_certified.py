@@ -23,6 +23,7 @@ CERTIFYING = {"certify", "compare", "finish"}
 #: The modules that do not ask the product, and why.
 WITHOUT = {
     "tests/e2e/test_console.py": "the browser starts the comparison and reads its result",
+    "tests/e2e/test_diff_on_spark.py": "compares servers that no task connects, by the product itself",
     "tests/e2e/test_cutover.py": "its check needs a comparison, which it starts by itself",
     "tests/e2e/test_cutover_run.py": "a cutover compares the tables by itself; the task has ended after it",
     "tests/e2e/test_lag_reasons.py": "compares no tables",
