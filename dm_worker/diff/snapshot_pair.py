@@ -30,6 +30,9 @@ _TURN_SECONDS = 60.0
 _HOLD_SECONDS = 30.0
 #: The session settings with which statements write exactly the values that were read.
 REPAIR_SESSION = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "0"}
+#: Begins the transaction of a repair. The session of a task on TiDB is optimistic: it would hold no locks, and lose to
+#: each batch that is written before its COMMIT. Other servers read a comment.
+REPAIR = "BEGIN /*T! PESSIMISTIC */"
 #: Before MySQL 5.7.
 _UNKNOWN_VARIABLE = 1193
 #: Attempts at a pair before the round ends without one.
@@ -209,7 +212,7 @@ class _PairOpening:
         if not self._servers.repairs:
             self._target.query(SNAPSHOT)
             return
-        self._target.query("START TRANSACTION")
+        self._target.query(REPAIR)
         # The first read that is not for update opens the transaction's snapshot: after the last batch.
         for upstream in self._servers.upstreams:
             if not upstream.place.lock(self._target):
