@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 INDENT = "    "
 #: Lists that DM's answers do not have; left out while they are empty.
-WARNINGS = "warnings"
+_OWN_LISTS = frozenset({"warnings", "purgeDistances", "unlocks"})
 #: The characters that Go's encoder escapes beyond the JSON standard, to make its output safe inside HTML and
 #: JavaScript.
 _GO_ESCAPES = str.maketrans(
@@ -54,7 +54,7 @@ def _object(message: Message, indent: str) -> Iterator[str]:
     declared: Iterable[FieldDescriptor] = message.DESCRIPTOR.fields  # type: ignore[assignment]
     fields = sorted(declared, key=lambda one: one.number)
     for field in fields:
-        if _is_unset_choice(message, field) or _is_without_warnings(message, field):
+        if _is_unset_choice(message, field) or _is_empty_own_list(message, field):
             continue
         if not first:
             yield ",\n"
@@ -69,8 +69,8 @@ def _is_unset_choice(message: Message, field: FieldDescriptor) -> bool:
     return field.containing_oneof is not None and not message.HasField(field.name)
 
 
-def _is_without_warnings(message: Message, field: FieldDescriptor) -> bool:
-    return field.name == WARNINGS and not getattr(message, field.name)
+def _is_empty_own_list(message: Message, field: FieldDescriptor) -> bool:
+    return field.name in _OWN_LISTS and not getattr(message, field.name)
 
 
 def _field(message: Message, field: FieldDescriptor, indent: str) -> Iterator[str]:
