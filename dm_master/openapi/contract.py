@@ -29,7 +29,13 @@ def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[Validatio
         yield ValidationError(f"does not match {pattern}")
 
 
-_SchemaValidator = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # its stub has no types
+def _format(_: Any, name: str, value: Any, __: Schema) -> Iterator[ValidationError]:
+    """Of the formats that ``dm.yaml`` has, ``int64`` limits the values."""
+    if name == "int64" and isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        yield ValidationError("is not a number of 64 bits")
+
+
+SchemaValidator = extend(Draft202012Validator, {"pattern": _pattern, "format": _format})  # type: ignore[no-untyped-call]  # its stub has no types
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,7 @@ class Contract:
         return {name: _typed(known[name], name, values) for name, values in given.items()}
 
     def _check(self, schema: Schema, value: Any, where: str) -> None:
-        validator = _SchemaValidator({**schema, "components": self.document["components"]})
+        validator = SchemaValidator({**schema, "components": self.document["components"]})
         problem = min(validator.iter_errors(value), key=lambda one: list(map(str, one.absolute_path)), default=None)
         if problem is not None:
             raise bad_request(_described(problem, where))

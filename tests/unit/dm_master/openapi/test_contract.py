@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from jsonschema import Draft202012Validator
 
 from deploy.openapi_models import TARGET, models
-from dm_master.openapi.contract import contract
+from dm_master.openapi.contract import SchemaValidator, contract
 from dm_master.openapi.routes import mount_openapi
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.process.metrics import Metrics
@@ -142,6 +142,16 @@ def test_a_request_against_the_contract_does_not_reach_the_leader(
     assert words in found["error_msg"]
     assert "secret" not in found["error_msg"]
     assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("number", "fits"), [((1 << 63) - 1, True), (1 << 63, False), (-(1 << 63), True), (-(1 << 63) - 1, False)]
+)
+def test_numbers_have_the_size_that_the_contract_says(number: int, fits: bool) -> None:
+    load = {"total_bytes": 0, "progress": "", "meta_binlog": "", "meta_binlog_gtid": "", "bps": 0}
+    schema = contract().document["components"]["schemas"]["LoadStatus"]
+    found = [*SchemaValidator(schema).iter_errors(load | {"finished_bytes": number})]
+    assert [one.validator for one in found] == ([] if fits else ["format"])
 
 
 @pytest.mark.parametrize(
