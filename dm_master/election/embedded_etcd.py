@@ -33,6 +33,7 @@ _READ_SETTING = "recognized and used environment variable"
 START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 10.0
 _READY_POLL = 0.1
+_JOIN_PAUSE = 0.5
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 10.0
 #: After a member has run this long (seconds), the backoff starts again from its first pause.
@@ -77,7 +78,8 @@ class EmbeddedEtcd:
         """Starts the member and waits until it has a leader.
 
         Raises 38040 if it cannot join the cluster, 38038 if it ends, is not ready within ``timeout`` seconds, or
-        ``should_stop`` returns true; 42501 if it refuses the password.
+        ``should_stop`` returns true; 42501 if it refuses the password, or the cluster takes no member
+        within ``timeout``.
         """
         security = self._config.security
         if security and security.cert_allowed_cn:
@@ -85,7 +87,7 @@ class EmbeddedEtcd:
                 "etcd's client port accepts every certificate of this CA: cert-allowed-cn is checked for peers only"
             )
         binary = etcd_binary()
-        cluster, state = self._membership()
+        cluster, state = self._membership(time.monotonic() + timeout, should_stop)
         arguments = etcd_arguments(self._config, cluster, state)
         settings = etcd_environment(arguments)
         self._supervisor = ServiceThread(
@@ -115,7 +117,7 @@ class EmbeddedEtcd:
 
     # --- membership ---
 
-    def _membership(self) -> tuple[str, str]:
+    def _membership(self, deadline: float, should_stop: Callable[[], bool]) -> tuple[str, str]:
         """``initial-cluster`` and its state: from the settings, an earlier start, or the cluster to join."""
         data = Path(self._config.data_dir)
         joined = data / _JOIN_FILE
@@ -124,22 +126,30 @@ class EmbeddedEtcd:
             if joined.is_file():
                 return joined.read_text(encoding="utf-8"), "existing"
             return self._config.initial_cluster, self._config.initial_cluster_state
-        cluster = self._join()
+        cluster = self._join(deadline, should_stop)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         joined.write_text(cluster, encoding="utf-8")
         return cluster, "existing"
 
-    def _join(self) -> str:
-        """Adds this master to the running cluster; returns the ``initial-cluster`` it then starts with."""
+    def _join(self, deadline: float, should_stop: Callable[[], bool]) -> str:
+        """Adds this master to the running cluster; returns the ``initial-cluster`` it then starts with.
+
+        etcd refuses a member until all of its members have been connected for five seconds ("unhealthy cluster"), so
+        also for some time after another one has joined. The list of members shows whether a failed request was applied.
+        """
         config = self._config
         urls = tuple(url.strip() for url in config.advertise_peer_urls.split(","))
         endpoints = fetch_endpoints(config.join_addresses, config.security)
         with EtcdClient(endpoints, tls=config.security, user=config.etcd_user) as client:
-            members = client.member_list()
-            if not _added_before(members, urls):
+            while not _added_before(members := client.member_list(), urls):
                 _check_joinable(members, config.name, urls)
-                client.member_add(urls)
-                members = client.member_list()
+                try:
+                    client.member_add(urls)
+                except DMError as exc:
+                    if not exc.retryable or should_stop() or time.monotonic() > deadline:
+                        raise
+                    log.warning("the cluster does not take this master yet", error=exc.raw_cause)
+                    self._stop.wait(_JOIN_PAUSE)
         return initial_cluster_of(members, config.name, urls)
 
     # --- the process ---

@@ -209,6 +209,17 @@ def test_a_master_joins_a_running_cluster_once(
         assert len(client.member_list()) == 2
 
 
+def test_masters_join_one_directly_after_the_other(
+    tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
+) -> None:
+    """Some seconds after a member has joined, etcd still refuses the next one."""
+    first = member(config(tmp_path, "m1"))
+    for name in ("m2", "m3"):
+        member(config(tmp_path, name, f"--join={master_of(first)}"))
+    with EtcdClient(first.client_endpoints) as client:
+        assert names(client) == {"m1", "m2", "m3"}
+
+
 def test_a_name_that_is_taken_changes_nothing(
     tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
 ) -> None:
