@@ -136,7 +136,7 @@ def test_exactly_the_faults_are_found_while_rows_are_on_their_way(
 
 @contextmanager
 def writer(upstream: SQLServer, target: SQLServer, ids: list[int], lag: float = 0.5) -> Iterator[None]:
-    """Updates rows of the upstream, and the same at the target ``lag`` seconds later; at the end both are equal."""
+    """Updates rows of the upstream, and the same at the target ``lag`` seconds later; then both are equal as long."""
     stop = threading.Event()
 
     def write() -> None:
@@ -149,6 +149,8 @@ def writer(upstream: SQLServer, target: SQLServer, ids: list[int], lag: float = 
                 first.execute(f"UPDATE s_1.t SET hot = {number} WHERE id IN ({wanted})")
                 stop.wait(lag)
                 second.execute(f"UPDATE shop.t SET hot = {number} WHERE id IN ({wanted})")
+                # Else a look would find equal rows only by chance, in the moment between two updates.
+                stop.wait(lag)
 
     thread = threading.Thread(target=write)
     thread.start()
