@@ -1,7 +1,7 @@
 """A file of the worker with the state of a comparison without a task, so that the servers are only read.
 
 Each line is one change, as a row of :mod:`state_table` would have it; without a detail the row is forgotten. The first
-line identifies what is compared. A line that a crash left half written is cut off.
+line identifies what is compared. A line that a crash or a full disk left half written is cut off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class DiffStateFile:
     def read(self) -> tuple[DiffRecord, DiffProgress] | None:
         """The stored comparison; None if the file has none of this identity."""
         try:
-            whole, _, torn = self._path.read_bytes().rpartition(b"\n")
+            self._cut()
+            whole = self._path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as exc:
@@ -40,8 +41,6 @@ class DiffStateFile:
         first, *lines = whole.splitlines() or [b"null"]
         if json.loads(first) != self._identity:
             return None
-        if torn:
-            self._write(whole + b"\n", "wb")
         rows: dict[tuple[str, TableId, int], dict[str, object]] = {}
         for line in lines:
             run, schema, table, number, detail = json.loads(line)
@@ -77,7 +76,21 @@ class DiffStateFile:
             self._append(run, chunk.target, chunk.number, None)
 
     def _append(self, run: str, target: TableId, number: int, detail: object) -> None:
+        try:
+            self._cut()
+        except OSError as exc:
+            raise _failed(self._path, exc) from exc
         self._write(_line(run, target, number, detail), "ab")
+
+    def _cut(self) -> None:
+        """Cuts off a line without its end. Raises ``OSError``."""
+        with self._path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            if file.read(1) in (b"", b"\n"):
+                return
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
     def _write(self, data: bytes, mode: str) -> None:
         flags = os.O_CREAT | os.O_WRONLY | (os.O_APPEND if mode == "ab" else os.O_TRUNC)

@@ -48,6 +48,15 @@ def test_the_latest_stage_counts_and_a_deleted_chunk_does_not(state: DiffStateFi
     assert (found[0].stage, found[1].tables[T].done) == (FINISHED, {})
 
 
+def test_a_line_that_a_full_disk_cut_does_not_spoil_the_next_one(state: DiffStateFile, tmp_path: Path) -> None:
+    with (tmp_path / "a" / "state.jsonl").open("ab") as file:
+        file.write(b'["r1", "db", "t", 1, {"coun')
+    state.note_chunk("r1", T, 1, chunk(4))
+    found = state.read()
+    assert found is not None
+    assert found[1].tables[T].done == {0: chunk(3), 1: chunk(4)}
+
+
 def test_a_line_that_is_half_written_is_cut_off(state: DiffStateFile, tmp_path: Path) -> None:
     path = tmp_path / "a" / "state.jsonl"
     path.write_bytes(path.read_bytes() + b'["r1", "db", "t", 1, {"coun')
