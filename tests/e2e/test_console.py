@@ -13,6 +13,7 @@ import pytest
 
 from deploy.local.cluster import ROOT, Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from pkg.settings.password_hash import user_line
 from tests.harness.pages import ConsolePages, console_pages
 
@@ -110,8 +111,10 @@ def _fail_and_resume(pages: ConsolePages, tour: _Tour, first: SQLServer, target:
     pages.follow("Resume")
     pages.confirm()
     pages.open("task?name=orders")
+    # The other source is in step all the time.
+    row = "SELECT amount FROM shop.orders WHERE id = 1901"
+    wait_until(lambda: target.execute(row) == [(2,)], "the row is there", WAIT_TIMEOUT)
     pages.wait_for("in step with the upstream")
-    assert target.execute("SELECT amount FROM shop.orders WHERE id = 1901") == [(2,)]
 
 
 @pytest.fixture
@@ -163,7 +166,8 @@ def test_a_whole_migration_in_a_browser(
         pages.open("task?name=orders")
         pages.wait_for("in step with the upstream")
         tour.look("task")
-        assert target.execute("SELECT note FROM shop.orders WHERE id = 1900") == [(1,)]
+        row = "SELECT note FROM shop.orders WHERE id = 1900"
+        wait_until(lambda: target.execute(row) == [(1,)], "the row is there", WAIT_TIMEOUT)
         _fail_and_resume(pages, tour, first, target)
 
         pages.open("rules?task=orders")
