@@ -7,7 +7,7 @@ of its key, by which it is recognised whatever the shape is.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -169,6 +169,19 @@ def insert(rows: list[str]) -> str:
     return f"INSERT INTO d.t VALUES {', '.join(f'({row})' for row in rows)}"
 
 
+def fill(servers: Iterable[SQLServer], chance: random.Random, shape: Shape) -> None:
+    """Creates the table with the same rows on each server."""
+    rows = [f"{shape.values(chance, n)}, {n}" for n in range(ROWS)]
+    for server in servers:
+        fresh(
+            server,
+            f"CREATE TABLE t ({shape.columns}, {NUMBER} INT)",
+            "SET SESSION sql_mode = ''",
+            insert(rows),
+            "ANALYZE TABLE t",
+        )
+
+
 def reported(pair: TablePair, found: list[Difference]) -> list[tuple[str, int]]:
     place = [column.name for column in pair.columns].index(NUMBER)
     return sorted((one.kind.value, int((one.upstream or one.target or ())[place])) for one in found)
@@ -179,15 +192,7 @@ def reported(pair: TablePair, found: list[Difference]) -> list[tuple[str, int]]:
 def test_every_fault_is_found_and_nothing_else(name: str, seed: int, sides: tuple[SQLServer, SQLServer]) -> None:
     chance = random.Random(f"{name} {seed}")
     shape, (upstream, target) = SHAPES[name], sides
-    rows = [f"{shape.values(chance, n)}, {n}" for n in range(ROWS)]
-    for server in sides:
-        fresh(
-            server,
-            f"CREATE TABLE t ({shape.columns}, {NUMBER} INT)",
-            "SET SESSION sql_mode = ''",
-            insert(rows),
-            "ANALYZE TABLE t",
-        )
+    fill(sides, chance, shape)
     parts: list[KeyRange] = [WHOLE]
     with snapshots(upstream, target) as (here, there):
         pair = pair_of([here], there)

@@ -20,7 +20,7 @@ from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import WHOLE, TablePair, Way
 from dm_worker.comparison.ranges import plan_ranges
-from tests.integration.comparison.support import PAIRS, fresh, pair_of, snapshots
+from tests.integration.comparison.support import PAIRS, pair_of, snapshots
 from tests.integration.comparison.test_repaired_values import repaired
 from tests.integration.comparison.test_seeded_faults import (
     LIMITS,
@@ -29,6 +29,7 @@ from tests.integration.comparison.test_seeded_faults import (
     SHAPES,
     Shape,
     faults,
+    fill,
     insert,
     reported,
 )
@@ -101,15 +102,7 @@ def test_writers_neither_make_nor_hide_nor_lose_anything(
 ) -> None:
     chance = random.Random(f"writers {name} {seed}")
     shape, (upstream, target) = SHAPES[name], sides
-    rows = [f"{shape.values(chance, n)}, {n}" for n in range(ROWS)]
-    for server in sides:
-        fresh(
-            server,
-            f"CREATE TABLE t ({shape.columns}, {NUMBER} INT)",
-            "SET SESSION sql_mode = ''",
-            insert(rows),
-            "ANALYZE TABLE t",
-        )
+    fill(sides, chance, shape)
     wanted = faults(chance, shape, target)
     writers = Writers(chance, shape, {n for _, n in wanted})
     with snapshots(upstream, target) as (here, there):
