@@ -237,9 +237,12 @@ def _text(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | s
     by_bytes = all(_same_bytes(side, target) for side in upstream)
 
     def form(side: SideColumn) -> str:
-        text = side.value
         if side.column.type_name not in _TEXTS:
             return f"CAST(CAST({_spelled(side)} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
+        text = side.value
+        if _charset(side) != side.column.charset and side.column.charset not in UTF8:
+            # TiDB's cast to BINARY gives gbk its own bytes.
+            text = f"CONVERT({text} USING utf8mb4)"
         if target.column.type_name == "char" and side.column.type_name != "char":
             # A CHAR column returns its values without trailing spaces.
             text = f"RTRIM({text})"
