@@ -184,7 +184,7 @@ def _no_alarm(
             run.wait_synced(upstream)
     assert rows(target, "d.a") == rows(upstream, "d.a")
     # The samples say something: the last ones have found their row, by all that decides its value.
-    last = {statement.split(b"`")[1]: statement for statement in asked}
+    last = {_column(statement): statement for statement in asked}
     assert last.keys() == {b"g_%b" % name.encode() for name in _KINDS if name != "f"}
     found = {
         name: _as_written(target, statement.replace(b") IS NOT TRUE", b") IS TRUE")) for name, statement in last.items()
@@ -192,8 +192,13 @@ def _no_alarm(
     assert None not in found.values(), found
 
 
+def _column(question: bytes) -> bytes:
+    """Whether any of several rows differs is only asked of columns that depend on the time zone."""
+    return b"g_z" if question.startswith(b"SELECT 1, 1 ") else question.split(b"`")[1]
+
+
 def _watched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The questions of samples, which are taken from every batch."""
+    """The questions about computed values; samples are taken from every batch."""
     asked: list[bytes] = []
 
     def noted(conn: Connection[Any], statement: bytes) -> computed_sampler.BothValues | None:
