@@ -24,6 +24,7 @@ from dm_master.console.view.overview import (
     overview,
     source_lines,
     worker_lines,
+    workers_for,
 )
 from dm_master.console.view.paging import page_number, paged
 from dm_master.console.view.purge import worst_first
@@ -61,7 +62,8 @@ def _task(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
 def _sources(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
     sources = paged(source_lines(snapshot.status), page_number(query.get("page")), MEMBERS_PER_PAGE)
     purge = worst_first(one for line in sources.items for one in line.purge)
-    return {"sources": sources, "purge": purge, "problem": snapshot.problem}
+    movable = {line.name for line in sources.items if line.movable and workers_for(snapshot.members, line.name)}
+    return {"sources": sources, "purge": purge, "movable": movable, "problem": snapshot.problem}
 
 
 def _locks(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:

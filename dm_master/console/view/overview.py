@@ -20,7 +20,7 @@ from dm_master.console.view.progress import (
 from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.operations import allowed_for_relay
+from pkg.status.operations import allowed_for_relay, may_move
 from pkg.status.task_stage import error_line
 
 TASKS_PER_PAGE = 50
@@ -44,7 +44,7 @@ class SourceLine:
     """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
 
     ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
-    ``relay_needs``: which tasks read the relay log.
+    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it.
     """
 
     name: str
@@ -59,6 +59,7 @@ class SourceLine:
     relay_operations: Sequence[str]
     purge: Sequence[PurgeView]
     relay_needs: Sequence[RelayNeed]
+    movable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         relay_operations=allowed_for_relay(relay) if relay is not None else (),
         purge=purge,
         relay_needs=relay_needs(answer.subTaskStatus),
+        movable=may_move(answer.subTaskStatus),
     )
 
 
@@ -188,6 +190,13 @@ def worker_lines(members: master.ListMemberResponse) -> list[WorkerLine]:
         for one in member.worker.workers
     ]
     return sorted(lines, key=lambda line: (HEALTHS.index(line.health), line.name))
+
+
+def workers_for(members: master.ListMemberResponse, source: str) -> list[str]:
+    """The workers that may take a source: they serve none, and pull the relay log of no other one.
+    One that pulls the source's own comes first."""
+    lines = worker_lines(members)
+    return [one.name for one in lines if one.stage == "free" or (one.stage, one.source) == ("relay", source)]
 
 
 def master_lines(members: master.ListMemberResponse) -> list[MasterLine]:
