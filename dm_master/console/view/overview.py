@@ -11,6 +11,8 @@ from dm_master.console.view.paging import Paged, paged
 from dm_master.console.view.progress import (
     HEALTHS,
     Health,
+    differ_text,
+    differing_rows,
     lag_text,
     progress,
     stream_of_relay,
@@ -95,14 +97,16 @@ class OverviewView:
 
 
 def overview(snapshot: ClusterSnapshot, search: str, page: int) -> OverviewView:
-    tasks = task_lines(snapshot.status)
-    counts = Counter(line.health for line in tasks)
-    found = [line for line in tasks if search.lower() in line.name.lower()]
+    tasks = _ordered_tasks(snapshot.status)
+    counts = Counter(health for health, _, _ in tasks)
+    # Only the page's lines are worked out: there may be thousands of tasks.
+    shown = paged([one for one in tasks if search.lower() in one[1].lower()], page, TASKS_PER_PAGE)
+    lines = [task_line(name, members) for _, name, members in shown.items]
     sources, workers = source_lines(snapshot.status), worker_lines(snapshot.members)
     return OverviewView(
         problem=snapshot.problem,
         counts={health: counts[health] for health in HEALTHS},
-        tasks=paged(found, page, TASKS_PER_PAGE),
+        tasks=Paged(lines, shown.number, shown.pages, shown.total),
         sources=paged(sources, 1, TASKS_PER_PAGE),
         workers=paged(workers, 1, TASKS_PER_PAGE),
         locks=len(snapshot.locks.locks),
@@ -114,16 +118,21 @@ def overview(snapshot: ClusterSnapshot, search: str, page: int) -> OverviewView:
 
 def task_lines(status: master.QueryStatusListResponse) -> list[TaskLine]:
     """Every task, the ones in trouble first."""
+    return [task_line(name, members) for _, name, members in _ordered_tasks(status)]
+
+
+def _ordered_tasks(status: master.QueryStatusListResponse) -> list[tuple[Health, str, list[worker.SubTaskStatus]]]:
+    """The health, name and subtasks of every task, the ones in trouble first."""
     parts: defaultdict[str, list[worker.SubTaskStatus]] = defaultdict(list)
     for source in status.sources:
         for subtask in source.subTaskStatus:
             if subtask.name:
                 parts[subtask.name].append(subtask)
-    lines = [_task_line(name, members) for name, members in parts.items()]
-    return sorted(lines, key=lambda line: (HEALTHS.index(line.health), line.name))
+    found = [(min(map(subtask_health, members), key=HEALTHS.index), name, members) for name, members in parts.items()]
+    return sorted(found, key=lambda one: (HEALTHS.index(one[0]), one[1]))
 
 
-def _task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
+def task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
     worst = min(members, key=lambda one: (HEALTHS.index(subtask_health(one)), -one.sync.secondsBehindMaster))
     slowest = max(members, key=lambda one: one.sync.secondsBehindMaster)
     stages = Counter(stage_text(one) for one in members)
@@ -132,12 +141,19 @@ def _task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
         name=name,
         health=subtask_health(worst),
         stage=stage,
-        progress=progress(worst).text,
+        progress=_doing(worst),
         lag=lag_text(slowest),
         rows_per_second=sum(one.sync.recentRps for one in members),
         sources=len(members),
         error=error_line(worst.result.errors[0]) if worst.result.errors else "",
     )
+
+
+def _doing(subtask: worker.SubTaskStatus) -> str:
+    rows = differing_rows(subtask)
+    if rows and subtask.stage == worker.Running:
+        return differ_text(rows)
+    return progress(subtask).text
 
 
 def stage_text(subtask: worker.SubTaskStatus) -> str:
