@@ -14,7 +14,7 @@ from dm_master.console.forms import Form, read_form
 from dm_master.console.live import LiveStatus
 from dm_master.console.orders import given, order
 from dm_master.console.view.findings import FindingsView, findings
-from dm_master.console.view.overview import source_lines
+from dm_master.console.view.overview import source_lines, workers_for
 from dm_master.console.visitors import Visitors
 from dm_master.service.dispatcher import MasterCall
 from dm_master.service.event_log import acting_as
@@ -70,6 +70,12 @@ class Actions:
         lines = source_lines((await self._live.current()).status)
         line = next((one for one in lines if one.name == source and one.relay), None)
         return await self._page("purge.html", request, {"source": source, "line": line, "here": "sources"})
+
+    async def show_move(self, request: Request, query: Form) -> Response:
+        source, snapshot = query.get("source"), await self._live.current()
+        line = next((one for one in source_lines(snapshot.status) if one.name == source), None)
+        values = {"source": source, "line": line, "workers": workers_for(snapshot.members, source), "here": "sources"}
+        return await self._page("move.html", request, values)
 
     async def show_source_form(self, request: Request, _: Form) -> Response:
         return await self._source_form(request, {}, "")

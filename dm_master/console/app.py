@@ -75,6 +75,7 @@ def console_app(
         "events": pages.events,
         "confirm": actions.confirm,
         "purge": actions.show_purge,
+        "move": actions.show_move,
         "add-source": actions.show_source_form,
         "add-task": actions.show_task_form,
     }

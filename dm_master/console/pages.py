@@ -24,11 +24,12 @@ from dm_master.console.view.overview import (
     overview,
     source_lines,
     worker_lines,
+    workers_for,
 )
 from dm_master.console.view.paging import page_number, paged
 from dm_master.console.view.purge import worst_first
 from dm_master.console.view.rules import rules_view
-from dm_master.console.view.task_page import task_page
+from dm_master.console.view.task_page import parts_of, task_page
 from dm_master.console.visitors import Visitors
 from dm_master.service.dispatcher import MasterCall
 from dm_master.service.event_log import EventLog
@@ -61,7 +62,8 @@ def _task(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
 def _sources(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
     sources = paged(source_lines(snapshot.status), page_number(query.get("page")), MEMBERS_PER_PAGE)
     purge = worst_first(one for line in sources.items for one in line.purge)
-    return {"sources": sources, "purge": purge, "problem": snapshot.problem}
+    movable = {line.name for line in sources.items if line.movable and workers_for(snapshot.members, line.name)}
+    return {"sources": sources, "purge": purge, "movable": movable, "problem": snapshot.problem}
 
 
 def _locks(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
@@ -110,7 +112,7 @@ class Pages:
         snapshot = await self._live.current()
         address = f"{name}?{request.scope['query_string'].decode('ascii')}"
         part = await self._parts.part(address, snapshot, partial(self._render, name, query))
-        missing = name == "task" and task_page(snapshot, query.get("name"), 1) is None
+        missing = name == "task" and not parts_of(snapshot, query.get("name"))
         values = {"part": part, "here": name, "live": address, "task": query.get("name"), "at": snapshot.at}
         return await self._page(f"{name}.html", request, values, status=404 if missing else 200)
 

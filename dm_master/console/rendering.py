@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dm_master.console.view.error_text import parsed_error
+
 #: The console's path on the port.
 BASE = "/console"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -47,7 +49,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.globals |= {"link": link, "version": version, "base": BASE}
-        self._environment.filters |= {"moment": moment, "moment_of": moment_of}
+        self._environment.filters |= {"moment": moment, "moment_of": moment_of, "parsed_error": parsed_error}
 
     def page(self, template: str, values: Mapping[str, Any]) -> str:
         return self._environment.get_template(template).render(values)

@@ -64,7 +64,7 @@ class ClusterReader:
         found: dict[str, list[worker_pb.SyncStatus]] = {}
         for source in status.sources:
             for subtask in source.subTaskStatus:
-                if subtask.name:
+                if subtask.name and subtask.WhichOneof("status") == "sync":
                     found.setdefault(subtask.name, []).append(subtask.sync)
         for gone in set(self._curves) - set(found):
             del self._curves[gone]

@@ -9,6 +9,7 @@ from dm_master.cutover.facts import DiffFacts, DiffTableFacts, SubTaskFacts, Val
 from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location, parse_position
 from pkg.pb import dmworker_pb2 as pb
+from pkg.status.amounts import numbers_of
 
 #: One source in the position of a compared table.
 _PLACE = re.compile(r"(\S+) \[position: (\([^)]*\)), gtid-set: ([^\]]*)\]")
@@ -60,14 +61,8 @@ def _validator(status: pb.ValidationStatus) -> ValidatorFacts | None:
     location = _location(status.validatorBinlog, status.validatorBinlogGtid)
     if location is None:
         return None
-    new, *_ = _counts(status.errorRowsStatus)
-    return ValidatorFacts(pb.Stage.Name(status.stage), location, sum(_counts(status.pendingRowsStatus)), new)
-
-
-def _counts(text: str) -> list[int]:
-    """The numbers of DM's form "insert/update/delete: 1/2/3"; [0] for ''."""
-    numbers = text.rpartition(":")[2]
-    return [int(number) for number in numbers.split("/")] if numbers.strip() else [0]
+    new, pending = numbers_of(status.errorRowsStatus).get("new", 0), numbers_of(status.pendingRowsStatus)
+    return ValidatorFacts(pb.Stage.Name(status.stage), location, sum(pending.values()), new)
 
 
 def _location(position: str, gtid_set: str) -> Location | None:

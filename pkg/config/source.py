@@ -11,6 +11,7 @@ from pkg.config.effects.effect import warning, warnings_about
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.keys import SOURCE
 from pkg.config.model import CheckerConfig, PurgeConfig, SourceConfig
+from pkg.config.names import read_source_id
 from pkg.config.source_session import check_source_session
 from pkg.errors import Code, DMError
 from pkg.rules.model import BinlogFilterRule
@@ -20,14 +21,13 @@ from pkg.settings.database import read_database
 from pkg.settings.units import format_duration
 from pkg.settings.yaml_reader import REDACTED, Section, dump_yaml, read_document
 
-LONGEST_SOURCE_ID = 32
 _YAML = Code.ConfigYamlTransform
 
 
 def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
     """Reads a source file; adds the keys without effect to ``warnings``.
 
-    Raises 20003 (keys, types), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11093, 11095
+    Raises 20003 (keys, types), 40005, 40006, 20003 (source-id), 40007 (relay-binlog-name), 11093, 11095
     (relay-binlog-gtid), 11010 (flavor), 20037 (filters) or 20043 (checker), each with its location.
     """
     notes = warnings if warnings is not None else []
@@ -67,17 +67,9 @@ def source_id_of(text: str, path: str) -> str:
 
 
 def _source_id(top: Section) -> str:
-    source_id = top.text("source-id")
-    if not source_id:
-        raise top.error(Code.WorkerNeedSourceID, "source-id", "source-id is missing", "Give the source a unique name.")
-    if len(source_id) > LONGEST_SOURCE_ID:
-        raise top.error(
-            Code.WorkerTooLongSourceID,
-            "source-id",
-            f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
-            "Choose a shorter one.",
-        )
-    return source_id
+    return read_source_id(
+        top, Code.WorkerNeedSourceID, Code.WorkerTooLongSourceID, "Give the source a short, unique name."
+    )
 
 
 def _relay_binlog_name(top: Section) -> str:

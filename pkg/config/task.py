@@ -25,7 +25,7 @@ from pkg.config.model import (
     TaskMode,
     ValidatorConfig,
 )
-from pkg.config.source import LONGEST_SOURCE_ID
+from pkg.config.names import read_source_id
 from pkg.config.target_session import check_target_session
 from pkg.config.task_values import task_mode
 from pkg.errors import Code, ErrorKind
@@ -180,7 +180,9 @@ class _TaskReader:
         seen: set[str] = set()
         instances = []
         for section in sections:
-            source_id = _source_id(section)
+            source_id = read_source_id(
+                section, Code.ConfigEmptySourceID, Code.ConfigTooLongSourceID, "Name a created source."
+            )
             if source_id in seen:
                 raise section.error(
                     Code.ConfigMySQLInstSameSourceID,
@@ -292,20 +294,6 @@ class _TaskReader:
 
     def _read(self, block: Section | None, reader: Callable[[Section, list[str]], _T], default: _T) -> _T:
         return default if block is None else reader(block, self._warnings)
-
-
-def _source_id(section: Section) -> str:
-    source_id = section.text("source-id")
-    if not source_id:
-        raise section.error(Code.ConfigEmptySourceID, "source-id", "source-id is missing", "Name a created source.")
-    if len(source_id) > LONGEST_SOURCE_ID:
-        raise section.error(
-            Code.ConfigTooLongSourceID,
-            "source-id",
-            f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
-            "Name a created source.",
-        )
-    return source_id
 
 
 def _distinct(section: Section, key: str) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast, get_args
 
 from pkg.config.model import ShardMode, TaskMode
@@ -12,8 +11,6 @@ from pkg.settings.options import nearest
 from pkg.settings.units import check_timezone
 from pkg.settings.yaml_reader import Section
 
-#: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
-LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
 #: Items of ``ignore-checking-items``; those from *rules* on are our own.
 CHECKING_ITEMS = (
     "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
@@ -22,22 +19,6 @@ CHECKING_ITEMS = (
     "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
     "rules", "foreign_keys", "table_engine",
 )  # fmt: skip
-
-
-def task_name(section: Section, key: str) -> str:
-    """Raises 20019 without a name, 20003 for one that cannot be part of table and folder names."""
-    name = section.text(key)
-    if not name:
-        raise section.error(Code.ConfigNeedUniqueTaskName, key, "the task has no name", "Add name: unique-name.")
-    if len(name) > LONGEST_TASK_NAME or re.search(r"[/\\\x00-\x1f\x7f]", name) or name != name.strip():
-        raise section.error(
-            Code.ConfigYamlTransform,
-            key,
-            f"{key} {name!r} cannot name tables and folders",
-            f"Use at most {LONGEST_TASK_NAME} characters, without slashes, control characters, leading or "
-            "trailing blanks.",
-        )
-    return name
 
 
 def task_mode(section: Section, key: str) -> TaskMode:

@@ -25,6 +25,13 @@ def duration(seconds: int) -> str:
     return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
 
 
+def numbers_of(text: str) -> dict[str, int]:
+    """The numbers of DM's form ``insert/update/delete: 1/2/3``, by their names; none for ''."""
+    names, _, numbers = text.partition(": ")
+    found = zip(names.split("/"), numbers.split("/"), strict=True) if numbers else ()
+    return {name: int(number) for name, number in found}
+
+
 def counted(count: int, noun: str) -> str:
     """``1 row``, ``1,830 rows``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

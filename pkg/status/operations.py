@@ -14,7 +14,7 @@ _PAUSABLE = (pb.New, pb.Running, pb.Resuming)
 _RESUMABLE = (pb.Paused, pb.Pausing)
 _ENDED = (pb.InvalidStage, pb.Stopping, pb.Stopped)
 #: In the order in which they are shown.
-OPERATIONS = ("resume", "pause", "skip", "stop")
+OPERATIONS = ("resume", "resume-safe", "pause", "skip", "stop")
 
 
 def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
@@ -25,7 +25,7 @@ def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
     if stage in _RESUMABLE:
         found.add("resume")
     if stage == pb.Paused and subtask.unit == pb.Sync and subtask.result.errors:
-        found.add("skip")
+        found |= {"resume-safe", "skip"}
     if stage not in _ENDED:
         found.add("stop")
     return frozenset(found)
@@ -35,6 +35,11 @@ def allowed_for_task(subtasks: Iterable[pb.SubTaskStatus]) -> list[str]:
     """The operations that at least one subtask of a task allows, in the order in which they are shown."""
     found = frozenset[str]().union(*map(allowed, subtasks))
     return [name for name in OPERATIONS if name in found]
+
+
+def may_move(subtasks: Iterable[pb.SubTaskStatus]) -> bool:
+    """Whether a source may change its worker, as far as its tasks are concerned: the files of a copy stay behind."""
+    return all(one.unit == pb.Sync or one.stage in (pb.Finished, pb.Stopped) for one in subtasks if one.name)
 
 
 def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:

@@ -176,6 +176,7 @@ def test_bad_source_is_reported_and_not_created(
          ("code=20030", "task.yaml:5:", "no")),
         (("task-mode: all\n", ""), ("code=20020", "task.yaml:1:1", "task-mode")),
         (("source-id: root", "source-id: rot"), ("code=20031", "'rot'", "Did you mean 'root'")),
+        (("source-id: root", "source-id: ../root"), ("code=20003", "task.yaml:5:", "slashes")),
     ],
 )  # fmt: skip
 def test_bad_task_file_is_refused_with_its_place(place: Field, change: tuple[str, str], told: tuple[str, ...]) -> None:

@@ -355,7 +355,11 @@ def test_the_cluster(api: ApiClient, api_cluster: Cluster) -> None:
     assert api.ok("GET", "cluster/info")["topology"] == topology
 
 
-def test_a_source_that_cannot_be_reached_is_refused(api: ApiClient, mariadb_upstream: MariaDBServer) -> None:
+def test_a_source_that_cannot_be_reached_or_has_no_usable_name_is_refused(
+    api: ApiClient, mariadb_upstream: MariaDBServer
+) -> None:
     source = api_source(mariadb_upstream, "s1") | {"port": free_port()}
     assert api.refused("POST", "sources", {"source": source})["error_code"] == 10001
+    for outside in ("..", "../s1", "s/1"):
+        assert api.refused("POST", "sources", {"source": source | {"source_name": outside}})["error_code"] == 20003
     assert api.ok("GET", "sources") == {"total": 0, "data": []}

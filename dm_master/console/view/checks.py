@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.paging import Paged, paged
-from dm_master.console.view.progress import Health
+from dm_master.console.view.progress import FigureView, Health
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.amounts import in_bytes
+from pkg.status.amounts import in_bytes, numbers_of
 
 TABLES_PER_PAGE = 100
 _MOST_DIFFERENCES = 100
@@ -23,9 +24,7 @@ class ValidatorView:
     stage: str
     mode: str
     position: str
-    compared: str
-    pending: str
-    differences: str
+    figures: Sequence[FigureView]
     notes: Sequence[str]
 
 
@@ -95,10 +94,12 @@ def validation_view(
             worker.Stage.Name(one.stage),
             one.mode,
             one.validatorBinlog,
-            one.processedRowsStatus,
-            one.pendingRowsStatus,
-            one.errorRowsStatus,
-            list(one.notes),
+            [
+                _row_figure("rows compared", one.processedRowsStatus),
+                _row_figure("not compared yet", one.pendingRowsStatus),
+                _difference_figure(one.errorRowsStatus),
+            ],
+            [*one.notes, *filter(None, (one.sweepStatus,))],
         )
         for one in status.validators
     ]
@@ -112,6 +113,19 @@ def validation_view(
         ],
         operations=[*(["start-validation"] if stopped else []), *(["stop-validation"] if running else [])],
     )
+
+
+def _row_figure(name: str, counts: str) -> FigureView:
+    return FigureView(name, f"{sum(numbers_of(counts).values()):,}", _breakdown(counts))
+
+
+def _difference_figure(counts: str) -> FigureView:
+    new = numbers_of(counts).get("new", 0)
+    return FigureView("differ", f"{new:,}", _breakdown(counts), "bad" if new else "good")
+
+
+def _breakdown(counts: str) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in numbers_of(counts).items())
 
 
 def _why_unknown(message: str) -> str:
@@ -130,20 +144,27 @@ def comparison_view(answer: master.OperateDiffResponse, page: int) -> Comparison
     tables.sort(key=lambda one: (one.state != "different", one.state in _STATES, one.target))
     shown = paged(tables, page, TABLES_PER_PAGE)
     running = answer.verdict == "running"
+    known = [one for one in answer.sources if one.stage]
+    refusals = dict.fromkeys(_message(one.msg) for one in answer.sources) if not known else {}
     return ComparisonView(
-        verdict=answer.verdict,
-        health=_VERDICTS.get(answer.verdict, "warn"),
-        problem="" if answer.sources else answer.msg,
-        sources=[_compared_source(one) for one in answer.sources],
+        verdict=answer.verdict if known else "",
+        health=_VERDICTS.get(answer.verdict, "warn") if known else "idle",
+        problem="; ".join(refusals) or ("" if known else answer.msg),
+        sources=[_compared_source(one) for one in answer.sources] if known else [],
         tables=Paged([_compared_table(one) for one in shown.items], shown.number, shown.pages, shown.total),
         operations=["stop-diff"] if running else ["start-diff"],
     )
 
 
 def _compared_source(one: worker.DiffSourceStatus) -> ComparedSourceView:
-    rows = f"{one.rows:,} of about {one.totalRows:,} rows, {in_bytes(one.bytes)}"
+    rows = f"{one.rows:,} of about {one.totalRows:,} rows, {in_bytes(one.bytes)}" if one.stage else ""
     files = [path for path in (one.differences, one.repairs) if path]
-    return ComparedSourceView(one.source, one.stage or "no answer", one.msg, rows, one.eta, files)
+    return ComparedSourceView(one.source, one.stage or "not compared", _message(one.msg), rows, one.eta, files)
+
+
+def _message(text: str) -> str:
+    """An error's message alone: the page has a button for what to do."""
+    return re.sub(r"\A\d+: ", "", parsed_error(text).line)
 
 
 def _compared_table(one: worker.DiffTableStatus) -> ComparedTableView:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.progress import Health
 
 #: Fields of the form by what a check's name or a message about the file says; the first match counts.
@@ -55,13 +56,17 @@ def findings(passed: bool, text: str) -> FindingsView:
     placed: defaultdict[str, list[FindingView]] = defaultdict(list)
     for result in report.get("results", ()):
         for one in result.get("errors", ()):
+            text = one.get("short_error", "")
+            found_error = parsed_error(text)
             view = FindingView(
                 _HEALTH.get(one.get("severity", ""), "warn"),
-                one.get("short_error", ""),
-                one.get("instruction", ""),
+                found_error.line,
+                one.get("instruction", "") or found_error.advice,
                 one.get("self", ""),
             )
-            placed[field_of(result.get("name", "")) or field_of(view.text)].append(view)
+            # The server that an error is of decides before the check that met it.
+            server = "target" if "scope=downstream" in text else ""
+            placed[server or field_of(result.get("name", "")) or field_of(text)].append(view)
     other = placed.pop("", [])
     summary = report.get("summary", {})
     counts = f"{summary.get('failed', 0)} failed, {summary.get('warning', 0)} with warnings"
@@ -71,9 +76,9 @@ def findings(passed: bool, text: str) -> FindingsView:
 def _of_error(passed: bool, text: str) -> FindingsView:
     if passed:
         return FindingsView(True, text.strip() or "All checks passed.", {}, ())
-    message, _, advice = text.partition(", Workaround: ")
-    view = FindingView("bad", message, advice, "")
-    field = field_of(message.partition("Message: ")[2] or message)
+    error = parsed_error(text)
+    view = FindingView("bad", error.line, error.advice, error.cause)
+    field = field_of(error.line)
     return FindingsView(False, "The task cannot start.", {field: [view]} if field else {}, () if field else [view])
 
 

@@ -11,6 +11,8 @@ from dm_master.console.view.paging import Paged, paged
 from dm_master.console.view.progress import (
     HEALTHS,
     Health,
+    differ_text,
+    differing_rows,
     lag_text,
     progress,
     stream_of_relay,
@@ -20,7 +22,7 @@ from dm_master.console.view.progress import (
 from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.operations import allowed_for_relay
+from pkg.status.operations import allowed_for_relay, may_move
 from pkg.status.task_stage import error_line
 
 TASKS_PER_PAGE = 50
@@ -44,7 +46,7 @@ class SourceLine:
     """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
 
     ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
-    ``relay_needs``: which tasks read the relay log.
+    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it.
     """
 
     name: str
@@ -59,6 +61,7 @@ class SourceLine:
     relay_operations: Sequence[str]
     purge: Sequence[PurgeView]
     relay_needs: Sequence[RelayNeed]
+    movable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,16 @@ class OverviewView:
 
 
 def overview(snapshot: ClusterSnapshot, search: str, page: int) -> OverviewView:
-    tasks = task_lines(snapshot.status)
-    counts = Counter(line.health for line in tasks)
-    found = [line for line in tasks if search.lower() in line.name.lower()]
+    tasks = _ordered_tasks(snapshot.status)
+    counts = Counter(health for health, _, _ in tasks)
+    # Only the page's lines are worked out: there may be thousands of tasks.
+    shown = paged([one for one in tasks if search.lower() in one[1].lower()], page, TASKS_PER_PAGE)
+    lines = [task_line(name, members) for _, name, members in shown.items]
     sources, workers = source_lines(snapshot.status), worker_lines(snapshot.members)
     return OverviewView(
         problem=snapshot.problem,
         counts={health: counts[health] for health in HEALTHS},
-        tasks=paged(found, page, TASKS_PER_PAGE),
+        tasks=Paged(lines, shown.number, shown.pages, shown.total),
         sources=paged(sources, 1, TASKS_PER_PAGE),
         workers=paged(workers, 1, TASKS_PER_PAGE),
         locks=len(snapshot.locks.locks),
@@ -113,16 +118,21 @@ def overview(snapshot: ClusterSnapshot, search: str, page: int) -> OverviewView:
 
 def task_lines(status: master.QueryStatusListResponse) -> list[TaskLine]:
     """Every task, the ones in trouble first."""
+    return [task_line(name, members) for _, name, members in _ordered_tasks(status)]
+
+
+def _ordered_tasks(status: master.QueryStatusListResponse) -> list[tuple[Health, str, list[worker.SubTaskStatus]]]:
+    """The health, name and subtasks of every task, the ones in trouble first."""
     parts: defaultdict[str, list[worker.SubTaskStatus]] = defaultdict(list)
     for source in status.sources:
         for subtask in source.subTaskStatus:
             if subtask.name:
                 parts[subtask.name].append(subtask)
-    lines = [_task_line(name, members) for name, members in parts.items()]
-    return sorted(lines, key=lambda line: (HEALTHS.index(line.health), line.name))
+    found = [(min(map(subtask_health, members), key=HEALTHS.index), name, members) for name, members in parts.items()]
+    return sorted(found, key=lambda one: (HEALTHS.index(one[0]), one[1]))
 
 
-def _task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
+def task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
     worst = min(members, key=lambda one: (HEALTHS.index(subtask_health(one)), -one.sync.secondsBehindMaster))
     slowest = max(members, key=lambda one: one.sync.secondsBehindMaster)
     stages = Counter(stage_text(one) for one in members)
@@ -131,12 +141,19 @@ def _task_line(name: str, members: Sequence[worker.SubTaskStatus]) -> TaskLine:
         name=name,
         health=subtask_health(worst),
         stage=stage,
-        progress=progress(worst).text,
+        progress=_doing(worst),
         lag=lag_text(slowest),
         rows_per_second=sum(one.sync.recentRps for one in members),
         sources=len(members),
         error=error_line(worst.result.errors[0]) if worst.result.errors else "",
     )
+
+
+def _doing(subtask: worker.SubTaskStatus) -> str:
+    rows = differing_rows(subtask)
+    if rows and subtask.stage == worker.Running:
+        return differ_text(rows)
+    return progress(subtask).text
 
 
 def stage_text(subtask: worker.SubTaskStatus) -> str:
@@ -174,6 +191,7 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         relay_operations=allowed_for_relay(relay) if relay is not None else (),
         purge=purge,
         relay_needs=relay_needs(answer.subTaskStatus),
+        movable=may_move(answer.subTaskStatus),
     )
 
 
@@ -188,6 +206,13 @@ def worker_lines(members: master.ListMemberResponse) -> list[WorkerLine]:
         for one in member.worker.workers
     ]
     return sorted(lines, key=lambda line: (HEALTHS.index(line.health), line.name))
+
+
+def workers_for(members: master.ListMemberResponse, source: str) -> list[str]:
+    """The workers that may take a source: they serve none, and pull the relay log of no other one.
+    One that pulls the source's own comes first."""
+    lines = worker_lines(members)
+    return [one.name for one in lines if one.stage == "free" or (one.stage, one.source) == ("relay", source)]
 
 
 def master_lines(members: master.ListMemberResponse) -> list[MasterLine]:

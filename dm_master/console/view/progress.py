@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pkg.pb import dmworker_pb2 as pb
-from pkg.status.amounts import counted, duration, in_bytes
+from pkg.status.amounts import counted, duration, in_bytes, numbers_of
 from pkg.status.lag import UNKNOWN, StreamLag
 from pkg.status.profile import ProfileNode, main_loop, reader
 from pkg.status.task_stage import error_line
@@ -82,7 +82,16 @@ def subtask_health(subtask: pb.SubTaskStatus) -> Health:
         return "idle"
     sync = subtask.sync
     waits = bool(sync.unresolvedGroups or sync.conflictMsg or subtask.unresolvedDDLLockID)
-    return "warn" if waits or sync.secondsBehindMaster > HIGH_LAG else "good"
+    return "warn" if waits or differing_rows(subtask) or sync.secondsBehindMaster > HIGH_LAG else "good"
+
+
+def differing_rows(subtask: pb.SubTaskStatus) -> int:
+    """Rows that the validator found to differ, and that nobody has ignored or resolved."""
+    return numbers_of(subtask.validation.errorRowsStatus).get("new", 0)
+
+
+def differ_text(rows: int) -> str:
+    return f"{counted(rows, 'row')} {'differs' if rows == 1 else 'differ'} from the upstream"
 
 
 def errors_of(result: pb.ProcessResult) -> list[ErrorView]:
@@ -145,11 +154,10 @@ def _sync(sync: pb.SyncStatus, *, running: bool) -> ProgressView:
         text = f"has ended: {sync.ended}"
     elif not running:
         text = "does not replicate"
-    elif sync.unresolvedGroups:
-        group = sync.unresolvedGroups[0]
-        text = f"waits for shards of {group.target}"
+    elif waiting := [group.target for group in sync.unresolvedGroups if group.DDLs]:
+        text = f"waits for shards of {waiting[0]}"
     elif sync.held:
-        text = f"held: {sync.held}"
+        text = sync.held
     else:
         text = "in step with the upstream" if sync.synced else "replicates"
     return ProgressView(None, text, (stream, commit, backlog, speed))

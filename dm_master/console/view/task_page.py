@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 from dm_master.console.snapshot import ClusterSnapshot, CurvePoint
 from dm_master.console.view.locks import WaitingLock, locks_of
-from dm_master.console.view.overview import TaskLine, stage_text, task_lines
+from dm_master.console.view.overview import TaskLine, stage_text, task_line
 from dm_master.console.view.paging import Paged, paged
 from dm_master.console.view.progress import (
     BarView,
     ErrorView,
     Health,
     ProgressView,
+    differ_text,
+    differing_rows,
     errors_of,
     profile_bars,
     progress,
@@ -22,7 +24,7 @@ from dm_master.console.view.progress import (
 )
 from dm_master.console.view.purge import PurgeView, purge_views
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.amounts import counted
+from pkg.status.amounts import counted, numbers_of
 from pkg.status.operations import OPERATIONS, allowed, allowed_for_task
 
 SUBTASKS_PER_PAGE = 10
@@ -74,27 +76,31 @@ class TaskView:
 
 def task_page(snapshot: ClusterSnapshot, task: str, page: int) -> TaskView | None:
     """None for a task that is not there."""
-    line = next((one for one in task_lines(snapshot.status) if one.name == task), None)
-    if line is None:
+    parts = parts_of(snapshot, task)
+    if not parts:
         return None
-    parts = [
-        (answer.sourceStatus, subtask)
-        for answer in snapshot.status.sources
-        for subtask in answer.subTaskStatus
-        if subtask.name == task
-    ]
     order = {"bad": 0, "warn": 1}
     parts.sort(key=lambda part: (order.get(subtask_health(part[1]), 2), part[0].source))
     # Only the page's subtasks are worked out: a task may have thousands.
     shown = paged(parts, page, SUBTASKS_PER_PAGE)
     views = [_subtask(source, subtask) for source, subtask in shown.items]
     return TaskView(
-        line=line,
+        line=task_line(task, [subtask for _, subtask in parts]),
         subtasks=Paged(views, shown.number, shown.pages, shown.total),
         operations=allowed_for_task(subtask for _, subtask in parts),
         curves=list(_curves(snapshot.curves.get(task, ()))),
         locks=locks_of(snapshot.locks, task),
     )
+
+
+def parts_of(snapshot: ClusterSnapshot, task: str) -> list[tuple[worker.SourceStatus, worker.SubTaskStatus]]:
+    """The subtasks of a task with their sources; a subtask without a name is none."""
+    return [
+        (answer.sourceStatus, subtask)
+        for answer in snapshot.status.sources
+        for subtask in answer.subTaskStatus
+        if task and subtask.name == task
+    ]
 
 
 def _subtask(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> SubTaskView:
@@ -138,18 +144,28 @@ def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
         yield f"Taken over from DM: {sync.takenOver}"
     if sync.conflictMsg:
         yield f"Conflict of shards: {sync.conflictMsg}"
+    if rows := differing_rows(subtask):
+        yield f"{differ_text(rows)}: see Validation and diff."
     for group in sync.unresolvedGroups:
-        waiting = ", ".join(group.unsynced)
-        held = counted(group.heldRows, "row")
-        yield f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
+        yield _waiting(group)
+
+
+def _waiting(group: worker.ShardingGroup) -> str:
+    """Who waits for whom, seen from one source. A group without a DDL is one that only other sources have."""
+    if not group.DDLs:
+        return f"Other sources wait until this one sends their DDL of {group.target}."
+    waiting = ", ".join(group.unsynced) or "other sources"
+    held = counted(group.heldRows, "row")
+    return f"{group.target} waits for {waiting}: {'; '.join(group.DDLs)} ({held} held back)"
 
 
 def _validation(subtask: worker.SubTaskStatus) -> str:
     if not subtask.HasField("validation"):
         return ""
     found = subtask.validation
-    parts = (worker.Stage.Name(found.stage), found.mode, found.errorRowsStatus, found.pendingRowsStatus)
-    return " · ".join(filter(None, parts))
+    pending = counted(sum(numbers_of(found.pendingRowsStatus).values()), "row")
+    stage = worker.Stage.Name(found.stage)
+    return f"{stage}, mode {found.mode}; {differ_text(differing_rows(subtask))}; {pending} not compared yet"
 
 
 def _curves(points: Sequence[CurvePoint]) -> Iterator[CurveView]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pkg.config.fields import field_defaults
 from pkg.settings.keys import EffectKind, FileKey, FilePart
+from pkg.settings.units import format_duration
 
 
 class Present(Protocol):
@@ -62,6 +63,8 @@ def _shown_default(key: FileKey, model: type | None) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return json.dumps(value)
+    if isinstance(value, float):  # by the fields' readers, each of these is a duration
+        return format_duration(value)
     return "" if value is None else str(value)
 
 

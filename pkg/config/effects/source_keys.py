@@ -46,7 +46,12 @@ SOURCE_KEYS: tuple[FilePart, ...] = (
         "warned of.",
         _RELAY_CLIENT,
     ),
-    FileKey("source-id", "Name of the upstream in task files, at most 32 characters.", _SPLIT, default="required"),
+    FileKey(
+        "source-id",
+        "Name of the upstream in task files, at most 32 characters, without slashes.",
+        _SPLIT,
+        default="required",
+    ),
     database(
         "from",
         FileKey("max-allowed-packet", "The upstream's own limit counts.", kind="warned", default="67108864"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pkg.config.effects.effect import KeyEffect, effects_of
 from pkg.config.effects.shared_keys import LOADERS, MYDUMPERS, SYNCERS, VALIDATORS, database
 from pkg.config.model import TaskConfig
+from pkg.config.names import task_name
 from pkg.config.target_collations import chosen_collations
 from pkg.config.task_values import (
     check_async_flush,
@@ -16,7 +17,6 @@ from pkg.config.task_values import (
     online_rules,
     shard_mode,
     task_mode,
-    task_name,
     timezone,
 )
 from pkg.errors import Code

@@ -37,6 +37,7 @@ PAGES = {
     "new-source": "add-source",
     "new-task": "add-task",
     "purge": "purge?source=eu-shop-1",
+    "move": "move?source=eu-shop-2",
     "missing": "nope",
 }
 

@@ -38,6 +38,7 @@ PAGES: list[tuple[str, dict[str, str]]] = [
     ("config", {"kind": "task", "name": EVIL}),
     ("events", {}),
     ("purge", {"source": EVIL}),
+    ("move", {"source": EVIL}),
     ("confirm", {"do": "stop", "task": EVIL, "source": EVIL}),
     ("confirm", {"do": EVIL}),
     ("add-source", {}),
@@ -140,7 +141,7 @@ def test_without_a_login_local_visitors_may_read_but_not_act(browser: ConsoleBro
     assert not {"OperateTask", "OperateSource", "StartTask", "CheckTask"} & set(cluster.calls)
 
 
-@pytest.mark.parametrize("page", ["", "task", "config", "events", "add-task", "confirm", "purge"])
+@pytest.mark.parametrize("page", ["", "task", "config", "events", "add-task", "confirm", "purge", "move"])
 def test_remote_visitors_see_nothing_without_a_login(cluster: CannedCluster, users: Path, page: str) -> None:
     browser = ConsoleBrowser(cluster, users, client="10.0.0.9")
     answer = browser.get(page, do="stop", task="orders")

@@ -13,7 +13,7 @@ from dm_master.console.snapshot import ClusterReader
 from dm_master.console.view.checks import comparison_view, cutover_view, validation_view
 from dm_master.console.view.findings import findings
 from dm_master.console.view.locks import locks_of
-from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines
+from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines, workers_for
 from dm_master.console.view.paging import page_number, paged
 from dm_master.console.view.progress import progress, stream_of_relay, stream_text
 from dm_master.console.view.purge import RelayNeed, purge_views, relay_needs
@@ -143,7 +143,7 @@ def test_the_page_of_a_task_has_its_errors_with_advice_and_the_stage_s_buttons()
     assert view is not None
     (part,) = view.subtasks.items
     assert part.errors[0].advice == "Make the column wider on the target, then resume the task."
-    assert view.operations == part.operations == ["resume", "skip", "stop"]
+    assert view.operations == part.operations == ["resume", "resume-safe", "skip", "stop"]
     running = task_page(SNAPSHOT, "orders", 1)
     assert running is not None
     assert running.operations == ["pause", "stop"]
@@ -380,6 +380,59 @@ def test_a_source_shows_which_tasks_a_purge_of_the_upstream_would_affect() -> No
     other = task_page(SNAPSHOT, "orders", 1)
     assert other is not None
     assert not any(part.purge for part in other.subtasks.items)
+
+
+@pytest.mark.parametrize(
+    ("stage", "unit", "movable"),
+    [
+        (worker_pb.Running, worker_pb.Sync, True),
+        (worker_pb.Paused, worker_pb.Sync, True),
+        (worker_pb.Finished, worker_pb.Load, True),
+        (worker_pb.Stopped, worker_pb.Load, True),
+        (worker_pb.Running, worker_pb.Dump, False),
+        (worker_pb.Paused, worker_pb.Load, False),
+    ],
+)
+def test_a_source_moves_unless_a_copy_s_files_would_stay_behind(
+    stage: worker_pb.Stage, unit: worker_pb.UnitType, movable: bool
+) -> None:
+    cluster = CannedCluster()
+    subtask = worker_pb.SubTaskStatus(name="t", stage=stage, unit=unit)
+    cluster.add_source("one").subTaskStatus.append(subtask)
+    (line,) = source_lines(cluster.status)
+    assert line.movable == movable
+
+
+def test_a_source_moves_to_a_worker_that_serves_no_other_one() -> None:
+    cluster = CannedCluster()
+    for name in ("one", "two", "three", "four", "five"):
+        cluster.add_source(name)
+    listed = cluster.members.members[-1].worker.workers
+    for one, (stage, source) in zip(
+        listed, [("bound", "one"), ("free", ""), ("relay", "one"), ("relay", "two"), ("offline", "")], strict=True
+    ):
+        one.stage, one.source = stage, source
+    assert workers_for(cluster.members, "one") == ["worker3", "worker2"]
+    assert workers_for(cluster.members, "two") == ["worker4", "worker2"]
+
+
+def test_the_page_of_a_move_has_the_workers_that_may_take_the_source(
+    browser: ConsoleBrowser, cluster: CannedCluster
+) -> None:
+    workers = cluster.members.members[-1].worker.workers
+    workers.add(name="spare", addr="127.0.0.1:9", stage="free")
+    page = browser.get("sources").body.decode()
+    assert "move?source=eu-shop-2" in page
+    assert "move?source=us-shop-1" not in page, "its task copies"
+    shown = browser.get("move", source="eu-shop-2").body.decode()
+    assert '<option value="spare">' in shown
+    assert "transfer-source" in shown
+    assert "copies" in browser.get("move", source="us-shop-1").body.decode()
+
+
+def test_no_source_moves_where_no_worker_is_free(browser: ConsoleBrowser) -> None:
+    assert "move?source" not in browser.get("sources").body.decode()
+    assert "No worker is free" in browser.get("move", source="eu-shop-2").body.decode()
 
 
 def test_a_position_that_the_upstream_has_purged_has_no_room() -> None:

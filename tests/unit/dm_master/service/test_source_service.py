@@ -42,3 +42,10 @@ def test_a_source_that_exists_is_refused_before_its_server_is_asked() -> None:
     with pytest.raises(DMError) as caught:
         _service([]).operate_source(pb.OperateSourceRequest(op=pb.StartSource, config=[_FILE]))
     assert caught.value.kind is Code.SchedulerSourceCfgExist
+
+
+@pytest.mark.parametrize("order", [pb.StartSource, pb.UpdateSource])
+def test_a_source_whose_name_leads_out_of_its_folder_is_refused(order: pb.SourceOp) -> None:
+    outside = pb.OperateSourceRequest(op=order, config=[_FILE.replace("s1", "../s1")])
+    with pytest.raises(DMError, match=r"source-id '\.\./s1' cannot name tables and folders"):
+        _service([]).operate_source(outside)

@@ -71,3 +71,22 @@ def test_rules_and_blocks_have_numbered_names_and_equal_ones_are_one() -> None:
     assert (data["is-sharding"], data["shard-mode"]) == (True, "pessimistic")
     assert (data["meta-schema"], data["clean-dump-file"]) == ("dm_meta", False)
     assert _meaning(task_to_yaml(normalised(SHARDS), redact=False)) == _meaning(SHARDS)
+
+
+DEFAULTS = """name: t
+task-mode: all
+target-database: {host: h, port: 1, user: u, password: ''}
+mysql-instances:
+- {source-id: a, mydumper-config-name: m, loader-config-name: l, syncer-config-name: s, validator-config-name: v}
+mydumpers: {m: {}}
+loaders: {l: {}}
+syncers: {s: {}}
+validators: {v: {}}
+"""
+
+
+def test_the_defaults_of_all_units_are_shown_as_values_that_a_file_may_have() -> None:
+    shown = task_to_yaml(normalised(DEFAULTS), redact=False)
+    assert _meaning(shown) == _meaning(DEFAULTS)
+    [validator] = yaml.safe_load(shown)["validators"].values()
+    assert (validator["validate-interval"], validator["meta-flush-interval"]) == ("10s", "5m0s")

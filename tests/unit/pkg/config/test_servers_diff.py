@@ -55,6 +55,8 @@ def test_passwords_are_not_in_its_text() -> None:
     ("before", "after", "message"),
     [
         ("name: shops", "name: ''", r"diff\.yaml:1:7: the task has no name"),
+        ("name: shops", "name: ..", r"diff\.yaml:1:7: name '\.\.' cannot name tables and folders"),
+        ("source-id: b", "source-id: ../b", r"diff\.yaml:9:15: source-id '\.\./b' cannot name tables and folders"),
         ("settle-time: 5s", "settle-time: soon", r"diff\.yaml:2:14: settle-time"),
         ("settle-time: 5s", "settle-time: 0s", r"diff\.yaml:2:14: settle-time is 0 or less"),
         ("{host: t, port: 4000,", "{host: t,", r"target-database\.port is missing"),

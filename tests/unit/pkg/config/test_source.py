@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from pkg.config.model import CheckerConfig, PurgeConfig
-from pkg.config.source import load_source, source_to_yaml
+from pkg.config.source import load_source, source_id_of, source_to_yaml
 from pkg.errors import DMError
 from pkg.rules.model import BinlogFilterRule
 
@@ -59,6 +62,20 @@ def test_what_must_be_there(old: str, new: str, code: int) -> None:
     with pytest.raises(DMError) as caught:
         load_source(SOURCE.replace(old, new))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("name", ["a/b", "/", "..", ".", "../s", "a\\b", "a\0b", "a\nb", "a\x7f", " a", "a "])
+@pytest.mark.parametrize("read", [load_source, source_id_of])
+def test_a_source_id_that_cannot_name_a_folder_is_refused(read: Callable[[str, str], object], name: str) -> None:
+    with pytest.raises(DMError, match=r"s\.yaml:1:12: source-id .* cannot name tables and folders") as caught:
+        read(SOURCE.replace("source-id: s1", f"source-id: {json.dumps(name)}"), "s.yaml")
+    assert caught.value.code == 20003
+    assert caught.value.workaround
+
+
+@pytest.mark.parametrize("name", ["a.b", "..a", "mysql-replica-01", "a b", "größe", "10.0.0.1:3306", "~"])
+def test_a_source_id_has_any_other_characters(name: str) -> None:
+    assert source_id_of(SOURCE.replace("source-id: s1", f"source-id: {json.dumps(name)}"), "s.yaml") == name
 
 
 def test_keys_without_effect_are_reported() -> None:

@@ -162,6 +162,7 @@ def test_old_and_new_key_for_merged_shards(key: str, mode: str) -> None:
         ("name: t\n", "", 20019, ":1:1"),
         ("name: t\n", "name: ''\n", 20019, ":1:7"),
         ("name: t\n", "name: a/b\n", 20003, ":1:7"),
+        ("name: t\n", "name: ..\n", 20003, ":1:7"),
         ("name: t\n", f"name: {'n' * 47}\n", 20003, ":1:7"),
         ("task-mode: all", "task-mode: everything", 20020, ":2:12"),
         ("task-mode: all\n", "", 20020, ":1:1"),
@@ -193,6 +194,7 @@ def test_old_and_new_key_for_merged_shards(key: str, mode: str) -> None:
         ("{source-id: s1}", "{source-id: s1}, {source-id: s1}", 20014, ":4:48"),
         ("{source-id: s1}", "{source-id: ''}", 20005, ":4:31"),
         ("{source-id: s1}", "{source-id: " + "s" * 33 + "}", 20006, ":4:31"),
+        ("{source-id: s1}", "{source-id: ../s1}", 20003, ":4:31"),
     ],
 )
 def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> None:

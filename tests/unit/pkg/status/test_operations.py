@@ -60,7 +60,7 @@ def test_the_buttons_are_what_the_state_machine_allows(mode: str, events: list[S
     # A new subtask starts by itself: a person resumes only what was stopped.
     assert ("resume" in shown) == (resumed.stage != state.stage and state.stage != pb.New)
     assert ("stop" in shown) == (stopped.stage != state.stage)
-    assert ("skip" in shown) == (state.failed and state.unit == pb.Sync)
+    assert ("skip" in shown) == ("resume-safe" in shown) == (state.failed and state.unit == pb.Sync)
 
 
 def test_every_operation_is_reachable() -> None:
@@ -68,7 +68,7 @@ def test_every_operation_is_reachable() -> None:
     failed = pb.ProcessResult(errors=[pb.ProcessError(ErrCode=36027)])
     for stage in (pb.Running, pb.Paused):
         found |= allowed(pb.SubTaskStatus(stage=stage, unit=pb.Sync, result=failed))
-    assert found == {"pause", "resume", "skip", "stop"}
+    assert found == {"pause", "resume", "resume-safe", "skip", "stop"}
 
 
 def test_a_task_has_the_operations_of_all_its_subtasks() -> None:
