@@ -157,11 +157,13 @@ class Cluster:
             worker.code = code
 
     def start(self) -> None:
-        """Returns when the master knows all workers."""
-        self.master.start()
-        for worker in self.workers:
+        """Starts the processes that do not run. Returns when the master knows all workers."""
+        if not self.master.running():
+            self.master.start()
+        stopped = [worker for worker in self.workers if not worker.running()]
+        for worker in stopped:
             worker.start(wait=False)
-        for worker in self.workers:
+        for worker in stopped:
             worker.wait_ready()
         self._wait(self._is_complete, "all workers are online", WAIT_TIMEOUT)
 

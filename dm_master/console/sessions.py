@@ -34,7 +34,7 @@ class Sessions:
         self._secret = secret
         self._sessions: OrderedDict[str, ConsoleSession] = OrderedDict()
 
-    def begin(self, user: str, now: float) -> str:
+    def create(self, user: str, now: float) -> str:
         """The new session's id, for the cookie."""
         while len(self._sessions) >= MOST_SESSIONS:
             self._sessions.popitem(last=False)

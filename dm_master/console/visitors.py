@@ -112,7 +112,7 @@ class Visitors:
         answer = RedirectResponse(f"{BASE}/", 303)
         answer.set_cookie(
             COOKIE,
-            self._sessions.begin(user, self._clock()),
+            self._sessions.create(user, self._clock()),
             path=BASE,
             httponly=True,
             samesite="strict",

@@ -104,7 +104,7 @@ class DiffCompanion:
 
     # -- the commands ---------------------------------------------------------------------------------------------
 
-    def begin(self, run: str, settings: DiffSettings) -> None:
+    def start_diff(self, run: str, settings: DiffSettings) -> None:
         """Starts the comparison ``run``. Raises 43104 while one runs."""
         known = self._read()
         if known is not None and known.record.stage == RUNNING:
@@ -123,7 +123,7 @@ class DiffCompanion:
         record = DiffRecord(run, time.time(), RUNNING, settings)
         table = DiffStateTable(self._cfg, after(COMMAND_SECONDS))
         try:
-            table.begin(record)
+            table.replace(record)
         finally:
             table.close()
         self._note(record, DiffProgress(()))

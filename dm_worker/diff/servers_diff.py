@@ -93,7 +93,7 @@ class ServersDiff:
         found = state.read()
         if found is None or found[0].stage != RUNNING:
             found = DiffRecord(order.run, order.begun, RUNNING, order.settings), DiffProgress(())
-            state.begin(found[0])
+            state.replace(found[0])
         record, progress = found
         files = DifferenceFiles(folder / record.run, redact=order.settings.redact)
         return _Upstream(config, state, files, record, progress)
@@ -192,7 +192,7 @@ class ServersDiffs:
         self._lock = threading.Lock()
         self._known: dict[str, ServersDiff] = {}
 
-    def begin(self, order: ServersDiffOrder) -> ServersDiff:
+    def start_or_continue(self, order: ServersDiffOrder) -> ServersDiff:
         """Starts a comparison, or continues one. Raises 43104 while one of the name runs, and as its class."""
         with self._lock:
             known = self._known.get(order.name)

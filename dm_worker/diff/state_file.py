@@ -53,7 +53,7 @@ class DiffStateFile:
         ordered = sorted(rows.items(), key=lambda one: one[0][2])
         return restored([(*row, detail) for row, detail in ordered])
 
-    def begin(self, record: DiffRecord) -> None:
+    def replace(self, record: DiffRecord) -> None:
         """Replaces an earlier comparison by a new one."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

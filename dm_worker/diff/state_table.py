@@ -85,7 +85,7 @@ class DiffStateTable:
     def close(self) -> None:
         self._transactions.close()
 
-    def begin(self, record: DiffRecord) -> None:
+    def replace(self, record: DiffRecord) -> None:
         """Replaces an earlier comparison by a new one."""
 
         def write(conn: MetaConnection) -> None:

@@ -159,7 +159,7 @@ class Sweep:
         if found is not None and found[0].stage == RUNNING:
             return replace(found[0], settings=settings), found[1]
         record = DiffRecord(uuid.uuid4().hex, time.time(), RUNNING, settings, found[0].whole if found else 0.0)
-        table.begin(record)
+        table.replace(record)
         self._reader.sweep_begins(record.run)
         log.info("a round of the sweep begins", task=self._cfg.name, source=self._cfg.source_id, run=record.run)
         return record, DiffProgress(())

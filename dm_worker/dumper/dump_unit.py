@@ -232,7 +232,7 @@ class DumpUnit:
             ) from exc
         info, databases = self._plan(attempt, options, upstream)
         self._received, self._attempt = self.received_bytes, attempt
-        if not self._control.begin() or self._control.is_stopping():
+        if not self._control.try_begin() or self._control.is_stopping():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))

@@ -270,7 +270,7 @@ class LoadUnit:
             tables = [(file, (file.schema, file.table)) for file in files]
             files = [replace(f, rules=rules.get(name), structure=structures.get(name, "")) for f, name in tables]
             sizes = {file.name: file.size for file in files}
-            if not self._control.begin():
+            if not self._control.try_begin():
                 return None
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
             ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)

@@ -36,12 +36,12 @@ REJOIN_PAUSE = 0.5
 class Tenure(Protocol):
     """The work that runs while the lease lives."""
 
-    def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
+    def start(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
         """Starts; ``on_broken`` requests the end of this tenure and a new one."""
         ...
 
     def end(self, *, graceful: bool) -> None:
-        """Stops everything that ``begin`` started, at safe points or at once."""
+        """Stops everything that ``start`` started, at safe points or at once."""
         ...
 
 
@@ -137,7 +137,7 @@ class Membership:
     def _serve(self, client: EtcdClient) -> None:
         keeper = self._keeper
         assert keeper is not None
-        self._tenure.begin(client, self._broken)
+        self._tenure.start(client, self._broken)
         if not self._stop.is_set():
             self._wake.wait()
         lost = not keeper.valid()

@@ -17,7 +17,7 @@ def operate_diff(subtask: SubTask, request: pb.OperateDiffWorkerRequest) -> pb.D
     companion = _companion(subtask)
     match request.op:
         case pb.StartDiff:
-            companion.begin(request.run, diff_settings(request.options, request.sources))
+            companion.start_diff(request.run, diff_settings(request.options, request.sources))
         case pb.StopDiff:
             companion.end()
         case pb.ShowDiff:

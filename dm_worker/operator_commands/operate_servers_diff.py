@@ -14,7 +14,7 @@ def operate_servers_diff(diffs: ServersDiffs, request: pb.OperateServersDiffRequ
     """Carries the order out and shows the comparison. Raises 43104 where it does not fit, and the servers' errors."""
     match request.op:
         case pb.StartDiff:
-            known = diffs.begin(_order(request))
+            known = diffs.start_or_continue(_order(request))
         case pb.StopDiff:
             known = diffs.named(request.name)
             known.stop()

@@ -40,7 +40,7 @@ class RelayedSource(Protocol):
 
 
 class Binder:
-    """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`. Without
+    """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`start` and :meth:`end`. Without
     a bound source, the :class:`RelayWorker` of the source whose relay log this worker has to pull.
 
     ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit still runs after a kill: then
@@ -89,7 +89,7 @@ class Binder:
         with self._lock:
             return self._bound, self._error
 
-    def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
+    def start(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
         """Starts to follow the worker's keys; returns at once."""
         self._client = client
         self._on_broken = on_broken

@@ -24,7 +24,7 @@ class Control:
     """The state of one run, shared by a unit and its subtask. Thread-safe.
 
     A run first initialises, which changes nothing durable. A run that is stopped during that time need not be waited
-    for, because it cannot :meth:`begin` any more. ``may_begin`` is called once, in the run's thread.
+    for, because it cannot :meth:`try_begin` any more. ``may_begin`` is called once, in the run's thread.
 
     ``safe_request``: identifies the operator's request to apply the batch that stopped again in safe mode; 0 for none.
     Each run receives it; the unit fulfils it once.
@@ -43,7 +43,7 @@ class Control:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
-    def begin(self) -> bool:
+    def try_begin(self) -> bool:
         """Called by the unit before it changes anything; on False it ends unchanged. Once True, always True."""
         self._begun = self._begun or (not self.is_stopping() and self._may_begin())
         return self._begun

@@ -17,8 +17,10 @@ def _shared_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def free_cluster(_shared_cluster: Cluster) -> Iterator[Cluster]:
-    """A master and two workers without sources. The fixture removes at the end what a test creates."""
+    """A master and two workers without sources. The fixture removes at the end what a test creates, and starts again
+    what it has killed."""
     yield _shared_cluster
+    _shared_cluster.start()
     for task in _shared_cluster.dmctl("query-status").get("tasks", []):
         _shared_cluster.ok("stop-task", task["taskName"])
     for source in _shared_cluster.dmctl("operate-source", "show")["sources"]:

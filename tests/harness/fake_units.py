@@ -60,7 +60,7 @@ class FakeUnit:
         while self._is("initialising"):
             # As if a server did not answer: no stop has an effect.
             time.sleep(0.02)
-        if not control.begin():
+        if not control.try_begin():
             self.journal("left alone")
             return UnitOutcome(canceled=True)
         while True:

@@ -326,7 +326,7 @@ class Planner:
             buffer.is_void = is_void_alter(event.data)
             self._xa.ends_prepared = is_prepared_xa(event.data)
             if self._xa.ends_prepared:
-                self._xa.cache.begin()
+                self._xa.cache.start_storing()
 
     def _skip(self, event: Event) -> bool:
         """Whether the event belongs to the transaction that is skipped."""
@@ -364,7 +364,7 @@ class Planner:
         if statement.kind in ("start", "end"):
             self._buffer.inside, self._buffer.standalone, self._xa.inside = True, False, True
             if statement.kind == "start":
-                self._xa.cache.begin()
+                self._xa.cache.start_storing()
         elif statement.kind == "rollback":
             transactions.end(xid)
             self._end_transaction(0)

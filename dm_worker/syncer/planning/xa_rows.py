@@ -32,7 +32,7 @@ class XaEventCache:
         self.events: list[Event] | None = None
         self._size = 0
 
-    def begin(self) -> None:
+    def start_storing(self) -> None:
         self.events, self._size = [], 0
 
     def drop(self) -> None:

@@ -114,12 +114,12 @@ class Hold:
 
     # -- the run ------------------------------------------------------------------------------------------------
 
-    def begin(self, checkpoint: Location) -> None:
+    def run_started(self, checkpoint: Location) -> None:
         """The run replicates from here on."""
         with self._changed:
             self._is_running, self._checkpoint = True, checkpoint
 
-    def end(self) -> None:
+    def run_ended(self) -> None:
         """The run ends, or is to end: so does the hold."""
         with self._changed:
             self._is_running, self._request = False, None

@@ -132,7 +132,7 @@ class SyncRun:
             return
         parts.runner.watched_by_observer()
         parts.sharding.start()
-        self._hold.begin(parts.runner.applied)
+        self._hold.run_started(parts.runner.applied)
         self.figures.began()
         self.monitor.start()
         self._replicate(parts)
@@ -401,7 +401,7 @@ class SyncRun:
 
     def close(self) -> None:
         """Releases all resources; the status keeps its last values."""
-        self._hold.end()
+        self._hold.run_ended()
         if self._planning is not None:
             self._planning.stop()
         self.monitor.stop()

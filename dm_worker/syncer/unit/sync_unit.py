@@ -99,7 +99,7 @@ class SyncUnit:
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
-            control.begin, self.figures, control.safe_request, self.hold, self._observer,
+            control.try_begin, self.figures, control.safe_request, self.hold, self._observer,
         )  # fmt: skip
         with self._lock:
             self._run = run
@@ -131,7 +131,7 @@ class SyncUnit:
             if control is not None and control is not current:
                 return
             current.stop()
-            self.hold.end()
+            self.hold.run_ended()
             if graceful:
                 if self._cancel_timer is None:
                     self._cancel_timer = self._cancel_later(current, PAUSE_TIMEOUT)

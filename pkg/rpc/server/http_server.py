@@ -142,7 +142,7 @@ class _Connection(asyncio.Protocol):
         if self._exchange is not None:
             self._exchange.lose_client()
 
-    def begin(self, exchange: _Exchange) -> None:
+    def start_request(self, exchange: _Exchange) -> None:
         """The head of a request has arrived."""
         self._head.stop()
         self._exchange = exchange
@@ -202,7 +202,7 @@ class _Exchange:
             self._ended.set()
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
-        self._connection.begin(self)
+        self._connection.start_request(self)
         try:
             await (_with_origin_form(scope) or app)(self._scope(scope), self.receive, self.send)
             if self._started and not self._complete and not self._has_length and self._ended.is_set():

@@ -107,7 +107,7 @@ def keys(diff: ServersDiff) -> set[tuple[str, str]]:
 def test_equal_servers_are_equal_and_nothing_is_written(
     diffs: ServersDiffs, order: Callable[..., ServersDiffOrder], sides: tuple[SQLServer, SQLServer, SQLServer]
 ) -> None:
-    found = ended(diffs.begin(order(chunk_rows=50)))
+    found = ended(diffs.start_or_continue(order(chunk_rows=50)))
     assert {name: table.state for name, table in found.items()} == {"`shop`.`t`": "equal", "`shop`.`k`": "equal"}
     assert found["`shop`.`t`"].rows == 2 * ROWS
     assert found["`shop`.`t`"].chunks > 3
@@ -126,7 +126,7 @@ def test_exactly_the_faults_are_found_while_rows_are_on_their_way(
         "INSERT INTO shop.t VALUES (9999, 1, 1)", "DELETE FROM shop.k WHERE a = 1 LIMIT 1",
     )  # fmt: skip
     with writer(first, target, [9, 10, 11]):
-        diff = diffs.begin(order(settle=4.0))
+        diff = diffs.start_or_continue(order(settle=4.0))
         found = ended(diff)
     shown = found["`shop`.`t`"]
     assert (shown.state, shown.missing, shown.extra, shown.changed) == ("different", 1, 1, 2)
@@ -182,7 +182,7 @@ def test_a_row_that_never_rests_is_not_called_equal_and_not_called_different(
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        diff = diffs.begin(order())
+        diff = diffs.start_or_continue(order())
         found = ended(diff)["`shop`.`t`"]
     finally:
         stop.set()
@@ -208,7 +208,7 @@ def test_what_a_stopped_process_did_is_not_done_again(
     with monkeypatch.context() as slow:
         slow.setattr(DiffRun, "_take", take)
         before = ServersDiffs(spark)
-        before.begin(order("r1", chunk_rows=100))
+        before.start_or_continue(order("r1", chunk_rows=100))
         assert noted.wait(120)
         before.close()
     after = ServersDiffs(spark)
@@ -221,11 +221,11 @@ def test_what_a_stopped_process_did_is_not_done_again(
 
     monkeypatch.setattr(DiffRun, "work", noting)
     try:
-        diff = after.begin(order("r2", chunk_rows=100))
+        diff = after.start_or_continue(order("r2", chunk_rows=100))
         assert {source.run for source in diff.status()} == {"r1"}
         found = ended(diff)
         # Another file, another comparison.
-        other = after.begin(order("r3", chunk_rows=50))
+        other = after.start_or_continue(order("r3", chunk_rows=50))
         assert {source.run for source in other.status()} == {"r3"}
         ended(other)
     finally:
@@ -235,14 +235,14 @@ def test_what_a_stopped_process_did_is_not_done_again(
 
 
 def test_a_stop_ends_it_for_good(diffs: ServersDiffs, order: Callable[..., ServersDiffOrder]) -> None:
-    diff = diffs.begin(order(bytes_per_second=1, chunk_rows=10))
+    diff = diffs.start_or_continue(order(bytes_per_second=1, chunk_rows=10))
     with pytest.raises(DMError, match="a comparison shops is running"):
-        diffs.begin(order())
+        diffs.start_or_continue(order())
     diff.stop()
     assert {source.stage for source in diff.status()} == {"Stopped"}
     with pytest.raises(DMError, match="has ended already"):
         diff.stop()
-    again = diffs.begin(order("r2", bytes_per_second=1, chunk_rows=10))
+    again = diffs.start_or_continue(order("r2", bytes_per_second=1, chunk_rows=10))
     assert {source.run for source in again.status()} == {"r2"}
     again.stop()
 
@@ -267,7 +267,7 @@ def test_a_server_that_cannot_be_used_is_named_at_once(
     message: str,
 ) -> None:
     with pytest.raises(DMError, match=message) as raised:
-        diffs.begin(changed(order(), change))
+        diffs.start_or_continue(changed(order(), change))
     assert raised.value.kind is not Code.DiffRefused
     with pytest.raises(DMError, match="has no comparison shops"):
         diffs.named("shops")
@@ -279,7 +279,7 @@ def test_missing_rights_and_tables_have_a_state_and_a_reason(
     first, _, target = sides
     first.execute(f"REVOKE SELECT ON *.* FROM {USER}", f"GRANT SELECT ON s_1.* TO {USER}")
     target.execute("DROP TABLE shop.k")
-    found = ended(diffs.begin(order()))
+    found = ended(diffs.start_or_continue(order()))
     assert {name: table.state for name, table in found.items()} == {
         "`shop`.`t`": "equal", "`shop`.`k`": "not compared", "`*`.`*`": "not compared",
     }  # fmt: skip

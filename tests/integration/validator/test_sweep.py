@@ -202,7 +202,7 @@ def test_an_operators_comparison_goes_first(
     cfg = replace(cfg, loader=replace(cfg.loader, dir=str(tmp_path / "dumped_data")))
     with swept(cfg, spark) as (running, companion):
         wait_until(lambda: (sweep_record(cfg) or (None, 0))[1] > 0, "the sweep rests after its first chunks")
-        companion.begin("own", DiffSettings(sources=(cfg.source_id,)))
+        companion.start_diff("own", DiffSettings(sources=(cfg.source_id,)))
         wait_until(lambda: companion.status().stage == "Finished", lambda: f"it ends: {companion.status()}")
         assert {one.state for one in companion.status().tables} == {"equal"}
         wait_until(

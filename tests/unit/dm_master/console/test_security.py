@@ -252,18 +252,18 @@ def test_after_a_logout_the_session_is_gone(browser: ConsoleBrowser, cluster: Ca
 def test_sessions_end_by_themselves_and_are_bounded() -> None:
     numbers = iter(range(10**6))
     sessions = Sessions(lambda: str(next(numbers)))
-    key = sessions.begin("anna", 0.0)
+    key = sessions.create("anna", 0.0)
     assert sessions.find(key, IDLE - 1) is not None
     assert sessions.find(key, 2 * IDLE) is None
-    key, now = sessions.begin("anna", 0.0), 0.0
+    key, now = sessions.create("anna", 0.0), 0.0
     while now < LONGEST:
         now += IDLE / 2
         found = sessions.find(key, now)
     assert found is None or now <= LONGEST
     assert sessions.find(key, LONGEST + 1) is None
-    first = sessions.begin("anna", 0.0)
+    first = sessions.create("anna", 0.0)
     for _ in range(MOST_SESSIONS):
-        sessions.begin("anna", 0.0)
+        sessions.create("anna", 0.0)
     assert sessions.find(first, 0.0) is None
 
 

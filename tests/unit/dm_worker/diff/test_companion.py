@@ -30,7 +30,7 @@ class Target:
     def close(self) -> None:
         """Nothing is open."""
 
-    def begin(self, record: DiffRecord) -> None:
+    def replace(self, record: DiffRecord) -> None:
         self.stored = record, DiffProgress(())
 
     def note(self, record: DiffRecord) -> None:
@@ -62,19 +62,19 @@ def refused(call: Any, *args: Any) -> str:
 
 def test_one_comparison_runs_at_a_time(target: Target) -> None:
     one = companion(flavor="mariadb")
-    one.begin("r1", SETTINGS)
-    assert "is running" in refused(one.begin, "r2", SETTINGS)
+    one.start_diff("r1", SETTINGS)
+    assert "is running" in refused(one.start_diff, "r2", SETTINGS)
     one.end()
     assert target.stored is not None
     assert target.stored[0].stage == STOPPED
-    one.begin("r2", SETTINGS)
+    one.start_diff("r2", SETTINGS)
     assert target.stored[0].run == "r2"
 
 
 def test_another_worker_knows_what_runs(target: Target) -> None:
-    companion(flavor="mariadb").begin("r1", SETTINGS)
+    companion(flavor="mariadb").start_diff("r1", SETTINGS)
     other = companion(flavor="mariadb")
-    assert "is running" in refused(other.begin, "r2", SETTINGS)
+    assert "is running" in refused(other.start_diff, "r2", SETTINGS)
     assert other.status().stage == "Waiting"
     assert "does not replicate now" in other.status().msg
 
@@ -87,8 +87,8 @@ def test_without_a_comparison_there_is_nothing_to_stop_or_show(target: Target) -
 
 def test_a_repair_needs_exact_positions(target: Target) -> None:
     repairing = DiffSettings(sources=("s1",), repair=True)
-    assert "--lock" in refused(companion(flavor="mysql").begin, "r1", repairing)
-    companion(flavor="mysql", enable_gtid=True).begin("r1", repairing)
+    assert "--lock" in refused(companion(flavor="mysql").start_diff, "r1", repairing)
+    companion(flavor="mysql", enable_gtid=True).start_diff("r1", repairing)
     assert target.stored is not None
     assert target.stored[0].stage == RUNNING
 

@@ -23,7 +23,7 @@ def chunk(number: int) -> ComparedChunk:
 @pytest.fixture
 def state(tmp_path: Path) -> DiffStateFile:
     made = DiffStateFile(tmp_path / "a" / "state.jsonl", "shop")
-    made.begin(RECORD)
+    made.replace(RECORD)
     made.note_table("r1", TableProgress(T, ("s1: t",), 100))
     # The chunk's line comes before the last one of its table.
     made.note_chunk("r1", T, 0, chunk(3))
@@ -80,5 +80,5 @@ def test_only_the_workers_user_can_read_it(state: DiffStateFile, tmp_path: Path)
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DMError, match="cannot read or write the comparison's state") as raised:
-        DiffStateFile(tmp_path / "file" / "state.jsonl", "shop").begin(RECORD)
+        DiffStateFile(tmp_path / "file" / "state.jsonl", "shop").replace(RECORD)
     assert raised.value.kind is Code.DiffFiles

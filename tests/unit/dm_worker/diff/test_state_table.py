@@ -55,7 +55,7 @@ class _Server:
 
 def _begin(seconds: float, server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meta_connection, "connect", server.connect)
-    DiffStateTable(_CFG, after(seconds)).begin(DiffRecord("run", 0.0, RUNNING, DiffSettings()))
+    DiffStateTable(_CFG, after(seconds)).replace(DiffRecord("run", 0.0, RUNNING, DiffSettings()))
 
 
 def test_a_deadlock_with_another_source_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

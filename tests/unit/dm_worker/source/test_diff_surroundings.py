@@ -14,7 +14,7 @@ HERE = Location(Position("bin.000001", 4))
 
 def test_the_hold_of_an_operator_stays() -> None:
     hold = Hold()
-    hold.begin(HERE)
+    hold.run_started(HERE)
     answers: list[HoldState] = []
     operator = threading.Thread(target=lambda: answers.append(hold.at(None, WAIT_TIMEOUT)))
     operator.start()
@@ -32,7 +32,7 @@ def test_the_hold_of_an_operator_stays() -> None:
 
 def test_an_operator_replaces_the_hold_of_a_comparison() -> None:
     hold = Hold()
-    hold.begin(HERE)
+    hold.run_started(HERE)
     pairs = SyncerHold(hold)
     reasons: list[str] = []
     comparison = threading.Thread(target=lambda: reasons.append(pairs.hold(None, WAIT_TIMEOUT)))
@@ -45,5 +45,5 @@ def test_an_operator_replaces_the_hold_of_a_comparison() -> None:
     comparison.join(WAIT_TIMEOUT)
     assert len(reasons) == 1
     assert reasons[0]
-    hold.end()
+    hold.run_ended()
     operator.join(WAIT_TIMEOUT)

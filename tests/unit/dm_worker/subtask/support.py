@@ -54,7 +54,7 @@ class Scripted:
             # As a unit may: what was asked before the run began is forgotten.
             self._stop.clear()
             assert self.ready.wait(60)
-            if not control.begin():
+            if not control.try_begin():
                 return UnitOutcome(errors=[LOST])
             self.began += 1
             if control.is_stopping():

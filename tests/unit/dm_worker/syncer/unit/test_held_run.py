@@ -201,7 +201,7 @@ class HeldRun:
             self.failure = exc
         finally:
             # As SyncRun.close does it.
-            self.hold.end()
+            self.hold.run_ended()
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
         wait_until(lambda: self.failure is not None or done(), what)
@@ -302,7 +302,7 @@ def test_the_end_of_the_time_limit_and_of_the_run_end_a_hold(
     upstream.write()
     rows = list(held.runner.rows)
     held.stop()
-    held.hold.end()
+    held.hold.run_ended()
     assert held.runner.rows == rows
     assert held.hold.at(None, 1.0).reason == NOT_REPLICATING
 

@@ -40,7 +40,7 @@ def asked(hold: Hold) -> HoldRequest:
 
 def begun(checkpoint: Location | None = None) -> Hold:
     hold = Hold()
-    hold.begin(checkpoint or place(4))
+    hold.run_started(checkpoint or place(4))
     return hold
 
 
@@ -53,8 +53,8 @@ def in_thread(action: Callable[[], None]) -> threading.Thread:
 def test_without_a_run_there_is_no_hold() -> None:
     hold = Hold()
     assert hold.at(place(9), 5) == HoldState(None, NOT_REPLICATING)
-    hold.begin(place(4))
-    hold.end()
+    hold.run_started(place(4))
+    hold.run_ended()
     assert hold.at(place(9), 5) == HoldState(place(4), NOT_REPLICATING)
 
 
@@ -97,7 +97,7 @@ def test_the_end_of_the_run_ends_hold_and_wait() -> None:
     hold = begun()
     with asking(hold, place(9)) as answers:
         asked(hold)
-        hold.end()
+        hold.run_ended()
     assert answers == [HoldState(place(4), NOT_REPLICATING)]
     hold = begun()
     stopping = threading.Event()
@@ -142,7 +142,7 @@ def test_a_hold_at_once_needs_no_cut() -> None:
         cut = cuts.arm(request, place(9, rows_events=3))
         assert cut is not None
         assert (cut.position, cut.exact) == (Position("bin.000001", 10), False)
-        hold.end()
+        hold.run_ended()
 
 
 def test_what_was_planned_before_the_cut_was_known_is_not_applied_beyond_it() -> None:
@@ -217,7 +217,7 @@ def test_a_hold_and_the_end_of_the_task_wait_side_by_side() -> None:
         assert cut is not None
         assert cuts.for_pass() == [end, cut]
         assert cuts.met(AtCut(cut, place(30)), place(30)) is CutOutcome.HOLD
-        hold.end()
+        hold.run_ended()
     assert not answers[0].is_held
     assert cuts.met(AtCut(cut, place(30)), place(30)) is CutOutcome.CONTINUE
     assert cuts.for_pass() == [end]
