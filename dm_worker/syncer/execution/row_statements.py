@@ -67,6 +67,7 @@ class StatementForm:
 
     ``alias``: the server requires an alias for the new row of ON DUPLICATE KEY UPDATE (MySQL from 8.0.20 on).
     ``checks``: the writers' sessions check foreign keys.
+    ``renews``: rows are deleted and inserted that could be updated in place, since values that they take were not free.
     """
 
     safe: bool = False
@@ -74,6 +75,7 @@ class StatementForm:
     limit: int = 1024 * 1024
     alias: bool = False
     checks: bool = False
+    renews: bool = False
 
     @property
     def rows(self) -> int:
@@ -169,20 +171,25 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
     """How the compacted states of a plan's rows are written, and how many fit in one statement.
 
     All old rows are deleted before new ones are written: within the transaction, keys and values of unique keys that
-    rows swap, and keys that are equal by the collation, are thus free when they are needed.
+    rows swap, and keys that are equal by the collation, are thus free when they are needed. In InnoDB, a deletion and
+    an insertion lock the neighbours' values of unique keys that stay the same; rows that swap none are upserted.
     """
     renew = AS_DELETE | AS_INSERT
     if form.safe:
-        kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
+        alone = joined = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
         # With conflict keys, an update that changes a value of another unique key becomes a replacement.
         collides = plan.rewrite_existing and not plan.conflict_keys
         updated = renew if collides or not plan.upserts else AS_UPSERT
         replaced = renew if plan.rewrite_existing or plan.extra_columns or not plan.upserts else AS_UPSERT
-        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
+        joined = (AS_INSERT, updated, AS_DELETE, replaced, 0)
+        in_place = plan.in_place and not form.renews
+        alone = (AS_INSERT, updated, AS_DELETE, AS_UPSERT if in_place else replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     rows = (min(form.rows, listed_keys(plan)), form.rows, form.rows)
-    return WriteRule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
+    return WriteRule(
+        bytes(alone + joined), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number
+    )
 
 
 def listed_keys(plan: TablePlan) -> int:
@@ -224,6 +231,12 @@ def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) 
     middle = group.count // 2
     for first, last in ((0, middle), (middle, group.count)):
         yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
+
+
+def may_collide(plan: TablePlan, sql: RowStatement, form: StatementForm) -> bool:
+    """Whether a duplicate value may be one that a later row of the transaction gives up."""
+    in_place = plan.in_place and not form.safe and not form.renews
+    return in_place and sql.group is not None and sql.group.kind == UPSERT_ROWS
 
 
 def replaces(plan: TablePlan, kind: int, form: StatementForm) -> bool:
