@@ -21,12 +21,15 @@ class TargetValues:
     ``keeps_null_counters``: NULL in an AUTO_INCREMENT column stays NULL.
     ``folds_names``: table names that differ only in case are equal.
     ``lists_members``: ``(c, id) IN ((1, 7), (2, 8))`` finds the members of an ENUM or a SET by their numbers.
+    ``upserts_by_primary_key``: of several rows with values of a new one, ON DUPLICATE KEY UPDATE takes that with its
+    primary key (InnoDB).
     ``upserts_wide_bits``: ON DUPLICATE KEY UPDATE gets the new value of a BIT column of more than 56 bits by VALUES().
     """
 
     text_by_bytes: bool = True
     negative_zero: bool = True
     compares_wide_sets: bool = True
+    upserts_by_primary_key: bool = True
     upserts_wide_bits: bool = True
     keeps_null_counters: bool = True
     folds_names: bool = False
@@ -48,6 +51,8 @@ def fetch_target_values(conn: Connection[Any]) -> TargetValues:
         str(converted) == _IN_UTF8,
         negative_zero=exact,
         compares_wide_sets=exact,
+        # TiDB looks for the primary key first if it is clustered.
+        upserts_by_primary_key=exact,
         upserts_wide_bits=exact,
         keeps_null_counters=exact,
         folds_names=folds_names(conn),

@@ -14,6 +14,8 @@ _LACKED_BY: Mapping[str, frozenset[str]] = {
     # The answers to several statements in one packet are read together.
     "several statements": frozenset({"tidb"}),
     "triggers": frozenset({"tidb"}),
+    # An upsert looks for the row with the primary key before those with other unique keys.
+    "upserts by primary key": frozenset({"tidb"}),
     # System versioning, periods, and values that MariaDB fills in by its own rules.
     "MariaDB's tables": frozenset({"tidb"}),
     "table locks": frozenset({"tidb"}),

@@ -82,6 +82,10 @@ class _OldLimit(Exception):
     """A statement exceeds a limit that the connection may have read before the server's limit changed."""
 
 
+class RowsCollide(Exception):
+    """A row could not be updated in place: another one still has its new value of a unique key."""
+
+
 class _NotClaimed(Exception):
     """The marker did not accept the batch."""
 
@@ -94,7 +98,8 @@ def apply_bucket(
     plans: Mapping[int, TablePlan],
     should_stop: Callable[[], bool] | None = None,
 ) -> BucketResult:
-    """Writes the bucket's rows unless an earlier attempt did; retries transient errors. Raises DMError."""
+    """Writes the bucket's rows unless an earlier attempt did; retries transient errors. Raises DMError, and
+    ``RowsCollide`` for content that must be merged for a form that ``renews`` rows."""
 
     def attempt() -> BucketResult:
         ahead = AHEAD if _POOL.may_send_ahead(spec.address) else 1
@@ -318,6 +323,8 @@ class _BucketWriter:
         plan = self._plans[sql.plan]
         if is_retryable(exc):
             return classify(exc, scope="downstream", table=qualified(*plan.target))
+        if refused_rows.is_duplicate(exc) and row_statements.may_collide(plan, sql, self._spec.form):
+            return RowsCollide()
         if fast:
             # Without loads and bulk executions, the number of statements identifies the preceding ones.
             return _NotExact()

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult, RowsCollide, apply_bucket
 from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import write_rule_of
 from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
+
+
+class MergeAgain(Exception):
+    """Nothing of a bucket was consumed: its rows must be merged by the rules of another ``action``, for this one."""
+
+    def __init__(self, action: BucketAction) -> None:
+        super().__init__(action)
+        self.action = action
 
 
 class BucketAction(ABC):
@@ -28,7 +36,7 @@ class BucketAction(ABC):
 
     @abstractmethod
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
-        """Consumes one bucket. Raises DMError."""
+        """Consumes one bucket. Raises DMError, ``MergeAgain``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +54,8 @@ class WriteBucket(BucketAction):
         return write_rule_of(plan, self.target.form)
 
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
-        return apply_bucket(self.target, self.token, bucket, content, plans)
+        try:
+            return apply_bucket(self.target, self.token, bucket, content, plans)
+        except RowsCollide as exc:
+            form = replace(self.target.form, renews=True)
+            raise MergeAgain(replace(self, target=replace(self.target, form=form))) from exc

@@ -25,11 +25,15 @@ INSERT, UPDATE, DELETE = 0, 1, 2
 
 #: The first three equal the operations, so that a key's first change is its own state.
 INSERTED, UPDATED, DELETED, REPLACED, GONE = 0, 1, 2, 3, 4
+STATE_COUNT = 5
 #: A change that is impossible for a row in that state.
 IMPOSSIBLE = -1
 
 #: Added to a state when the key's changes came from several upstream tables.
 MIXED = 8
+#: Added to a state when the row is in a conflict set.
+JOINED = 16
+MARKS = MIXED | JOINED
 #: States of rows that are there.
 _THERE = (INSERTED, UPDATED, REPLACED)
 
@@ -142,15 +146,15 @@ def _step(
         states[key] = (op, plan, values)
         return
     before, other, _ = entry
-    before, mixed_before = before & ~MIXED, before & MIXED
+    before, marks = before & ~MARKS, before & MARKS
     state = table[before * 3 + op]
     if other != plan and table is _STRICT and sources.get(other) != sources.get(plan):
         if op != INSERT and before in _THERE and not mixed:
             state = IMPOSSIBLE
-        mixed_before = MIXED
+        marks |= MIXED
     if state < 0:
         raise ImpossibleChange(key, before, op, plan, other)
-    states[key] = (state | mixed_before, plan, values)
+    states[key] = (state | marks, plan, values)
 
 
 def merge_states(
@@ -166,5 +170,5 @@ def merge_states(
         if key not in states:
             states[key] = (state, plan, values)
             continue
-        for op in _REPLAY[state & ~MIXED]:
+        for op in _REPLAY[state & ~MARKS]:
             _step(states, table, key, op, plan, values, sources, state & MIXED)

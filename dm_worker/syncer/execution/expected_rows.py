@@ -62,7 +62,7 @@ class ExpectRows(BucketAction):
         there = AS_UPSERT | AS_DELETE if chunked else AS_UPSERT
         kinds = (there, there, AS_DELETE, there, AS_DELETE)
         wrap = chunked and len(plan.key) > 1
-        return WriteRule(bytes(kinds), wrap, (_ALL, _ALL, _ALL), (_ALL, _ALL, _ALL), plan.source_number)
+        return WriteRule(2 * bytes(kinds), wrap, (_ALL, _ALL, _ALL), (_ALL, _ALL, _ALL), plan.source_number)
 
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> ExpectedRows:
         chunked = {number for number, plan in plans.items() if self._is_chunked(plan)}

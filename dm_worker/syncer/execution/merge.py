@@ -22,9 +22,9 @@ AS_DELETE, AS_UPSERT, AS_INSERT = 1 << DELETE_KEYS, 1 << UPSERT_ROWS, 1 << INSER
 class WriteRule(NamedTuple):
     """How the states of one plan are written as groups.
 
-    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are in
-    parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row over the limit has its own group.
-    ``source`` is the number of the plan's upstream table.
+    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE), then those of the
+    states of rows in conflict sets. ``wrap``: keys are in parentheses. ``most_bytes`` and ``most_rows`` limit a group
+    of each kind; a row over the limit has its own group. ``source`` is the number of the plan's upstream table.
     """
 
     kinds: bytes
@@ -32,6 +32,10 @@ class WriteRule(NamedTuple):
     most_bytes: tuple[int, int, int]
     most_rows: tuple[int, int, int]
     source: int = 0
+
+    def flags_of(self, state: int) -> int:
+        """The flags of a state with its marks."""
+        return self.kinds[(state & ~compaction.MARKS) + (compaction.STATE_COUNT if state & compaction.JOINED else 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def groups_of(states: compaction.KeyStates, rules: Mapping[int, WriteRule]) -> l
     for key in sorted(states, key=_place):
         state, number, values = states[key]
         rule = rules[number]
-        flags = rule.kinds[state & ~compaction.MIXED]
+        flags = rule.flags_of(state)
         if flags & AS_DELETE:
             rows[DELETE_KEYS].setdefault(number, []).append(b"(%b)" % key if rule.wrap else key)
         if flags & AS_UPSERT:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
-from dm_worker.syncer.execution.compaction import GONE, MIXED
+from dm_worker.syncer.execution.compaction import GONE, JOINED, MARKS
 from pkg.binlog.rows.row_decoder import KERNEL
 
 #: The number of row changes that the block represents.
@@ -22,6 +22,8 @@ HEADER = struct.Struct("<I")
 SECTION = struct.Struct("<IBI")
 #: Plan number, state, row hash, length of the key, length of the values; key and values follow.
 STATE = struct.Struct("<IBIII")
+#: The offset of the state in a record.
+STATE_AT = 4
 #: Sequence, plan number, operation, row hash, length; ``marshal`` of (position, before, after) follows.
 ROW = struct.Struct("<QIBII")
 #: Later versions write reference counts of objects: the bytes would not depend on the row alone.
@@ -92,7 +94,7 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     unpack, size = STATE.unpack_from, STATE.size
     for _ in range(count):
         plan, state, _hash, key_size, values_size = unpack(data, at)
-        if state & ~MIXED > GONE:
+        if state & ~MARKS > GONE:
             raise ValueError(f"torn block: state {state}")
         at += size
         middle = at + key_size
@@ -117,7 +119,8 @@ def reassign(
 ) -> list[tuple[int, bytes]]:
     """The block of bucket ``home`` as (bucket, block), with its records in the buckets that ``moved`` gives.
 
-    ``moved`` maps row hashes to hashes that decide the bucket instead; other rows stay. ``kernel``: the compiled row
+    ``moved`` maps row hashes to hashes that decide the bucket instead, and states of these rows are marked as
+    ``JOINED``; other rows stay. ``kernel``: the compiled row
     kernel, None for the Python code. Raises ``ValueError`` for torn bytes.
     """
     if kernel is not None:
@@ -131,7 +134,8 @@ def reassign(
             records: dict[int, list[bytes]] = {}
             for number, record in numbers:
                 bucket = moved[number] % buckets if number in moved else home
-                records.setdefault(bucket, []).append(record)
+                joined = kind == STATES and number in moved
+                records.setdefault(bucket, []).append(_joined(record) if joined else record)
             for bucket, kept in records.items():
                 found.setdefault(bucket, []).append(section(target, kind, kept, len(kept)))
     except struct.error as exc:
@@ -141,6 +145,11 @@ def reassign(
     return [
         (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)
     ]
+
+
+def _joined(record: bytes) -> bytes:
+    """A record of kind ``STATES`` with its state marked."""
+    return record[:STATE_AT] + bytes([record[STATE_AT] | JOINED]) + record[STATE_AT + 1 :]
 
 
 def _placed_records(data: bytes) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
@@ -67,6 +68,7 @@ class StatementForm:
 
     ``alias``: the server requires an alias for the new row of ON DUPLICATE KEY UPDATE (MySQL from 8.0.20 on).
     ``checks``: the writers' sessions check foreign keys.
+    ``renews``: rows are deleted and inserted that could be updated in place, since values that they take were not free.
     """
 
     safe: bool = False
@@ -74,6 +76,7 @@ class StatementForm:
     limit: int = 1024 * 1024
     alias: bool = False
     checks: bool = False
+    renews: bool = False
 
     @property
     def rows(self) -> int:
@@ -169,20 +172,25 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
     """How the compacted states of a plan's rows are written, and how many fit in one statement.
 
     All old rows are deleted before new ones are written: within the transaction, keys and values of unique keys that
-    rows swap, and keys that are equal by the collation, are thus free when they are needed.
+    rows swap, and keys that are equal by the collation, are thus free when they are needed. In InnoDB, a deletion and
+    an insertion lock the neighbours' values of unique keys that stay the same; rows that swap none are upserted.
     """
     renew = AS_DELETE | AS_INSERT
     if form.safe:
-        kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
+        alone = joined = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
         # With conflict keys, an update that changes a value of another unique key becomes a replacement.
         collides = plan.rewrite_existing and not plan.conflict_keys
         updated = renew if collides or not plan.upserts else AS_UPSERT
         replaced = renew if plan.rewrite_existing or plan.extra_columns or not plan.upserts else AS_UPSERT
-        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
+        joined = (AS_INSERT, updated, AS_DELETE, replaced, 0)
+        in_place = plan.in_place and not form.renews
+        alone = (AS_INSERT, updated, AS_DELETE, AS_UPSERT if in_place else replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     rows = (min(form.rows, listed_keys(plan)), form.rows, form.rows)
-    return WriteRule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
+    return WriteRule(
+        bytes(alone + joined), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number
+    )
 
 
 def listed_keys(plan: TablePlan) -> int:
@@ -226,6 +234,12 @@ def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) 
         yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
 
 
+def may_collide(plan: TablePlan, sql: RowStatement, form: StatementForm) -> bool:
+    """Whether a duplicate value may be one that a later row of the transaction gives up."""
+    in_place = plan.in_place and not form.safe and not form.renews
+    return in_place and sql.group is not None and sql.group.kind == UPSERT_ROWS
+
+
 def replaces(plan: TablePlan, kind: int, form: StatementForm) -> bool:
     """Whether rows of this kind are written by REPLACE."""
     # In safe mode, a conflicting row may come from after this range, and is written again later.
@@ -248,21 +262,46 @@ def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
 def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, bytes]:
     """The SQL before and after the rows."""
     if kind == DELETE_KEYS:
-        keys = ",".join(quote(name) for name in plan.key_names)
-        keys = f"({keys})" if len(plan.key_names) > 1 else keys
-        return f"DELETE FROM {qualified(*plan.target)} WHERE {keys} IN (".encode(), b")"
-    replace = replaces(plan, kind, form)
-    columns = ",".join(quote(name) for name in plan.write_names)
-    head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
-    if kind == INSERT_ROWS or replace:
-        return head, b""
-    left_out = {name.lower() for name in plan.key_names} - set(plan.filled)
-    changed = [name for name in plan.write_names if name.lower() not in left_out] or list(plan.write_names)
-    if form.alias:
+        return _delete_frame(plan.target, plan.key_names)
+    if kind == INSERT_ROWS:
+        return _insert_head(plan.target, plan.write_names, "INSERT"), b""
+    if replaces(plan, kind, form):
+        return _insert_head(plan.target, plan.write_names, "REPLACE"), b""
+    head = _insert_head(plan.target, plan.write_names, "INSERT")
+    return head, _upsert_tail(plan.write_names, plan.key_names, plan.filled, alias=form.alias)
+
+
+@lru_cache(maxsize=1024)
+def _delete_frame(target: tuple[str, str], key_names: tuple[str, ...]) -> tuple[bytes, bytes]:
+    keys = ",".join(quote(name) for name in key_names)
+    keys = f"({keys})" if len(key_names) > 1 else keys
+    return f"DELETE FROM {qualified(*target)} WHERE {keys} IN (".encode(), b")"
+
+
+@lru_cache(maxsize=1024)
+def _insert_head(target: tuple[str, str], names: tuple[str, ...], verb: str) -> bytes:
+    return f"{verb} INTO {qualified(*target)} ({','.join(map(quote, names))}) VALUES ".encode()
+
+
+@lru_cache(maxsize=1024)
+def _upsert_tail(names: tuple[str, ...], key_names: tuple[str, ...], filled: tuple[str, ...], *, alias: bool) -> bytes:
+    left_out = {name.lower() for name in key_names} - set(filled)
+    changed = [name for name in names if name.lower() not in left_out] or names
+    if alias:
         update = ",".join(f"{quote(name)}={_ALIAS}.{quote(name)}" for name in changed)
-        return head, f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()
+        return f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()
     update = ",".join(f"{quote(name)}=VALUES({quote(name)})" for name in changed)
-    return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
+    return f" ON DUPLICATE KEY UPDATE {update}".encode()
+
+
+@lru_cache(maxsize=4096)
+def _column(name: str) -> bytes:
+    return quote(name).encode()
+
+
+@lru_cache(maxsize=1024)
+def _table(target: tuple[str, str]) -> bytes:
+    return qualified(*target).encode()
 
 
 def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
@@ -329,17 +368,15 @@ def _make_room(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> 
     """Removes the row itself and those with overlapping periods, as REPLACE does for keys without periods."""
     yield _delete_one(plan, image, 0, form)
     for key in plan.period_keys:
-        parts = [quote(name).encode() + b"=" + image[i] for name, i in key.equal]
+        parts = [_column(name) + b"=" + image[i] for name, i in key.equal]
         (start, first), (end, last) = key.start, key.end
-        parts += [quote(start).encode() + b"<" + image[last], quote(end).encode() + b">" + image[first]]
-        head = f"DELETE FROM {qualified(*plan.target)} WHERE ".encode()
+        parts += [_column(start) + b"<" + image[last], _column(end) + b">" + image[first]]
+        head = b"DELETE FROM " + _table(plan.target) + b" WHERE "
         yield _one_row(plan, head + b" AND ".join(parts), image, 0, form)
 
 
 def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:
-    return b",".join(
-        quote(name).encode() + b"=" + image[i] for name, i in zip(plan.write_names, plan.write, strict=True)
-    )
+    return b",".join([_column(name) + b"=" + image[i] for name, i in zip(plan.write_names, plan.write, strict=True)])
 
 
 def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
@@ -349,7 +386,7 @@ def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
 def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> bytes:
     """The condition for the row by its key, else by all of its values."""
     if plan.key:
-        parts = [quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
+        parts = [_column(name) + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
     else:
         parts = [around(matcher, image[i]) for matcher, i in zip(plan.matchers, plan.write, strict=True)]
     return b" WHERE " + b" AND ".join(parts)
@@ -358,7 +395,7 @@ def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> byt
 def count_like(plan: TablePlan, values: Sequence[bytes]) -> bytes:
     """The SELECT of the number of rows without a key that equal these values, one for each written column."""
     image = dict(zip(plan.write, values, strict=True))
-    return f"SELECT COUNT(*) FROM {qualified(*plan.target)}".encode() + _where(plan, image)
+    return b"SELECT COUNT(*) FROM " + _table(plan.target) + _where(plan, image)
 
 
 def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
@@ -368,15 +405,13 @@ def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
     if len(values) != len(plan.write):
         return None
     image = dict(zip(plan.write, values, strict=True))
-    parts = [
-        quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True) if i in image
-    ]
+    parts = [_column(name) + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True) if i in image]
     parts += [around(matcher, value) for matcher, value in zip(plan.matchers, values, strict=True)]
-    return f"SELECT COUNT(*) FROM {qualified(*plan.target)} WHERE ".encode() + b" AND ".join(parts)
+    return b"SELECT COUNT(*) FROM " + _table(plan.target) + b" WHERE " + b" AND ".join(parts)
 
 
 def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: StatementForm) -> RowStatement:
-    head = f"DELETE FROM {qualified(*plan.target)}".encode()
+    head = b"DELETE FROM " + _table(plan.target)
     return _one_row(plan, head + _where(plan, before) + _ONE, before, position, form)
 
 
@@ -394,5 +429,5 @@ def _update_one(
             yield _delete_one(plan, before, position, form)
         yield from _insert_ordered(plan, [after], form)
         return
-    head = f"UPDATE {qualified(*plan.target)} SET ".encode()
+    head = b"UPDATE " + _table(plan.target) + b" SET "
     yield _one_row(plan, head + _assignments(plan, after) + _where(plan, before) + _ONE, before, position, form)

@@ -20,7 +20,7 @@ from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer.execution import row_block
 from dm_worker.syncer.execution.apply import BucketResult
-from dm_worker.syncer.execution.bucket_action import BucketAction
+from dm_worker.syncer.execution.bucket_action import BucketAction, MergeAgain
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
 from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
@@ -270,9 +270,13 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
 
 def _consume_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
     """Runs several buckets of one task at the same time: most of a writer's time is waiting for the server."""
-    rules = {number: job.action.rule_of(plan) for number, plan in job.plans.items()}
+    rules = _rules(job.action, job.plans)
     with collection_paused(), ThreadPoolExecutor(WRITERS) as pool:
         yield from pool.map(lambda entry: _consume(job, rules, *entry), buckets.items())
+
+
+def _rules(action: BucketAction, plans: Mapping[int, TablePlan]) -> dict[int, WriteRule]:
+    return {number: action.rule_of(plan) for number, plan in plans.items()}
 
 
 def _consume(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed: list[OrderedBlock]) -> BucketOutcome:
@@ -282,7 +286,13 @@ def _consume(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed:
         work.passed(SHUFFLE)
         content = merge_blocks(blocks, rules, safe=job.action.safe)
         work.passed(COMPACT)
-        result = job.action.run(bucket, content, job.plans)
+        try:
+            result = job.action.run(bucket, content, job.plans)
+        except MergeAgain as exc:
+            work.passed(WRITE)
+            content = merge_blocks(blocks, _rules(exc.action, job.plans), safe=exc.action.safe)
+            work.passed(COMPACT)
+            result = exc.action.run(bucket, content, job.plans)
         work.passed(WRITE)
         size = sum(len(data) for _, data in blocks)
         return replace(result, report=BucketReport(work.times(), size, content.rows, result.commit))

@@ -105,7 +105,7 @@ def build(
         listed=key is None or options.values.lists_members or not _has_members(target, key),
     )
     bulk = _with_bulk_forms(plan, columns, target, options.values)
-    return _placed(bulk, shape, target, key, further, options.charsets, incomparable, family)
+    return _placed(bulk, shape, target, key, further, options, incomparable, family)
 
 
 def _has_members(target: TableInfo, key: Index) -> bool:
@@ -253,7 +253,7 @@ def _placed(
     target: TableInfo,
     key: Index | None,
     further: Sequence[Index],
-    charsets: TargetCharsets,
+    options: PlanOptions,
     incomparable: frozenset[str],
     family: Family | None,
 ) -> TablePlan:
@@ -263,7 +263,7 @@ def _placed(
 
     def conflict_key(parts: Sequence[IndexPart], *name: str) -> ConflictKey | None:
         comparable = [part for part in parts if part.column.lower() not in incomparable]
-        normalizers = [_normalizer(shape, target, part, charsets) for part in comparable]
+        normalizers = [_normalizer(shape, target, part, options.charsets) for part in comparable]
         if not comparable or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
             return None
         seed = zlib.crc32("\0".join(name).encode())
@@ -281,7 +281,7 @@ def _placed(
     normalizers = tuple(
         KeyNormalizer(INCOMPARABLE)
         if part.column.lower() in incomparable
-        else _normalizer(shape, target, part, charsets)
+        else _normalizer(shape, target, part, options.charsets)
         for part in key.parts
     )
     # Columns that can't be compared are left out: that gives more conflicts, never fewer.
@@ -290,7 +290,26 @@ def _placed(
     found = tuple(one for one in conflict_keys if one is not None)
     if all(normalizer.kind == INCOMPARABLE for normalizer in normalizers) or len(found) < len(conflict_keys):
         return plan
-    return replace(plan, spread=True, normalizers=normalizers, conflict_keys=found)
+    placed = replace(plan, spread=True, normalizers=normalizers, conflict_keys=found)
+    return replace(placed, in_place=_updates_in_place(placed, target, key, options.values))
+
+
+def _updates_in_place(plan: TablePlan, target: TableInfo, key: Index, values: TargetValues) -> bool:
+    """Whether upserts of rows that exist can't update other rows, whatever values of unique keys these have.
+
+    InnoDB inserts into the primary key before it looks at other keys. Only the server's own hashes come earlier (for
+    long values, in MariaDB). Rows whose keys can't be compared as a whole are never found to be in conflict.
+    """
+    return (
+        plan.rewrite_existing
+        and plan.upserts
+        and not plan.extra_columns
+        and values.upserts_by_primary_key
+        and target.engine.lower() == "innodb"
+        and key.primary
+        and not any(index.hashed for index in target.unique_keys)
+        and all(normalizer.kind != INCOMPARABLE for normalizer in plan.normalizers)
+    )
 
 
 def _digests(columns: Sequence[tuple[Column, Column]], values: TargetValues) -> tuple[DigestForm, ...]:

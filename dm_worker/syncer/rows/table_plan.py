@@ -67,6 +67,7 @@ class TablePlan:
     ``rewrite_existing`` requests DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
     more unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
     values in them changed.
+    ``in_place``: an upsert of a row whose values in ``conflict_keys`` changed updates this row, or is refused.
     ``upserts``: the target takes INSERT … ON DUPLICATE KEY UPDATE with VALUES() for all columns. Otherwise rows
     are deleted and inserted, or written one by one.
     ``extra_columns``: the target has columns that the upstream lacks.
@@ -128,6 +129,7 @@ class TablePlan:
     sampled: tuple[ComputedColumn, ...] = ()
     texts: tuple[str, ...] = ()
     listed: bool = True
+    in_place: bool = False
 
     @property
     def seed(self) -> int:

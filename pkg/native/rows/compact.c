@@ -114,11 +114,11 @@ Entry *states_add(States *states, size_t slot, uint32_t hash, uint32_t target, S
 int entry_step(const States *states, Entry *entry, const unsigned char *base, int op, uint32_t plan, int source,
                Span values)
 {
-    int before = entry->state & ~MIXED, mixed = entry->state & MIXED, state = states->table[before * 3 + op];
+    int before = entry->state & ~MARKS, marks = entry->state & MARKS, state = states->table[before * 3 + op];
     if (source != SAME_SOURCE && states->table == fold_strict) {
         if (source == OTHER_SOURCE && op != INSERT && before != DELETED && before != GONE)
             state = -1;
-        mixed = MIXED;
+        marks |= MIXED;
     }
     if (state < 0) {
         PyObject *args = Py_BuildValue("(y#iiII)", (const char *)span_of(base, entry->key), (Py_ssize_t)entry->key.size,
@@ -128,7 +128,7 @@ int entry_step(const States *states, Entry *entry, const unsigned char *base, in
         Py_XDECREF(args);
         return -1;
     }
-    entry->state = (uint8_t)(state | mixed);
+    entry->state = (uint8_t)(state | marks);
     entry->plan = plan;
     entry->values = values;
     return 0;

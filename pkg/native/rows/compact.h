@@ -13,6 +13,12 @@ enum { INSERTED, UPDATED, DELETED, REPLACED, GONE, STATE_COUNT };
 /* Added to a state when the key's changes came from several upstream tables. */
 enum { MIXED = 8 };
 
+/* Added to a state when the row is in a conflict set. */
+enum { JOINED = 16 };
+
+/* Both. */
+enum { MARKS = 24 };
+
 /* The owner of a changed row, compared with the change before: the same upstream table, another one, or unknown. */
 enum { SAME_SOURCE, OTHER_SOURCE, SOME_SOURCE };
 

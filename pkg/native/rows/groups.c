@@ -136,7 +136,7 @@ static int add_group(Merger *self, const Part *part, int kind, size_t from, size
     int wrap = kind == GROUP_DELETE && part->rule.wrap;
     for (size_t i = from; i < to; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(part->rule.kinds[entry->state & ~MIXED] >> kind & 1))
+        if (!is_of_kind(&part->rule, entry->state, kind))
             continue;
         Span row = kind == GROUP_DELETE ? entry->key : entry->values;
         if (cut > first)
@@ -165,7 +165,7 @@ static int cut_groups(Merger *self, const Part *part, int kind)
     int64_t size = 0;
     for (size_t i = from; i < end; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(rule->kinds[entry->state & ~MIXED] >> kind & 1))
+        if (!is_of_kind(rule, entry->state, kind))
             continue;
         int64_t more = (int64_t)(kind == GROUP_DELETE ? entry->key.size : entry->values.size) + around;
         if (count && (size + more > rule->most_bytes[kind] || (long long)count >= rule->most_rows[kind])) {

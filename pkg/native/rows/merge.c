@@ -46,7 +46,7 @@ static int merge_state(Merger *self, uint32_t target, uint32_t plan, uint8_t sta
     int same = same_source(self, plan, entry->plan), other = state & MIXED ? SOME_SOURCE : OTHER_SOURCE;
     if (same < 0)
         return -1;
-    const int8_t *ops = fold_replay[state & ~MIXED];
+    const int8_t *ops = fold_replay[state & ~MARKS];
     if (entry_step(states, entry, NULL, ops[0], plan, same ? SAME_SOURCE : other, values) < 0)
         return -1;
     return ops[1] < 0 ? 0 : entry_step(states, entry, NULL, ops[1], plan, SAME_SOURCE, values);
@@ -62,7 +62,7 @@ static int merge_states(Merger *self, uint32_t target, uint32_t count, const uin
         uint32_t values = get32(p + 13);
         uint8_t state = p[4];
         p += STATE_SIZE;
-        if ((state & ~MIXED) >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
+        if ((state & ~MARKS) >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
             return torn_block("an unknown state, or one beyond the end");
         if (merge_state(self, target, plan, state, (Span){(size_t)p, key}, (Span){(size_t)(p + key), values}) < 0)
             return -1;
@@ -138,11 +138,11 @@ int rule_from(PyObject *rules, uint32_t plan, Rule *rule)
                           &rule->most_bytes[2], &rule->most_rows[0], &rule->most_rows[1], &rule->most_rows[2],
                           &rule->source))
         return -1;
-    if (PyBytes_GET_SIZE(kinds) != STATE_COUNT) {
-        PyErr_SetString(PyExc_ValueError, "a rule has one byte a state");
+    if (PyBytes_GET_SIZE(kinds) != sizeof rule->kinds) {
+        PyErr_SetString(PyExc_ValueError, "a rule has two bytes a state");
         return -1;
     }
-    memcpy(rule->kinds, PyBytes_AS_STRING(kinds), STATE_COUNT);
+    memcpy(rule->kinds, PyBytes_AS_STRING(kinds), sizeof rule->kinds);
     return 0;
 }
 

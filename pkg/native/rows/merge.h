@@ -14,7 +14,7 @@ enum { GROUP_DELETE = 0, KINDS = 3 };
 
 /* How the states of one plan become groups; see Rule in dm_worker/syncer/execution/merge.py. */
 typedef struct {
-    uint8_t kinds[STATE_COUNT];
+    uint8_t kinds[2 * STATE_COUNT]; /* then those of rows in conflict sets */
     int wrap;
     long long most_bytes[KINDS], most_rows[KINDS];
     unsigned source; /* number of the upstream table */
@@ -37,6 +37,12 @@ typedef struct {
     uint64_t changes;
     PyObject *rows, *groups, *rules;
 } Merger;
+
+/* Whether entries of this state, with its marks, are in groups of this kind. */
+static inline int is_of_kind(const Rule *rule, uint8_t state, int kind)
+{
+    return rule->kinds[(state & ~MARKS) + (state & JOINED ? STATE_COUNT : 0)] >> kind & 1;
+}
 
 /* The rule for a plan in ``rules``. */
 int rule_from(PyObject *rules, uint32_t plan, Rule *rule);

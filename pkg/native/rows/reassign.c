@@ -6,6 +6,7 @@
 
 #include "../common/buffer.h"
 #include "blocks.h"
+#include "compact.h"
 #include "errors.h"
 #include "module.h"
 
@@ -16,7 +17,9 @@ typedef struct {
     size_t section, count;
 } BucketBuffer;
 
-static int add_record(BucketBuffer *buffer, size_t section, const uint8_t *head, const uint8_t *record, size_t size)
+/* ``marks`` are added to a state. */
+static int add_record(BucketBuffer *buffer, size_t section, const uint8_t *head, const uint8_t *record, size_t size,
+                      uint8_t marks)
 {
     if (buffer->bytes.size == 0 && append(&buffer->bytes, "\0\0\0\0", 4) < 0)
         return -1;
@@ -30,16 +33,22 @@ static int add_record(BucketBuffer *buffer, size_t section, const uint8_t *head,
     }
     unsigned char *count = buffer->bytes.data + buffer->count;
     put32(count, get32(count) + 1);
-    return append(&buffer->bytes, record, size);
+    size_t start = buffer->bytes.size;
+    if (append(&buffer->bytes, record, size) < 0)
+        return -1;
+    buffer->bytes.data[start + STATE_AT] |= marks;
+    return 0;
 }
 
-static int64_t bucket_of(PyObject *moved, uint32_t row, uint32_t home, uint32_t buckets)
+/* The bucket of a row; ``joined``: ``moved`` has it. */
+static int64_t bucket_of(PyObject *moved, uint32_t row, uint32_t home, uint32_t buckets, int *joined)
 {
     PyObject *hash = PyLong_FromUnsignedLong(row), *slot = hash ? PyDict_GetItemWithError(moved, hash) : NULL;
     unsigned long value = slot ? PyLong_AsUnsignedLong(slot) : 0;
     Py_XDECREF(hash);
     if (PyErr_Occurred())
         return -1;
+    *joined = slot != NULL;
     return slot ? (int64_t)(value % buckets) : home;
 }
 
@@ -67,8 +76,10 @@ static int reassign_block(BucketBuffer *bucket_buffers, const uint8_t *p, const 
             size_t size = record_size(head[4], p, end, &row);
             if (size == 0)
                 return torn_block("a record beyond the end");
-            int64_t bucket = bucket_of(moved, row, home, buckets);
-            if (bucket < 0 || add_record(&bucket_buffers[bucket], section, head, p, size) < 0)
+            int joined = 0;
+            int64_t bucket = bucket_of(moved, row, home, buckets, &joined);
+            uint8_t marks = joined && head[4] == SECTION_STATES ? JOINED : 0;
+            if (bucket < 0 || add_record(&bucket_buffers[bucket], section, head, p, size, marks) < 0)
                 return -1;
             p += size;
         }

@@ -72,7 +72,7 @@ def merged() -> object:
     moved = rows.components(pairs, pairs)
     blocks = [b"\1\0\0\0" + data for data in sections.values()]
     reassigned = [rows.reassign(data, 0, moved, 3) for data in blocks]
-    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
+    rule = (2 * b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
     return moved, reassigned, rows.merge(tuple(blocks), {1: rule}, True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from types import ModuleType
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, partition, row_block, row_statements
+from dm_worker.syncer.execution.compaction import JOINED
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -139,10 +141,28 @@ def test_blocks_and_groups_are_the_same_byte_for_byte(
         if isinstance(other, list):
             for bucket, data in other:
                 packed.setdefault(bucket, []).append((part.order, data))
-    rules = {number: row_statements.write_rule_of(plan, form) for number, plan in plans.items()}
-    for blocks in packed.values():
-        one, other = (outcome(merge.merge_blocks, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
-        assert one == other
+    rules = {
+        number: row_statements.write_rule_of(replace(plan, rewrite_existing=True, in_place=True), form)
+        for number, plan in plans.items()
+    }
+    for bucket, blocks in packed.items():
+        for found in (blocks, [(order, _half_joined(data, bucket, buckets, plans)) for order, data in blocks]):
+            one, other = (
+                outcome(merge.merge_blocks, found, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None)
+            )
+            assert one == other
+
+
+def _half_joined(data: bytes, bucket: int, buckets: int, plans: Mapping[int, TablePlan]) -> bytes:
+    """A block in which every other row is in a conflict set of its bucket."""
+    states = [state for _, found, _ in row_block.sections(data) for state in found]
+    hashes = {partition.row_hash(plans[number], key) for key, _, number, _ in states}
+    joined = {place: place for place in hashes if place // buckets % 2}
+    ((where, made),) = row_block.reassign(data, bucket, joined, buckets, KERNEL) or [(bucket, data)]
+    assert where == bucket
+    marked = [state & JOINED for _, found, _ in row_block.sections(made) for _, state, _, _ in found]
+    assert marked == [JOINED * (partition.row_hash(plans[number], key) in joined) for key, _, number, _ in states]
+    return made
 
 
 def test_an_event_is_named_when_it_is_torn_or_contradicts() -> None:

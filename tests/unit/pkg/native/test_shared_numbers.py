@@ -47,7 +47,11 @@ def test_the_ops_of_column_programs_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("path", "module", "names"),
     [
-        ("rows/compact.h", compaction, "INSERT UPDATE DELETE INSERTED UPDATED DELETED REPLACED GONE MIXED"),
+        (
+            "rows/compact.h",
+            compaction,
+            "INSERT UPDATE DELETE INSERTED UPDATED DELETED REPLACED GONE STATE_COUNT MIXED JOINED MARKS",
+        ),
         ("scan/scan.h", event_buffer, "STOPPED CUT CLOSE"),
         ("relay/module.c", transactions, "OUTSIDE BEGUN INSIDE"),
         ("sqlscan/bulk_rows.c", bulk_types, "INTEGER FOUR_DIGITS FRACTION EXPONENT STRING BINARY EMPTY"),
@@ -66,6 +70,7 @@ def test_the_parts_of_a_block_have_the_same_sizes() -> None:
         "SECTION_SIZE": row_block.SECTION.size,
         "STATE_SIZE": row_block.STATE.size,
         "ROW_SIZE": row_block.ROW.size,
+        "STATE_AT": row_block.STATE_AT,
         "SECTION_STATES": row_block.STATES,
         "SECTION_ROWS": row_block.ROWS,
     }

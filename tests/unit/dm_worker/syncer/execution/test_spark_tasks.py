@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 
 from dm_worker.syncer.execution.apply import BucketResult
-from dm_worker.syncer.execution.bucket_action import BucketAction
+from dm_worker.syncer.execution.bucket_action import BucketAction, MergeAgain
 from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import StatementForm, write_rule_of
 from dm_worker.syncer.execution.spark_tasks import WRITERS, BatchJob, first_error, results_of, run, writing_tasks
@@ -67,6 +67,17 @@ class CountRows(BucketAction):
         return BucketResult(bucket, content.changes)
 
 
+class MergeByOthers(CountRows):
+    """Has the rows merged again, for an action that counts them."""
+
+    def rule_of(self, plan: TablePlan) -> WriteRule:
+        return write_rule_of(plan, StatementForm(multiple=False))
+
+    def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
+        assert len(content.groups) == content.rows
+        raise MergeAgain(CountRows())
+
+
 class OneTask:
     """In place of Spark: a single task, here."""
 
@@ -92,6 +103,13 @@ def outcomes(action: BucketAction) -> list[Any]:
 def test_every_row_of_a_batch_reaches_the_action_of_its_job_once() -> None:
     results, report = results_of(outcomes(CountRows()), 1.0)
     assert sorted(Counter(bucket for bucket, _ in _SEEN).items()) == [(bucket, 1) for bucket in range(4)]
+    assert sum(rows for _, rows in _SEEN) == 20
+    assert sum(result.changes for result in results) == report.rows == 20
+
+
+def test_an_action_may_leave_a_bucket_to_another_one_with_other_rules() -> None:
+    results, report = results_of(outcomes(MergeByOthers()), 1.0)
+    assert sorted(bucket for bucket, _ in _SEEN) == [0, 1, 2, 3]
     assert sum(rows for _, rows in _SEEN) == 20
     assert sum(result.changes for result in results) == report.rows == 20
 

@@ -10,7 +10,17 @@ from dataclasses import replace
 import pytest
 
 from dm_worker.syncer.execution import compaction, merge, row_statements
-from dm_worker.syncer.execution.compaction import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
+from dm_worker.syncer.execution.compaction import (
+    DELETE,
+    DELETED,
+    GONE,
+    INSERT,
+    INSERTED,
+    JOINED,
+    REPLACED,
+    UPDATE,
+    UPDATED,
+)
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import BLOCKS_FROM, Batch
@@ -311,6 +321,51 @@ def test_forms_of_a_table_with_further_unique_keys() -> None:
         "DELETE FROM `d`.`t` WHERE `id` IN (2,3,4)",
         f"INSERT {HEAD}(1,'a',1),(2,'b',2),(4,'d',4)",
     ]
+
+
+def innodb(*columns: Column, keys: tuple[Index, ...]) -> TableInfo:
+    return replace(table(*columns, keys=keys), engine="InnoDB")
+
+
+def test_forms_of_a_row_that_keeps_its_key_and_takes_free_values() -> None:
+    made = plan(innodb(ID, V, N, keys=(index("id"), index("n", name="u"))))
+    assert texts(made, StatementForm()) == [
+        "DELETE FROM `d`.`t` WHERE `id` IN (3)",
+        f"INSERT {HEAD}(2,'b',2),(4,'d',4) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
+        f"INSERT {HEAD}(1,'a',1)",
+    ]
+    joined = {key: (state | JOINED, number, values) for key, (state, number, values) in STATES.items()}
+    renewed = [
+        "DELETE FROM `d`.`t` WHERE `id` IN (3,4)",
+        f"INSERT {HEAD}(2,'b',2) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
+        f"INSERT {HEAD}(1,'a',1),(4,'d',4)",
+    ]
+    assert [sql.text.decode() for sql in _statements(made, joined, StatementForm())] == renewed
+    assert texts(made, StatementForm(renews=True)) == renewed
+
+
+BY_ID, BY_N = index("id"), index("n", name="u")
+LATIN = replace(V, nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("target", "values"),
+    [
+        (table(ID, V, N, keys=(BY_ID, BY_N)), TargetValues()),
+        (replace(innodb(ID, V, N, keys=(BY_ID, BY_N)), engine="MyISAM"), TargetValues()),
+        (innodb(ID, V, N, keys=(BY_ID, replace(BY_N, hashed=True))), TargetValues()),
+        (innodb(ID, V, N, keys=(index("id", name="a"), BY_N)), TargetValues()),
+        (innodb(ID, V, N, Column("x", "int", "int(11)"), keys=(BY_ID, BY_N)), TargetValues()),
+        (innodb(ID, LATIN, N, keys=(index("id", "v"), BY_N)), TargetValues()),
+        (innodb(ID, V, N, keys=(BY_ID, BY_N)), TargetValues(upserts_by_primary_key=False)),
+        (innodb(ID, V, N, keys=(BY_ID,)), TargetValues()),
+    ],
+    ids=["engine unknown", "engine", "hash of long values", "no primary key", "own column", "key incomparable", "tidb",
+         "no further key"],
+)  # fmt: skip
+def test_rows_are_not_updated_in_place_where_that_might_hit_others(target: TableInfo, values: TargetValues) -> None:
+    upstream = table(ID, V, N, keys=target.indexes)
+    assert not build(1, 0, b"", upstream, target, PlanOptions(values=values)).in_place
 
 
 def test_safe_mode_replaces() -> None:
