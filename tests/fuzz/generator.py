@@ -183,7 +183,11 @@ def _steps(
     # What comes before an error is seen only where it is compared before.
     often = 0.15 if all(map(_shows_rows, sessions)) else 0.4
     steps_of_phase: list[Step] = []
+    opening = kinds.opening() if "live" in phases else ""
     for number, phase in enumerate(phases):
+        if opening and phase == "live":
+            steps_of_phase += _opening(statements, opening, sessions, rng, ways, steps)
+            opening = ""
         session = rng.randrange(len(sessions))
         rows = _shows_rows(sessions[session])
         kind = kinds.next(phase, len(phases) - number, rows=rows)
@@ -204,6 +208,26 @@ def _steps(
     if settings["rule"] in ("drop database", "drop table"):
         steps += statements.make(settings["rule"], "live", 0, "autocommit")
     return steps
+
+
+def _opening(
+    statements: ShardStatements,
+    kind: str,
+    sessions: Sequence[Mapping[str, str]],
+    rng: random.Random,
+    ways: Sequence[str],
+    before: Sequence[Step],
+) -> list[Step]:
+    """Statements of this kind before all others of the replication, which change what the first rows were given, so
+    that values no longer meet."""
+    shown = [number for number, one in enumerate(sessions) if _shows_rows(one)]
+    if not shown:
+        return []
+    committed = [way for way in ways if way not in _UNDOING] or list(ways)
+    made = statements.make(kind, "live", rng.choice(shown), rng.choice(committed))
+    # Rows that are written in the same batch have no order to keep.
+    waits = made and any(step.phase == "live" for step in before)
+    return [Step("event", "wait"), *made] if waits else made
 
 
 def _phases(choice: Choice, settings: Mapping[str, str]) -> list[Phase]:
@@ -254,6 +278,11 @@ class _Kinds:
             return rng.choice(self._telling)
         return _drawn(rng, self._possible(self._values, phase), phase, rows=rows)
 
+    def opening(self) -> str:
+        """The kind for the first statements of the replication; empty for any."""
+        telling = self._possible(self._telling, "live")
+        return self._rng.choice(telling) if telling and self._rng.random() < _OPENING_SHARE else ""
+
     def _possible(self, kinds: Sequence[str], phase: Phase) -> list[str]:
         """Those that may come at this moment. What is dropped while a dump runs is in it or not, so that nobody knows
         what a rule keeps."""
@@ -285,10 +314,14 @@ _ROWS = frozenset(
 )  # fmt: skip
 #: How often a statement is of a kind that shows most about the history's table.
 _TELLING_SHARE = 0.3
+#: How often such a kind opens the replication.
+_OPENING_SHARE = 0.8
+#: Transactions that may leave nothing.
+_UNDOING = ("rollback", "xa")
 #: Statements after which a unique key's values are those of other rows; those that write a row of an equal primary key,
 #: or change one; those that give a column of another type each of its values.
 _COLLIDING = ("swap values", "reuse value", "restore value")
-_REWRITING = ("replace", "on duplicate key", "restore value", "delete and insert", "update key")
+_REWRITING = ("replace", "on duplicate key", "restore value", "delete and insert", "update key", "update same")
 _FILLING = ("insert", "insert ignore", "update", "update ignore")
 #: They stop each task, or leave nothing.
 _SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})

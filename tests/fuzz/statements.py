@@ -11,7 +11,7 @@ from tests.fuzz.further_statements import FURTHER, texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
-from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES
+from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES, told_apart
 
 _T, _U = "{s}.`t`", "{s}.`u`"
 
@@ -53,12 +53,16 @@ class Statements:
             rows: tuple[Mapping[str, str], ...] = tuple({"id": str(n), "v": "0"} for n in (1, 2, 3))
             steps.append(self._step("insert", table="p", how="INSERT", rows=rows))
         pool = self._literals.get(self._made.moved, ("1",))
+        # Where they have to be apart, the first two differ in any collation, so that both are there.
+        pool = told_apart(pool) if self._made.distinct else pool
         shift = self._rng.randrange(len(pool))
         for number in range(1, self._rng.choice((3, 4, 6))):
             row = self._row(self._id(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
             if self._made.further == "unique pair" and number < 3:
                 # The key keeps values apart only where the numbers are equal.
                 row["n"] = "1"
+            if self._made.further == "soft delete" and number < 3:
+                row["d"] = "NULL"
             self._given[row["id"]] = row
             steps.append(self._step("insert", table="t", how="INSERT", rows=(row,)))
         for number in range(5, 7):
@@ -224,7 +228,10 @@ class Statements:
         return [self._update({column: self._literal(column) for column in chosen}, self._where())]
 
     def _update_same(self) -> list[Step]:
-        return [self._update({"n": f"COALESCE(`n`, 0) + {self._rng.choice((0, 1))}", "id": "`id`"}, self._where())]
+        """A number becomes another one or not. The keys' other columns stay, also where ON UPDATE would change them."""
+        kept = [name for name in self._literals if name == "id" or (name in self._made.keyed and name != "n")]
+        number = f"COALESCE(`n`, 0) + {self._rng.choice((0, 1))}"
+        return [self._update({"n": number, **{name: f"`{name}`" for name in kept}}, self._where())]
 
     def _update_key(self) -> list[Step]:
         """A row gets another key; where the value is of the key, mostly the same one in another spelling."""
@@ -259,7 +266,8 @@ class Statements:
         if one is None or two is None:
             return []
         others = [value for value in self._literals[column] if value not in (one[column], two[column], "NULL")]
-        by = (self._free_values() or others or ["NULL"])[0]
+        nothing = ["NULL"] if "NULL" in self._literals[column] else []
+        by = (self._free_values() or nothing or others or ["NULL"])[0]
         # The next swap is one back.
         self._given |= {one["id"]: {**one, column: two[column]}, two["id"]: {**two, column: one[column]}}
         # Two values that are spelled otherwise: not even one of them has the bytes that it had.
@@ -271,15 +279,19 @@ class Statements:
         ]
 
     def _reuse_value(self) -> list[Step]:
-        """A row gives its value up, another takes it."""
+        """A row gives its value up, another takes it; where rows are marked as deleted, often each of them."""
         row = self._given.get(self._known())
         if row is None:
             return []
+        rows = list(self._given.values()) if "d" in row and self._rng.random() < 0.5 else [row]
+        return [step for one in rows for step in self._taken_over(one)]
+
+    def _taken_over(self, row: Mapping[str, str]) -> list[Step]:
         column = self._made.moved
         gone: dict[str, str] = {"d": "NOW()"} if "d" in row else {column: self._literal(column)}
         return [
             self._update(gone, f"WHERE `id` = {row['id']}"),
-            self._insert("INSERT", {**self._row(), **self._key(row, column)}),
+            self._insert("INSERT", {**self._row(), **self._key(row, column), **({"d": "NULL"} if "d" in row else {})}),
         ]
 
     def _spelled(self) -> Callable[[str], str]:
@@ -382,6 +394,7 @@ class Statements:
 
     def _alter_ignore_add_unique(self) -> list[Step]:
         self._added += 1
+        self._keyed_anew = True
         keyless = self._made.primary == "none" and "n" in self._literals
         rows = self._rows_out_of_order() if keyless and self._rng.random() < 0.8 else []
         column = "n" if rows else self._rng.choice(["c", self._counted, "id"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -181,6 +182,43 @@ def test_values_that_are_exchanged_are_often_spelled_otherwise() -> None:
         texts = [dict(step.values).get("c", "") for step in history.steps if step.do == "update"]
         respelled += any(text in ("'A '", "'B'", "'CH'", "'Ch'", "'C'", "'AA'", "' '", "'É'", "'E'") for text in texts)
     assert respelled > 20
+
+
+def test_the_first_rows_of_a_unique_key_are_there_and_differ_in_any_collation() -> None:
+    focus = ["type=varchar", "mode=incremental", "merge=none", "row filter=none", "attribute=none", "primary key=id"]
+    for key, other in (("unique", "n"), ("unique pair", "n"), ("soft delete", "d")):
+        for seed in range(20):
+            history = generate(seed, Pair.parse("mariadb"), [*focus, f"further key={key}"])
+            rows = [row for step in history.steps for row in step.rows if step.table == "t"][:2]
+            assert [row["id"] for row in rows] == ["1", "2"]
+            assert len({row["c"].lower().replace("é", "e").replace(" ", "") for row in rows}) == 2
+            assert "NULL" not in [row["c"] for row in rows]
+            assert key == "unique" or rows[0][other] == rows[1][other]
+
+
+def test_the_replication_mostly_opens_with_what_shows_most_about_the_table_and_is_committed() -> None:
+    """Otherwise values that were to meet have been changed before."""
+    task = ["mode=incremental", "event=none", "merge=none", "row filter=none", "binlog_format=ROW"]
+    opened: Counter[str] = Counter()
+    for seed in range(40):
+        focus = [*task, "row image=FULL", "target=same", "attribute=on update", "primary key=value", "further key=none"]
+        history = generate(seed, Pair.parse("mariadb"), focus)
+        steps = iter(history.steps)
+        first = next(tag for step in steps for tag in step.tags if tag.startswith("statement="))
+        opened[first] += not any(step.text.startswith(("ROLLBACK", "XA")) for step in islice(steps, 1))
+    kinds = ("replace", "on duplicate key", "restore value", "delete and insert", "update key", "update same")
+    assert sum(opened[f"statement={kind}"] for kind in kinds) > 20, opened
+
+
+def test_an_update_that_keeps_its_row_keeps_the_columns_of_its_keys() -> None:
+    seen = 0
+    for seed in range(40):
+        focus = ["mode=incremental", "attribute=on update", "primary key=id and value", "statement=update same"]
+        for step in generate(seed, Pair.parse("mariadb"), focus).steps:
+            if "statement=update same" in step.tags and step.do == "update":
+                assert (step.values["id"], step.values["c"]) == ("`id`", "`c`")
+                seen += 1
+    assert seen > 20
 
 
 def test_no_possible_pair_is_excluded() -> None:

@@ -89,6 +89,17 @@ SPELLINGS: Mapping[str, Sequence[str]] = {
     "'a'": ("'A'", "'a '"), "'A'": ("'a'",), "'b'": ("'B'",), "'ch'": ("'CH'", "'Ch'"), "'c'": ("'C'",),
     "'aa'": ("'AA'",), "''": ("' '",), "'a '": ("'a'", "'A'"), "'é'": ("'É'", "'e'"), "'e'": ("'E'", "'é'"),
 }  # fmt: skip
+
+
+def told_apart(literals: Sequence[str]) -> list[str]:
+    """The values that are no two spellings of one text, and no NULL: a unique key takes all of them."""
+    found: list[str] = []
+    for one in literals:
+        if one != "NULL" and not any(one == other or one in SPELLINGS.get(other, ()) for other in found):
+            found.append(one)
+    return found
+
+
 #: Types of such texts.
 SPELLED = frozenset({"char", "varchar", "text", "longtext"})
 
