@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dm_master.console.snapshot import ClusterReader
 from dm_master.console.view.checks import comparison_view, validation_view
-from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.findings import findings
-from dm_master.console.view.overview import task_lines
-from dm_master.console.view.progress import ErrorView, progress, subtask_health
+from dm_master.console.view.overview import overview
+from dm_master.console.view.progress import progress, subtask_health
 from dm_master.console.view.task_page import task_page
 from dm_master.precheck.result import CheckFinding, CheckResult, conclude
 from pkg import errors
@@ -28,18 +25,6 @@ def _notes(subtask: worker_pb.SubTaskStatus) -> list[str]:
     view = task_page(ClusterReader(cluster.call).read(), subtask.name, 1)
     assert view is not None
     return [note for part in view.subtasks.items for note in part.notes]
-
-
-def test_an_error_s_text_has_its_parts() -> None:
-    full = errors.new(Code.ConfigYamlTransform, "t.yaml:3: no, Message: here", raw="10001, no", workaround="Use all.")
-    assert parsed_error(str(full)) == ErrorView("20003: t.yaml:3: no, Message: here", "10001, no", "Use all.")
-    bare = errors.new(Code.ConfigYamlTransform, "two\nlines")
-    assert parsed_error(str(bare)) == ErrorView("20003: two\nlines", "", "")
-
-
-@pytest.mark.parametrize("text", ["", "no leader", f"{_REFUSED}; {_REFUSED}", f"source one: {_REFUSED}"])
-def test_a_text_that_is_not_one_error_stays_as_it_is(text: str) -> None:
-    assert parsed_error(text) == ErrorView(text, "", "")
 
 
 def test_a_page_shows_what_to_do_about_its_problem(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
@@ -92,7 +77,7 @@ def test_rows_that_differ_are_seen_from_the_list_of_tasks_on() -> None:
     assert any("3 rows differ" in note for note in _notes(subtask))
     cluster = CannedCluster()
     cluster.add_source("one").subTaskStatus.append(subtask)
-    (line,) = task_lines(cluster.status)
+    (line,) = overview(ClusterReader(cluster.call).read(), "", 1).tasks.items
     assert (line.health, line.progress) == ("warn", "3 rows differ from the upstream")
 
 
