@@ -36,6 +36,12 @@ def test_a_page_shows_what_to_do_about_its_problem(browser: ConsoleBrowser, clus
     assert "class=config" not in page
 
 
+def test_a_cause_that_the_message_has_is_shown_once(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    problem = errors.new(Code.DBDriverError, "cannot connect: refused", raw="refused")
+    cluster.answers["GetCfg"] = pb.GetCfgResponse(msg=str(problem))
+    assert browser.get("config", kind="task", name="t").body.decode().count("refused") == 1
+
+
 def test_the_result_of_a_refused_order_says_what_to_do(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
     refused = worker_pb.CommonWorkerResponse(source="one", msg=str(_REFUSED))
     cluster.answers["OperateTask"] = pb.OperateTaskResponse(result=True, sources=[refused])
