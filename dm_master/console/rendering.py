@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dm_master.console.view.error_text import parsed_error
+from pkg.status.error_text import parsed_error
 
 #: The console's path on the port.
 BASE = "/console"

@@ -10,6 +10,7 @@ from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location, parse_position
 from pkg.pb import dmworker_pb2 as pb
 from pkg.status.amounts import numbers_of
+from pkg.status.error_text import parsed_error
 
 #: One source in the position of a compared table.
 _PLACE = re.compile(r"(\S+) \[position: (\([^)]*\)), gtid-set: ([^\]]*)\]")
@@ -17,7 +18,8 @@ _PLACE = re.compile(r"(\S+) \[position: (\([^)]*\)), gtid-set: ([^\]]*)\]")
 
 def diff_facts(answers: Sequence[pb.DiffSourceStatus], verdict: str) -> DiffFacts | Unreadable:
     """The last comparison of a task's sources; ``verdict`` is of all of them together."""
-    refused = [f"{one.source}: {one.msg}" for one in answers if not one.result]
+    # The check itself says what to do.
+    refused = [f"{one.source}: {parsed_error(one.msg).message}" for one in answers if not one.result]
     if refused or not any(one.tables for one in answers):
         return Unreadable("; ".join(refused) or "no comparison was made")
     tables = [

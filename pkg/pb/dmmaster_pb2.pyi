@@ -279,14 +279,16 @@ class ListSourceNamesResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class QueryStatusListRequest(_message.Message):
-    __slots__ = ("name", "sources", "profile")
+    __slots__ = ("name", "sources", "profile", "stopped")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     profile: bool
-    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., profile: _Optional[bool] = ...) -> None: ...
+    stopped: bool
+    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., profile: _Optional[bool] = ..., stopped: _Optional[bool] = ...) -> None: ...
 
 class QueryStatusListResponse(_message.Message):
     __slots__ = ("result", "msg", "sources")

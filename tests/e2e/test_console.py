@@ -61,7 +61,7 @@ def _add_sources(pages: ConsolePages, tour: _Tour, ports: dict[str, int]) -> Non
         pages.open("add-source")
         pages.fill(source=name, host="127.0.0.1", port="1", user="dm", password=SECRET)
         pages.click("#add")
-        pages.wait_for("code=")  # nothing listens there: the error is shown, and nothing typed is lost
+        pages.wait_for("10001: ")  # nothing listens there: the error is shown, and nothing typed is lost
         pages.fill(port=str(port))
         pages.click("#add")
         pages.wait_for(f"Source {name} is added")

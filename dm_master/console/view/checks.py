@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.paging import Paged, paged
 from dm_master.console.view.progress import FigureView, Health
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.amounts import in_bytes, numbers_of
+from pkg.status.error_text import parsed_error
 
 TABLES_PER_PAGE = 100
 _MOST_DIFFERENCES = 100
@@ -164,7 +164,7 @@ def _compared_source(one: worker.DiffSourceStatus) -> ComparedSourceView:
 
 def _message(text: str) -> str:
     """An error's message alone: the page has a button for what to do."""
-    return re.sub(r"\A\d+: ", "", parsed_error(text).line)
+    return parsed_error(text).message
 
 
 def _compared_table(one: worker.DiffTableStatus) -> ComparedTableView:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.progress import Health
+from pkg.status.error_text import parsed_error
 
 #: Fields of the form by what a check's name or a message about the file says; the first match counts.
 _FIELDS: tuple[tuple[str, str], ...] = (

@@ -116,11 +116,6 @@ def overview(snapshot: ClusterSnapshot, search: str, page: int) -> OverviewView:
     )
 
 
-def task_lines(status: master.QueryStatusListResponse) -> list[TaskLine]:
-    """Every task, the ones in trouble first."""
-    return [task_line(name, members) for _, name, members in _ordered_tasks(status)]
-
-
 def _ordered_tasks(status: master.QueryStatusListResponse) -> list[tuple[Health, str, list[worker.SubTaskStatus]]]:
     """The health, name and subtasks of every task, the ones in trouble first."""
     parts: defaultdict[str, list[worker.SubTaskStatus]] = defaultdict(list)

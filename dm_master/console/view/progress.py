@@ -113,6 +113,8 @@ def progress(subtask: pb.SubTaskStatus) -> ProgressView:
         return _load(subtask.load)
     if kind == "sync":
         return _sync(subtask.sync, running=subtask.stage == pb.Running)
+    if subtask.stage == pb.Stopped:
+        return ProgressView(None, _REASONS["stopped"])
     return ProgressView(None, subtask.msg if kind == "msg" else "")
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dm_master.console.snapshot import ClusterReader
 from dm_master.console.view.checks import comparison_view, validation_view
-from dm_master.console.view.error_text import parsed_error
 from dm_master.console.view.findings import findings
-from dm_master.console.view.overview import task_lines
-from dm_master.console.view.progress import ErrorView, progress, subtask_health
+from dm_master.console.view.overview import overview
+from dm_master.console.view.progress import progress, subtask_health
 from dm_master.console.view.task_page import task_page
 from dm_master.precheck.result import CheckFinding, CheckResult, conclude
 from pkg import errors
@@ -30,18 +27,6 @@ def _notes(subtask: worker_pb.SubTaskStatus) -> list[str]:
     return [note for part in view.subtasks.items for note in part.notes]
 
 
-def test_an_error_s_text_has_its_parts() -> None:
-    full = errors.new(Code.ConfigYamlTransform, "t.yaml:3: no, Message: here", raw="10001, no", workaround="Use all.")
-    assert parsed_error(str(full)) == ErrorView("20003: t.yaml:3: no, Message: here", "10001, no", "Use all.")
-    bare = errors.new(Code.ConfigYamlTransform, "two\nlines")
-    assert parsed_error(str(bare)) == ErrorView("20003: two\nlines", "", "")
-
-
-@pytest.mark.parametrize("text", ["", "no leader", f"{_REFUSED}; {_REFUSED}", f"source one: {_REFUSED}"])
-def test_a_text_that_is_not_one_error_stays_as_it_is(text: str) -> None:
-    assert parsed_error(text) == ErrorView(text, "", "")
-
-
 def test_a_page_shows_what_to_do_about_its_problem(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
     problem = errors.new(Code.ConfigYamlTransform, "it is wrong", workaround="Write it anew.")
     cluster.answers["GetCfg"] = pb.GetCfgResponse(msg=str(problem))
@@ -49,6 +34,12 @@ def test_a_page_shows_what_to_do_about_its_problem(browser: ConsoleBrowser, clus
     assert "20003: it is wrong" in page
     assert "<b>What to do:</b> Write it anew." in page
     assert "class=config" not in page
+
+
+def test_a_cause_that_the_message_has_is_shown_once(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    problem = errors.new(Code.DBDriverError, "cannot connect: refused", raw="refused")
+    cluster.answers["GetCfg"] = pb.GetCfgResponse(msg=str(problem))
+    assert browser.get("config", kind="task", name="t").body.decode().count("refused") == 1
 
 
 def test_the_result_of_a_refused_order_says_what_to_do(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
@@ -92,7 +83,7 @@ def test_rows_that_differ_are_seen_from_the_list_of_tasks_on() -> None:
     assert any("3 rows differ" in note for note in _notes(subtask))
     cluster = CannedCluster()
     cluster.add_source("one").subTaskStatus.append(subtask)
-    (line,) = task_lines(cluster.status)
+    (line,) = overview(ClusterReader(cluster.call).read(), "", 1).tasks.items
     assert (line.health, line.progress) == ("warn", "3 rows differ from the upstream")
 
 
@@ -150,3 +141,15 @@ def test_a_copy_has_no_curves_of_replication() -> None:
     reader = ClusterReader(cluster.call)
     reader.read()
     assert set(reader.read().curves) == {"sync"}
+
+
+def test_a_stopped_task_is_listed_and_can_start_again() -> None:
+    cluster = CannedCluster()
+    cluster.add_source("one").subTaskStatus.add(name="t", stage=worker_pb.Stopped)
+    snapshot = ClusterReader(cluster.call).read()
+    assert cluster.requests[0][1].stopped
+    (line,) = overview(snapshot, "", 1).tasks.items
+    assert (line.stage, line.health, line.progress) == ("Stopped", "idle", "stopped until it is resumed")
+    view = task_page(snapshot, "t", 1)
+    assert view is not None
+    assert view.operations == ["resume", "stop"]

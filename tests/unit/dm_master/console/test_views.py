@@ -13,7 +13,7 @@ from dm_master.console.snapshot import ClusterReader
 from dm_master.console.view.checks import comparison_view, cutover_view, validation_view
 from dm_master.console.view.findings import findings
 from dm_master.console.view.locks import locks_of
-from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines, workers_for
+from dm_master.console.view.overview import overview, source_lines, worker_lines, workers_for
 from dm_master.console.view.paging import page_number, paged
 from dm_master.console.view.progress import progress, stream_of_relay, stream_text
 from dm_master.console.view.purge import RelayNeed, purge_views, relay_needs
@@ -34,7 +34,7 @@ SNAPSHOT = ClusterReader(small_cluster().call).read()
 
 
 def test_failed_tasks_come_first() -> None:
-    lines = task_lines(SNAPSHOT.status)
+    lines = overview(SNAPSHOT, "", 1).tasks.items
     assert [(line.name, line.health) for line in lines] == [
         ("invoices", "bad"),
         ("audit", "warn"),

@@ -12,7 +12,9 @@ from dm_master.cutover.subtask_status import diff_facts
 from dm_master.cutover.table_checks import needed_counters
 from dm_master.cutover.verdict import Unreadable
 from dm_master.service.cutover_service import answer
+from pkg import errors
 from pkg.binlog.position import Location, Position
+from pkg.errors import Code
 from pkg.mysql.schema import ForeignKey, Index, IndexPart
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_master.cutover.made_facts import (
@@ -203,4 +205,7 @@ def test_the_positions_of_a_comparison_are_read_for_each_source() -> None:
     assert found.tables[0].positions == {"one": END, "two": _BEFORE}
     refused = diff_facts([pb.DiffSourceStatus(source="one", msg="no worker")], "not compared")
     assert refused == Unreadable("one: no worker")
+    error = errors.new(Code.DiffRefused, "it was never compared", workaround="Compare it.")
+    never = diff_facts([pb.DiffSourceStatus(source=name, msg=str(error)) for name in ("one", "two")], "not compared")
+    assert never == Unreadable("one: it was never compared; two: it was never compared")
     assert isinstance(diff_facts([pb.DiffSourceStatus(result=True, source="one")], "not compared"), Unreadable)

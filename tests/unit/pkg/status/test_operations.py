@@ -71,6 +71,10 @@ def test_every_operation_is_reachable() -> None:
     assert found == {"pause", "resume", "resume-safe", "skip", "stop"}
 
 
+def test_a_stopped_task_that_no_worker_has_starts_again_or_is_removed() -> None:
+    assert allowed_for_task([pb.SubTaskStatus(stage=pb.Stopped)]) == ["resume", "stop"]
+
+
 def test_a_task_has_the_operations_of_all_its_subtasks() -> None:
     subtasks = [pb.SubTaskStatus(stage=pb.Running), pb.SubTaskStatus(stage=pb.Paused)]
     assert allowed_for_task(subtasks) == ["resume", "pause", "stop"]
