@@ -20,7 +20,7 @@ from dm_worker.engine.engine import SparkEngine
 from tests.harness.etcd import EtcdServer
 from tests.harness.sharded import Servers
 from tests.harness.targets import TARGET, runs
-from tests.sweeps import LONG, examples
+from tests.sweeps import LONG, SEARCHES, examples
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -31,7 +31,7 @@ settings.register_profile(
     max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize="DM_TEST_RANDOM" not in os.environ,
+    derandomize=not SEARCHES,
     database=None,
     print_blob=True,
 )

@@ -16,14 +16,19 @@ _COUNT = re.compile(r"max_examples=(?!examples\()")
 
 
 @pytest.mark.parametrize(
-    ("whole", "quick"),
-    [(1000, 250), (100, 25), (40, 10), (20, 10), (8, 8)],
+    ("whole", "half", "quick"),
+    [(1000, 500, 250), (100, 50, 25), (40, 20, 10), (20, 10, 10), (8, 8, 8)],
 )
-def test_a_quick_run_draws_a_quarter_of_the_examples(whole: int, quick: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "QUICK", False)
-    assert sweeps.examples(whole) == whole
-    monkeypatch.setattr(sweeps, "QUICK", True)
-    assert sweeps.examples(whole) == quick
+def test_a_long_run_and_a_search_draw_all_examples_and_others_a_part(
+    whole: int, half: int, quick: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("QUICK", "LONG", "SEARCHES"):
+        monkeypatch.setattr(sweeps, name, False)
+    assert sweeps.examples(whole) == half
+    for name, expected in (("LONG", whole), ("SEARCHES", whole), ("QUICK", quick)):
+        with monkeypatch.context() as only:
+            only.setattr(sweeps, name, True)
+            assert sweeps.examples(whole) == expected
 
 
 def test_the_default_number_of_examples_follows_the_kind_of_run() -> None:
@@ -42,3 +47,11 @@ def test_each_number_of_examples_follows_the_kind_of_run() -> None:
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in files if path.exists()}
     assert sum(text.count("max_examples=examples(") for text in texts.values()) > 40
     assert [name for name, text in texts.items() if _COUNT.search(text)] == []
+
+
+def test_each_case_runs_on_one_place_and_on_all_in_a_long_run() -> None:
+    places = {"a": "xyz", "b": "xyz", "c": "xyz", "d": "y"}
+    made = sweeps.each_on_one(list(places), lambda case: places[case], str.upper, first=1)
+    assert [one.values for one in made] == [(place, case) for case in places for place in places[case]]
+    assert [one.id for one in made if not one.marks] == ["y-A", "z-B", "x-C", "y-D"]
+    assert {mark.name for one in made for mark in one.marks} == {"slow"}

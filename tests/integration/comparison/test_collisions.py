@@ -4,11 +4,13 @@ pairs; and equal rows that it calls different."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from deploy.local.mysql import SQLServer
 from tests.integration.comparison.support import PAIRS, compare
+from tests.sweeps import each_on_one
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,13 @@ COLLISIONS = (
         target="a VARCHAR(5) CHARACTER SET latin1",
     ),
 )
-#: Each on every pair of servers that has the type, or stores such a value.
-ON_PAIRS = [
-    pytest.param(pair, one, id=f"{pair}-{one.name}")
-    for one in COLLISIONS
-    for pair in ([one.only] if one.only else PAIRS)
-]
+
+
+def on_pairs(first: int = 0) -> list[Any]:
+    """Each collision on the pairs of servers that have the type, or store such a value."""
+    return each_on_one(COLLISIONS, lambda one: [one.only] if one.only else PAIRS, lambda one: one.name, first=first)
+
+
 SCHEMA = "corpus"
 
 
@@ -136,7 +139,7 @@ def create(server: SQLServer, case: Collision, types: str, first: str, name: str
 
 
 @pytest.mark.parametrize("key", ["keyed", "keyless"])
-@pytest.mark.parametrize(("sides", "case"), ON_PAIRS, indirect=["sides"])
+@pytest.mark.parametrize(("sides", "case"), on_pairs(), indirect=["sides"])
 def test_values_are_told_apart_and_equal_ones_are_equal(
     case: Collision, key: str, sides: tuple[SQLServer, SQLServer]
 ) -> None:

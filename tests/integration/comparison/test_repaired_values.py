@@ -16,7 +16,7 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.target_values import fetch_target_values
 from tests.integration.comparison.support import SCHEMA, TABLE, compare, fresh, pair_of, snapshots
-from tests.integration.comparison.test_collisions import ON_PAIRS, Collision, create
+from tests.integration.comparison.test_collisions import Collision, create, on_pairs
 
 #: The target's column has no code for the upstream's character.
 NOT_STORABLE = {"charset twin, back"}
@@ -46,7 +46,7 @@ def repaired(upstream: SQLServer, target: SQLServer, found: Sequence[Difference]
 
 
 @pytest.mark.parametrize("key", ["keyed", "keyless"])
-@pytest.mark.parametrize(("sides", "case"), ON_PAIRS, indirect=["sides"])
+@pytest.mark.parametrize(("sides", "case"), on_pairs(first=1), indirect=["sides"])
 def test_a_repaired_row_has_the_upstream_s_value(case: Collision, key: str, sides: tuple[SQLServer, SQLServer]) -> None:
     upstream, target = sides
     schema = "mended"
