@@ -67,8 +67,11 @@ def spec_of(server: SQLServer, form: StatementForm | None = None, *, port: int =
     return TargetSpec(config, tuple(session.items()), MARKERS, BATCHES, form or StatementForm())
 
 
-def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1) -> TablePlan:
-    """The plan of a target table d.``table`` whose upstream is the table d.``source`` of the same server."""
+def plan_of(
+    server: SQLServer, table: str, *, source: str = "", number: int = 1, incomparable: frozenset[str] = frozenset()
+) -> TablePlan:
+    """The plan of a target table d.``table`` whose upstream is the table d.``source`` of the same server.
+    ``incomparable``: its columns whose values can't be compared."""
     conn = server.connect()
     try:
         target, upstream = fetch_table_info(conn, "d", table), fetch_table_info(conn, "d", source or table)
@@ -76,7 +79,8 @@ def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1)
         conn.close()
     assert target is not None
     assert upstream is not None
-    return build(number, 1, b"", upstream.renamed("up", source or table), target, PlanOptions())
+    here = upstream.renamed("up", source or table)
+    return build(number, 1, b"", here, target, PlanOptions(), incomparable=incomparable)
 
 
 def states_of(rows: Sequence[tuple[int, bytes, bytes]], plan: int = 1) -> compaction.KeyStates:
