@@ -11,7 +11,7 @@ from tests.fuzz.further_statements import FURTHER, texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
-from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES, told_apart
+from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES, respelled, told_apart
 
 _T, _U = "{s}.`t`", "{s}.`u`"
 
@@ -54,9 +54,9 @@ class Statements:
             steps.append(self._step("insert", table="p", how="INSERT", rows=rows))
         pool = self._literals.get(self._made.moved, ("1",))
         # Where they have to be apart, the first two differ in any collation, so that both are there.
-        pool = told_apart(pool) if self._made.distinct else pool
+        pool = respelled(told_apart(pool)) if self._made.distinct else pool
         shift = self._rng.randrange(len(pool))
-        several = self._rng.choice((3, 4, 6) if self._made.further != "soft delete" else (4, 6))
+        several = self._rng.choice((4, 6) if self._made.unique else (3, 4, 6))
         for number in range(1, several):
             row = self._row(self._id(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
             if self._made.further == "unique pair" and number < 3:
