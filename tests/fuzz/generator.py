@@ -12,6 +12,7 @@ from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.refusals import STOPPING
 from tests.fuzz.tasks.rules import is_ruled, shards_of, shift_of, with_rules
 from tests.fuzz.tasks.shards import ShardStatements
+from tests.fuzz.values import SPELLED
 
 #: Histories with neighbouring seeds share task and server settings, so that one task can run them side by side.
 GROUP = 8
@@ -53,6 +54,9 @@ _COMMON: Mapping[str, tuple[Sequence[str], float]] = {
     "mode": (("all", "incremental"), 0.75),
     "type": (("char", "varchar", "timestamp", "timestamp(3)", "datetime", "decimal", "int"), 0.4),
 }
+#: How often a text or a computed column is part of a unique key of such a form.
+_KEYED_SHARE = 0.6
+_COMPUTED = ("stored", "virtual", "stored with zone", "virtual with zone")
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
         "server sql_mode", "row metadata", "merge", "mapping", "extract", "row filter", "relay")  # fmt: skip
@@ -84,7 +88,7 @@ class Choice:
         wanted = [value for value in values if feature(name, value) in self.focus]
         if wanted:
             return self.rng.choice(wanted)
-        often, share = _COMMON.get(name, ((), 0.0))
+        often, share = self._telling_keys(name, chosen) or _COMMON.get(name, ((), 0.0))
         common = [value for value in often if value in values]
         if common and self.rng.random() < share:
             return self.rng.choice(common)
@@ -92,6 +96,16 @@ class Choice:
         if usual in values and self.rng.random() < share:
             return usual
         return self.rng.choice(values)
+
+    @staticmethod
+    def _telling_keys(name: str, chosen: Mapping[str, str]) -> tuple[Sequence[str], float] | None:
+        """Keys of values that are equal without equal bytes, or that the server computes: only a key shows whether they
+        are compared as the server does."""
+        if name != "further key":
+            return None
+        if chosen["attribute"] in _COMPUTED:
+            return ("unique pair", "two unique", "soft delete"), _KEYED_SHARE
+        return (("unique", "unique pair", "unique prefix"), _KEYED_SHARE) if chosen["type"] in SPELLED else None
 
     def all_of(self, names: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         made = dict(chosen)
@@ -183,11 +197,11 @@ def _steps(
     # What comes before an error is seen only where it is compared before.
     often = 0.15 if all(map(_shows_rows, sessions)) else 0.4
     steps_of_phase: list[Step] = []
-    opening = kinds.opening() if "live" in phases else ""
+    opening = kinds.opening() if "live" in phases else []
     for number, phase in enumerate(phases):
         if opening and phase == "live":
             steps_of_phase += _opening(statements, opening, sessions, rng, ways, steps)
-            opening = ""
+            opening = []
         session = rng.randrange(len(sessions))
         rows = _shows_rows(sessions[session])
         kind = kinds.next(phase, len(phases) - number, rows=rows)
@@ -212,19 +226,21 @@ def _steps(
 
 def _opening(
     statements: ShardStatements,
-    kind: str,
+    kinds: Sequence[str],
     sessions: Sequence[Mapping[str, str]],
     rng: random.Random,
     ways: Sequence[str],
     before: Sequence[Step],
 ) -> list[Step]:
-    """Statements of this kind before all others of the replication, which change what the first rows were given, so
+    """Statements of these kinds before all others of the replication, which change what the first rows were given, so
     that values no longer meet."""
     shown = [number for number, one in enumerate(sessions) if _shows_rows(one)]
     if not shown:
         return []
     committed = [way for way in ways if way not in _UNDOING] or list(ways)
-    made = statements.make(kind, "live", rng.choice(shown), rng.choice(committed))
+    if "begin" in committed and rng.random() < _WHOLE_SHARE:
+        committed = ["begin"]
+    made = [step for kind in kinds for step in statements.make(kind, "live", rng.choice(shown), rng.choice(committed))]
     # Rows that are written in the same batch have no order to keep.
     waits = made and any(step.phase == "live" for step in before)
     return [Step("event", "wait"), *made] if waits else made
@@ -250,17 +266,22 @@ _DRAWN: tuple[tuple[Phase, ...], ...] = (("snapshot",), ("chunk",), ("snapshot",
 class _Kinds:
     """Draws kinds of statements: each ``wanted`` one at least once, in any order.
 
-    ``rule``: what a filter keeps from the target. ``telling``: kinds that come often.
+    ``rule``: what a filter keeps from the target. ``telling``: groups of kinds that come often.
     """
 
     def __init__(
-        self, rng: random.Random, values: Sequence[str], wanted: Sequence[str], rule: str, telling: Sequence[str]
+        self,
+        rng: random.Random,
+        values: Sequence[str],
+        wanted: Sequence[str],
+        rule: str,
+        telling: Sequence[Sequence[str]],
     ) -> None:
         self._rng = rng
         self._values = values
         self._wanted = wanted
         self._rule = rule
-        self._telling = [kind for kind in telling if kind in values]
+        self._telling = [[kind for kind in group if kind in values] for group in telling]
         #: What leaves no table comes at the end.
         self.left = sorted(rng.sample(wanted, len(wanted)), key=lambda kind: kind != "drop database")
 
@@ -274,14 +295,15 @@ class _Kinds:
             return left[-1]
         if wanted and rows and rng.random() < 0.3:
             return rng.choice(wanted)
-        if rows and phase == "live" and self._telling and rng.random() < _TELLING_SHARE:
-            return rng.choice(self._telling)
+        telling = [kind for group in self._telling for kind in group]
+        if rows and phase == "live" and telling and rng.random() < _TELLING_SHARE:
+            return rng.choice(telling)
         return _drawn(rng, self._possible(self._values, phase), phase, rows=rows)
 
-    def opening(self) -> str:
-        """The kind for the first statements of the replication; empty for any."""
-        telling = self._possible(self._telling, "live")
-        return self._rng.choice(telling) if telling and self._rng.random() < _OPENING_SHARE else ""
+    def opening(self) -> list[str]:
+        """The kinds of the replication's first statements, mostly one of each group; empty for any."""
+        telling = [self._possible(group, "live") for group in self._telling]
+        return [self._rng.choice(group) for group in telling if group and self._rng.random() < _OPENING_SHARE]
 
     def _possible(self, kinds: Sequence[str], phase: Phase) -> list[str]:
         """Those that may come at this moment. What is dropped while a dump runs is in it or not, so that nobody knows
@@ -314,24 +336,32 @@ _ROWS = frozenset(
 )  # fmt: skip
 #: How often a statement is of a kind that shows most about the history's table.
 _TELLING_SHARE = 0.3
-#: How often such a kind opens the replication.
-_OPENING_SHARE = 0.8
+#: How often one of a group of such kinds is among those that open the replication.
+_OPENING_SHARE = 0.85
+#: How often it is one transaction there, whose rows are written together.
+_WHOLE_SHARE = 0.6
 #: Transactions that may leave nothing.
 _UNDOING = ("rollback", "xa")
-#: Statements after which a unique key's values are those of other rows; those that write a row of an equal primary key,
-#: or change one; those that give a column of another type each of its values.
-_COLLIDING = ("swap values", "reuse value", "restore value")
+#: Statements after which two rows have each other's values of a unique key; those after which another row has one's;
+#: those that write a row of an equal primary key, or change one; those that give a column of another type its values.
+_EXCHANGING = ("swap values",)
+_GIVING_UP = ("reuse value", "reuse value", "restore value")
 _REWRITING = ("replace", "on duplicate key", "restore value", "delete and insert", "update key", "update same")
 _FILLING = ("insert", "insert ignore", "update", "update ignore")
 #: They stop each task, or leave nothing.
 _SELDOM = frozenset({"drop database", "drop table", "alter ignore add unique", "sequence"})
 
 
-def _telling(table: Mapping[str, str], made: MadeTable) -> list[str]:
-    """The kinds of statements that show most about such a table."""
-    found = [*(_COLLIDING if made.unique else ())]
-    found += _REWRITING if "value" in made.primary or table["attribute"] == "on update" else ()
-    return [*found, *(_FILLING if table["target"] != "same" else ())]
+def _telling(table: Mapping[str, str], made: MadeTable) -> list[Sequence[str]]:
+    """Groups of the kinds of statements that show most about such a table."""
+    rewritten = "value" in made.primary or table["attribute"] == "on update"
+    groups = (
+        (_EXCHANGING, made.unique),
+        (_GIVING_UP, made.unique),
+        (_REWRITING, rewritten),
+        (_FILLING, table["target"] != "same"),
+    )
+    return [group for group, tells in groups if tells]
 
 
 def _drawn(rng: random.Random, values: Sequence[str], phase: Phase, *, rows: bool) -> str:

@@ -141,6 +141,13 @@ TABLE: tuple[Refusal, ...] = (
         for code in (34019, 10006)
     ),
     _one(
+        34019,
+        "a MariaDB gave rows an empty text in a new JSON column, which the CHECK of their copies refuses",
+        "servers=mariadb to mariadb",
+        "statement=add column",
+        words="Error 4025 (23000): CONSTRAINT `t.y",
+    ),
+    _one(
         10006,
         "IGNORE upstream kept bytes that are no geometry where the input had no value",
         "type=point",

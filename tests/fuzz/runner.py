@@ -425,7 +425,7 @@ class _Attempt:
         words = step.sql().lower()
         rule = self._settings["rule"]
         if rule == "drop database" and words.startswith("drop database"):
-            tables = oracle.tables_of(self._upstream, [one.schema])
+            tables = [table for table in self._sources(one) if table[0] == one.schema]
         elif rule == "drop table" and words.startswith("drop table {s}.`u`"):
             tables = [(one.schema, "u")]
         else:

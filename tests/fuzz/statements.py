@@ -11,7 +11,7 @@ from tests.fuzz.further_statements import FURTHER, texts_of
 from tests.fuzz.history import Phase, Step
 from tests.fuzz.made_tables import MadeTable
 from tests.fuzz.other_tables import GH_OST_HINTS, table_exchange, temporary
-from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES, told_apart
+from tests.fuzz.values import MODIFIED, SPELLED, SPELLINGS, SQL_TYPES, respelled, told_apart
 
 _T, _U = "{s}.`t`", "{s}.`u`"
 
@@ -54,14 +54,15 @@ class Statements:
             steps.append(self._step("insert", table="p", how="INSERT", rows=rows))
         pool = self._literals.get(self._made.moved, ("1",))
         # Where they have to be apart, the first two differ in any collation, so that both are there.
-        pool = told_apart(pool) if self._made.distinct else pool
+        pool = respelled(told_apart(pool)) if self._made.distinct else pool
         shift = self._rng.randrange(len(pool))
-        for number in range(1, self._rng.choice((3, 4, 6))):
+        several = self._rng.choice((4, 6) if self._made.unique else (3, 4, 6))
+        for number in range(1, several):
             row = self._row(self._id(number)) | {self._made.moved: pool[(number + shift) % len(pool)]}
             if self._made.further == "unique pair" and number < 3:
                 # The key keeps values apart only where the numbers are equal.
                 row["n"] = "1"
-            if self._made.further == "soft delete" and number < 3:
+            if self._made.further == "soft delete" and (number < 3 or self._rng.random() < 0.5):
                 row["d"] = "NULL"
             self._given[row["id"]] = row
             steps.append(self._step("insert", table="t", how="INSERT", rows=(row,)))
@@ -163,6 +164,9 @@ class Statements:
         return str(number + self._shift)
 
     def _known(self) -> str:
+        """The id of a row that was there first; seldom of one that may not have been."""
+        if self._given and self._rng.random() < 0.8:
+            return self._rng.choice(list(self._given))
         return self._id(self._rng.choice((1, 2, 3, 4, 5)))
 
     def _insert(self, how: str, *rows: Mapping[str, str], values: Mapping[str, str] | None = None) -> Step:
@@ -279,16 +283,19 @@ class Statements:
         ]
 
     def _reuse_value(self) -> list[Step]:
-        """A row gives its value up, another takes it; where rows are marked as deleted, often each of them."""
+        """A row gives its value up, another takes it; often so many at once that no order of few writers is right by
+        chance."""
         row = self._given.get(self._known())
         if row is None:
             return []
-        rows = list(self._given.values()) if "d" in row and self._rng.random() < 0.5 else [row]
-        return [step for one in rows for step in self._taken_over(one)]
+        many = "d" in row or "NULL" in self._literals[self._made.moved]
+        rows = list(self._given.values()) if many and self._rng.random() < 0.7 else [row]
+        return [step for one in rows for step in self._taken_over(one, "NULL" if len(rows) > 1 else "")]
 
-    def _taken_over(self, row: Mapping[str, str]) -> list[Step]:
+    def _taken_over(self, row: Mapping[str, str], left: str) -> list[Step]:
+        """``left``: what the row has then; any value if empty."""
         column = self._made.moved
-        gone: dict[str, str] = {"d": "NOW()"} if "d" in row else {column: self._literal(column)}
+        gone: dict[str, str] = {"d": "NOW()"} if "d" in row else {column: left or self._literal(column)}
         return [
             self._update(gone, f"WHERE `id` = {row['id']}"),
             self._insert("INSERT", {**self._row(), **self._key(row, column), **({"d": "NULL"} if "d" in row else {})}),
@@ -296,7 +303,7 @@ class Statements:
 
     def _spelled(self) -> Callable[[str], str]:
         """How values are written: as they are, or often all in other bytes that are the same in most collations."""
-        if self._made.kind not in SPELLED or self._rng.random() < 0.5:
+        if self._made.kind not in SPELLED or self._rng.random() < 0.35:
             return lambda literal: literal
         return lambda literal: self._rng.choice(SPELLINGS.get(literal, (literal,)))
 

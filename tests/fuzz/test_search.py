@@ -139,6 +139,15 @@ def test_a_difference_before_the_end_is_a_finding(runner: Runner, last: str) -> 
 
 
 @pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
+def test_a_rule_keeps_no_table_that_the_target_never_had(runner: Runner) -> None:
+    """A tool's own table is not replicated."""
+    left = ("CREATE TABLE {s}.`_t_gho` LIKE {s}.`t`", "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
+    history = _history((), "SELECT 1", *left)
+    (verdict,) = runner.run([replace(history, settings={**history.settings, "rule": "drop database"})])
+    assert verdict.kind == "equal", verdict.text
+
+
+@pytest.mark.parametrize("runner", ["mariadb:mariadb"], indirect=True)
 def test_what_a_rule_keeps_is_not_inherent_though_a_native_replica_has_no_rules(runner: Runner) -> None:
     history = _history((), "INSERT INTO {s}.`t` VALUES (1)", "DROP DATABASE {s}")
     history = replace(history, settings={**history.settings, "rule": "drop database"})

@@ -86,7 +86,7 @@ LITERALS: Mapping[str, Sequence[str]] = {
 
 #: Texts that most collations take for the same as this one, though their bytes differ.
 SPELLINGS: Mapping[str, Sequence[str]] = {
-    "'a'": ("'A'", "'a '"), "'A'": ("'a'",), "'b'": ("'B'",), "'ch'": ("'CH'", "'Ch'"), "'c'": ("'C'",),
+    "'a'": ("'A'", "'A '"), "'A'": ("'a'",), "'b'": ("'B'",), "'ch'": ("'CH'", "'Ch'"), "'c'": ("'C'",),
     "'aa'": ("'AA'",), "''": ("' '",), "'a '": ("'a'", "'A'"), "'é'": ("'É'", "'e'"), "'e'": ("'E'", "'é'"),
 }  # fmt: skip
 
@@ -95,9 +95,16 @@ def told_apart(literals: Sequence[str]) -> list[str]:
     """The values that are no two spellings of one text, and no NULL: a unique key takes all of them."""
     found: list[str] = []
     for one in literals:
-        if one != "NULL" and not any(one == other or one in SPELLINGS.get(other, ()) for other in found):
+        same = {one, *SPELLINGS.get(one, ())}
+        if one != "NULL" and not any(other in same or one in SPELLINGS.get(other, ()) for other in found):
             found.append(one)
     return found
+
+
+def respelled(literals: Sequence[str]) -> list[str]:
+    """Those that have another spelling with more than other spaces at its end; all if these are not two."""
+    found = [one for one in literals if any(other.rstrip(" '") != one.rstrip(" '") for other in SPELLINGS.get(one, ()))]
+    return found if len(found) > 1 else list(literals)
 
 
 #: Types of such texts.

@@ -52,11 +52,17 @@ class ShardStatements:
         if not made:
             return done
         self._ties += 1
-        made = [replace(step, tied=f"shards{self._ties}", text=_of_any_rows(step.text)) for step in made]
+        made = [self._of_all(step) for step in made]
         self._behind.append(made)
         while len(self._behind) > _AHEAD:
             done += self._caught_up()
         return [*done, *_on(self._leader, made)]
+
+    def _of_all(self, step: Step) -> Step:
+        """The step as any shard executes it. DDL are tied; rows between them are a shard's own, and may be refused: the
+        others would wait for the rest of its DDL for ever."""
+        tied = "" if step.text.startswith("UPDATE") else f"shards{self._ties}"
+        return replace(step, tied=tied, text=_of_any_rows(step.text))
 
     def rest(self) -> list[Step]:
         """What the other shards have not done yet."""
