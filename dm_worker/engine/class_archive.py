@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 
 from dm_worker.engine.code_archive import source_paths
+from dm_worker.engine.context import WorkerContext
 from dm_worker.engine.engine import first_job
 from dm_worker.engine.jvm import CLASS_ARCHIVE, JAVA_OPTIONS, SparkJvm
 from dm_worker.engine.settings import spark_settings
@@ -44,7 +45,7 @@ def write_archive(archive: Path) -> None:
         )
         jvm = SparkJvm(settings, Path(name))
         try:
-            context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=jvm.gateway)
+            context = WorkerContext(SparkConf().setAll(list(settings.items())), jvm.gateway)
             first_job(context)
             context.stop()
         finally:

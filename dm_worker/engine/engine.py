@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 
 from dm_worker.engine import executors
 from dm_worker.engine.code_archive import ship_code, source_paths
+from dm_worker.engine.context import WorkerContext
 from dm_worker.engine.engine_figures import EngineFigures, JobCounts, memory_by_part
 from dm_worker.engine.jvm import SparkJvm, not_started
 from dm_worker.engine.settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
@@ -189,7 +190,7 @@ class SparkEngine:
         self._jvm = SparkJvm(settings, self._folder.path)
         try:
             try:
-                context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+                context = WorkerContext(SparkConf().setAll(list(settings.items())), self._jvm.gateway)
             except (Py4JError, OSError) as exc:
                 text = str(exc)  # asks the JVM
                 self._jvm.close()

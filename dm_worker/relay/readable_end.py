@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -36,15 +37,23 @@ class ReadableEnd:
         with self._changed:
             return self._end
 
-    def wait(self, subdir: str, file: str, beyond: int, timeout: float) -> int:
-        """The readable size of ``file`` once it exceeds ``beyond``; the current size after ``timeout`` seconds.
+    def wake(self) -> None:
+        """Lets all readers look whether they should still wait."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(
+        self, subdir: str, file: str, beyond: int, timeout: float, ended: Callable[[], bool] = lambda: False
+    ) -> int:
+        """The readable size of ``file`` once it exceeds ``beyond``; the current size after ``timeout`` seconds, or
+        at a :meth:`wake` after which ``ended`` is true.
 
         -1 when the file is complete and a next one exists, in this sub-folder or a later one: then read to the end
         of the file on disk and continue with the next one. 0 after ``timeout`` if the writer has not recovered the
         files yet.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._known(subdir, file, beyond), timeout)
+            self._changed.wait_for(lambda: ended() or self._known(subdir, file, beyond), timeout)
             end = self._end
             if end is None:
                 return 0

@@ -142,7 +142,7 @@ class RelayStream:
     def _await(self, deadline: float) -> None:
         """Waits until more is readable."""
         timeout = max(deadline - time.monotonic(), 0.0)
-        size = self._readable_end.wait(self._subdir.name, self._name, self._read, timeout)
+        size = self._readable_end.wait(self._subdir.name, self._name, self._read, timeout, lambda: not self._open)
         if size < 0:
             self._complete = True
         else:
@@ -241,6 +241,7 @@ class RelayStream:
 
     def abort(self) -> None:
         self._open = False
+        self._readable_end.wake()
 
 
 def _rotate_to(name: str, position: int = len(c.MAGIC), *, end: int = 0) -> Event:

@@ -28,8 +28,9 @@ log = get_logger("syncer.reader")
 
 #: The shortest interval between checkpoints over filtered events (seconds).
 IDLE_ADVANCE = 1.0
-#: Timeout of a read while no planned events wait for output (seconds).
-IDLE_READ = 0.05
+#: Timeout of a read while no planned events wait for output (seconds): an idle task wakes up so often. New cuts and
+#: filtered events wait for it; new events and a stop do not.
+IDLE_READ = 0.25
 READ_BYTES = 4 * 1024 * 1024
 #: The number of retries of a broken stream in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
@@ -50,7 +51,7 @@ class InstructionQueue:
         self._items: deque[QueueItem] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = self._woken = False
         #: Whether the main loop is idle, and no item waits for it.
         self.idle = False
 
@@ -74,15 +75,23 @@ class InstructionQueue:
                 self._changed.notify_all()
 
     def get(self, timeout: float) -> QueueItem | None:
-        """The next item; None when there is none for ``timeout`` seconds."""
+        """The next item; None when there is none for ``timeout`` seconds, or none at a :meth:`wake`."""
         with self._changed:
             self.idle = not self._items
-            if self._changed.wait_for(lambda: bool(self._items), timeout):
+            self._changed.wait_for(lambda: self._items or self._woken, timeout)
+            self._woken = False
+            if self._items:
                 item = self._items.popleft()
                 self._bytes -= _size(item)
                 self._changed.notify_all()
                 return item
             return None
+
+    def wake(self) -> None:
+        """The current :meth:`get`, or the next one, does not wait; from any thread."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def oldest_commit(self) -> int:
         """The commit time of the oldest waiting batch; 0 without one."""

@@ -34,8 +34,9 @@ class ShardCoordination(ABC):
     # -- start and end of a run ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def start(self) -> None:
-        """Starts the communication with the other sources."""
+    def start(self, wake: Callable[[], None]) -> None:
+        """Starts the communication with the other sources. ``wake`` is called, from any thread, when
+        :meth:`follow_decisions` has something to follow."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -158,7 +159,7 @@ class NoSharding(ShardCoordination):
         self._structures = structures
         self._takes_rows = takes_rows
 
-    def start(self) -> None:
+    def start(self, wake: Callable[[], None]) -> None:
         """Does nothing: there are no other sources."""
 
     def stop(self) -> None:

@@ -69,6 +69,7 @@ class LockClient:
         #: Errors that the lock service may not know yet.
         self._errors: dict[TableId, ExecutionError] = {}
         self._news: deque[LockNews] = deque()
+        self._has_news: Callable[[], None] = lambda: None
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
         self._stir = False
@@ -76,7 +77,9 @@ class LockClient:
         self._mirrors: Sequence[RunningMirror] = ()
         self._thread = threading.Thread(target=self._main, name=f"shard-ddl-{task}", daemon=True)
 
-    def start(self) -> None:
+    def start(self, has_news: Callable[[], None] = lambda: None) -> None:
+        """``has_news`` is called, from any thread, when :meth:`take_news` has something new."""
+        self._has_news = has_news
         self._mirrors = self._lock_service.start_mirrors(lambda _: self._wake(), self._fail)
         self._thread.start()
 
@@ -126,6 +129,7 @@ class LockClient:
     def _fail(self, exc: BaseException) -> None:
         with self._changed:
             self._failure = exc
+        self._has_news()
 
     # -- the thread ---------------------------------------------------------------------------------------------
 
@@ -209,7 +213,7 @@ class LockClient:
                 return
             if operation is None or operation.create_revision != told:
                 del self._decided[request.target]
-                self._news.append(Revoked(request.target))
+                self._add_news(Revoked(request.target))
 
     def _report(self, lock: LockId, request: LockRequest) -> bool:
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -230,4 +234,8 @@ class LockClient:
                 if self._decided.get(move.target) == move.revision:
                     return
                 self._decided[move.target] = move.revision
-            self._news.append(move)
+            self._add_news(move)
+
+    def _add_news(self, news: LockNews) -> None:
+        self._news.append(news)
+        self._has_news()

@@ -7,7 +7,7 @@ are executed only when the change is durable.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
@@ -87,8 +87,8 @@ class Pessimistic(ShardCoordination):
         #: The next DDL for the main loop to settle.
         self.settle: SettleDDL | None = None
 
-    def start(self) -> None:
-        self._lock_client.start()
+    def start(self, wake: Callable[[], None]) -> None:
+        self._lock_client.start(wake)
 
     def stop(self) -> None:
         self._lock_client.stop()

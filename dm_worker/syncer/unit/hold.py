@@ -57,6 +57,7 @@ class Hold:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._wake: Callable[[], None] = lambda: None
         self._number = 0
         self._request: HoldRequest | None = None
         self._is_running = False
@@ -79,6 +80,7 @@ class Hold:
             mine = HoldRequest(self._number, location, limit, time.monotonic() + limit, yields)
             self._request = mine
             self._changed.notify_all()
+            self._wake()
             self._changed.wait_for(lambda: mine.answer is not None or self._request is not mine, limit)
             if mine.answer is not None:
                 return mine.answer
@@ -114,16 +116,17 @@ class Hold:
 
     # -- the run ------------------------------------------------------------------------------------------------
 
-    def run_started(self, checkpoint: Location) -> None:
-        """The run replicates from here on."""
+    def run_started(self, checkpoint: Location, wake: Callable[[], None] = lambda: None) -> None:
+        """The run replicates from here on. ``wake`` is called, from any thread, for a request and for the end."""
         with self._changed:
-            self._is_running, self._checkpoint = True, checkpoint
+            self._is_running, self._checkpoint, self._wake = True, checkpoint, wake
 
     def run_ended(self) -> None:
         """The run ends, or is to end: so does the hold."""
         with self._changed:
             self._is_running, self._request = False, None
             self._changed.notify_all()
+            self._wake()
 
     def wanted(self) -> HoldRequest | None:
         """The request that waits for an answer; None for none."""

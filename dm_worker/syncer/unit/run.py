@@ -51,8 +51,9 @@ from pkg.status.lag import HELD
 
 log = get_logger("syncer")
 
-#: How long the main loop waits for an instruction when the applied location is durable (seconds).
-_IDLE_WAIT = 0.2
+#: How long the main loop waits for an instruction when the applied location is durable (seconds). A hold, a stop and a
+#: decision about merged shards wake it.
+_IDLE_WAIT = 1.0
 
 
 class PassEnd(Enum):
@@ -131,11 +132,15 @@ class SyncRun:
         if not self._begin():
             return
         parts.runner.watched_by_observer()
-        parts.sharding.start()
-        self._hold.run_started(parts.runner.applied)
+        parts.sharding.start(self._wake)
+        self._hold.run_started(parts.runner.applied, self._wake)
         self.figures.began()
         self.monitor.start()
         self._replicate(parts)
+
+    def _wake(self) -> None:
+        """Lets the main loop look around; from any thread."""
+        self._queue.wake()
 
     def _replicate(self, parts: RunParts) -> None:
         """Runs passes over the binlog until a stop is requested. Another pass follows where the rows to apply or the

@@ -161,6 +161,40 @@ def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
     )
 
 
+def test_results_of_a_job_are_those_of_collect_and_no_class_is_looked_for_by_name(tmp_path: Path) -> None:
+    """Py4j looked for five classes in all packages and jars of Spark, for each job."""
+    run(
+        "from py4j import clientserver\n"
+        "from py4j.protocol import Py4JError\n"
+        "context, sent = engine.context(), []\n"
+        "send = clientserver.ClientServerConnection.send_command\n"
+        "def noted(connection, command):\n"
+        "    sent.append(command)\n"
+        "    return send(connection, command)\n"
+        "clientserver.ClientServerConnection.send_command = noted\n"
+        "many = context.parallelize([(number, 'x' * 9) for number in range(3000)], 4)\n"
+        "odd = many.mapPartitionsWithIndex(lambda number, rows: rows if number % 2 else [])\n"
+        "assert context.runJob(odd, list) == odd.collect() and len(odd.collect()) == 1500\n"
+        "placed = odd.map(lambda row: (row[0] % 3, 1)).partitionBy(3)\n"
+        "assert context.runJob(placed, lambda rows: [len(list(rows))]) == [500] * 3\n"
+        "assert context.runJob(odd, list, [1]) == odd.collect()[:750]\n"
+        "assert context.runJob(context.parallelize([], 2), list) == []\n"
+        "sent.clear()\n"
+        "with engine.job_group('g') as context:\n"
+        "    assert context.runJob(context.parallelize([[b'x']], 1), list) == [[b'x']]\n"
+        "looked = [command for command in sent if command.startswith('r\\n')]\n"
+        "assert sent and not looked, looked\n"
+        "try:\n"
+        "    context.runJob(many, lambda rows: [1 // 0])\n"
+        "except Py4JError as exc:\n"
+        "    assert 'ZeroDivisionError' in str(exc), exc\n"
+        "else:\n"
+        "    raise AssertionError\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+
+
 def test_setting_that_spark_refuses_is_named_instead_of_a_lost_connection(tmp_path: Path) -> None:
     run(
         "engine._conf['spark.driver.memory'] = '128m'\n"

@@ -112,11 +112,11 @@ def test_a_refusal_while_the_context_is_being_made_is_named(
 
         def close(self) -> None: ...
 
-    def construct(**_: object) -> SparkContext:
+    def construct(*_: object) -> SparkContext:
         raise Py4JError("An error occurred while calling None.X.\n: java.lang.NullPointerException\n\tat y")
 
     monkeypatch.setattr(engine_module, "SparkJvm", Jvm)
-    monkeypatch.setattr(engine_module, "SparkContext", construct)
+    monkeypatch.setattr(engine_module, "WorkerContext", construct)
     engine = SparkEngine(master=master, folder=tmp_path)
     with pytest.raises(DMError, match=message) as caught:
         engine.context()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -125,6 +127,39 @@ def test_what_the_relay_lacks_is_not_read_from_it(tmp_path: Path) -> None:
     assert _by_gtid(log, f"{UUIDS[0]}:1-2") is not None
     log.readable_end = ReadableEnd()
     assert _by_gtid(log, f"{UUIDS[0]}:1-2") is None
+
+
+def test_a_reader_that_waits_at_the_tail_ends_at_once_when_it_is_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "relay", [[1]])
+    stream = _by_gtid(log, "")
+    assert stream is not None
+    while stream.read(1 << 20, 0):
+        pass
+    failures: list[errors.DMError] = []
+    waits = log.readable_end.wait
+    entered = threading.Event()
+
+    def wait(*arguments: Any) -> int:
+        entered.set()
+        return waits(*arguments)
+
+    monkeypatch.setattr(log.readable_end, "wait", wait)
+
+    def read() -> None:
+        try:
+            stream.read(1, 600.0)
+        except errors.DMError as exc:
+            failures.append(exc)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert entered.wait(60)
+    stream.abort()
+    reader.join(60)
+    assert [exc.code for exc in failures] == [Code.SyncClosed.code]
+    stream.close()
 
 
 def test_nothing_is_read_after_the_tail(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class OneTask:
         return items
 
     @staticmethod
-    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]], _: list[int]) -> list[Any]:
+    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
         found: list[Any] = pickle.loads(pickle.dumps(list(pickle.loads(pickle.dumps(work))(iter(items)))))
         return found
 

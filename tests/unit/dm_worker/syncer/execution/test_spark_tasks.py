@@ -86,7 +86,7 @@ class OneTask:
         return items
 
     @staticmethod
-    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]], _: list[int]) -> list[Any]:
+    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
         return list(pickle.loads(pickle.dumps(work))(iter(items)))
 
 

@@ -232,3 +232,45 @@ def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wai
     started.start()
     assert asked.wait(60)
     started.stop()
+
+
+class Silent(Trickle):
+    """A stream without events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeouts: set[float] = set()
+
+    def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
+        self.reads += 1
+        self.timeouts.add(timeout)
+        return []
+
+
+def test_a_reader_of_a_silent_upstream_wakes_up_four_times_a_second_at_most() -> None:
+    """Ten idle tasks cost 3 % of a core when each woke up 20 times a second."""
+    stream = Silent()
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    policy = BatchPolicy(Budget.of(1 << 30))
+    started = PlanningThread([planner], lambda _: opened, unknown, InstructionQueue(1 << 30), policy, lambda: None)
+    started.start()
+    stream.go_on(3)
+    started.stop()
+    assert min(stream.timeouts) >= 0.25
+
+
+def test_a_waiting_main_loop_can_be_woken_also_just_before_it_waits() -> None:
+    queue = InstructionQueue(1 << 20)
+    queue.wake()
+    assert queue.get(600.0) is None
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.append(queue.get(600.0)), daemon=True)
+    waiting.start()
+    wait_until(lambda: queue.idle, "it waits")
+    queue.wake()
+    waiting.join(60)
+    assert found == [None]
+    queue.wake()
+    queue.put(batch(SIZE))
+    assert queue.get(600.0) is not None, "an item is not lost"
+    assert queue.get(0.0) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pytest
@@ -16,6 +18,7 @@ from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, Execution
 from dm_worker.syncer.shard_ddl.pessimistic import Pessimistic
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from pkg.binlog.position import Location, Position
+from pkg.errors import DMError
 from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
@@ -35,6 +38,7 @@ class Etcd:
         #: In the order in which they were reported.
         self.errors: list[str] = []
         self._wake: Callable[[Sequence[WatchEvent]], None] = lambda _: None
+        self.fail: Callable[[BaseException], None] = lambda _: None
 
     def tell(self, revision: int, *, execute: bool) -> None:
         self.told = StoredRecord(ShardOperation("t-`m`.`t`", "t", "s", TEXTS, execute), revision, revision)
@@ -77,7 +81,7 @@ class Etcd:
     def start_mirrors(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[LockClient]:
-        self._wake = on_change
+        self._wake, self.fail = on_change, on_error
         return ()
 
 
@@ -103,6 +107,21 @@ def hears(link: LockClient, *expected: LockNews) -> None:
 
     wait_until(take_news, f"{expected} is heard", step=0.01)
     assert found == list(expected)
+
+
+def test_who_waits_for_decisions_hears_that_there_is_one_and_that_none_will_come(etcd: Etcd) -> None:
+    client, heard = LockClient(etcd, "t", "s"), threading.Event()
+    client.start(heard.set)
+    client.request(REPORT)
+    decides, fails = partial(etcd.tell, 8, execute=True), partial(etcd.fail, OSError("away"))
+    for happens in (decides, etcd.remove, fails):
+        assert not heard.is_set()
+        happens()
+        assert heard.wait(60)
+        heard.clear()
+    with pytest.raises(DMError, match="away"):
+        client.take_news()
+    client.stop()
 
 
 def test_a_decision_that_is_taken_back_is_reported_and_the_ddl_reported_again(etcd: Etcd, link: LockClient) -> None:

@@ -20,6 +20,7 @@ from dm_worker.syncer.ddl.statement_effect import StatementEffect
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchLimits, Budget
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
+from dm_worker.syncer.unit import run
 from dm_worker.syncer.unit.assembly import RunAssembly, RunParts
 from dm_worker.syncer.unit.hold import NOT_REPLICATING, Hold
 from dm_worker.syncer.unit.monitor import Monitor
@@ -133,6 +134,9 @@ class Runner:
         self.rows: list[int] = []
         self.total_rows = self.batch_bytes = 0
         self.pause = 0.0
+        #: What wakes the main loop when there is a decision about merged shards.
+        self.wakes: list[Callable[[], None]] = []
+        self.looks = 0
 
     def apply(self, batch: Batch, redo: object) -> None:
         assert (batch.start.position, batch.start.rows_events) == (self.applied.position, self.applied.rows_events)
@@ -147,6 +151,10 @@ class Runner:
     def statement(self, statement: BinlogStatement, barrier: object) -> StatementEffect:
         self.applied = self.flushed = statement.end
         return StatementEffect()
+
+    def follow_decisions(self) -> bool:
+        self.looks += 1
+        return False
 
     def watched_by_observer(self) -> None:
         """Nobody observes these batches."""
@@ -165,9 +173,9 @@ def parts(runner: Runner) -> RunParts:
     sharding = SimpleNamespace(
         reread=None,
         needs_new_pass=False,
-        follow_decisions=nothing,
+        follow_decisions=runner.follow_decisions,
         due=nothing,
-        start=nothing,
+        start=runner.wakes.append,
         stop=nothing,
         oldest_needed=None,
     )
@@ -305,6 +313,25 @@ def test_the_end_of_the_time_limit_and_of_the_run_end_a_hold(
     held.hold.run_ended()
     assert held.runner.rows == rows
     assert held.hold.at(None, 1.0).reason == NOT_REPLICATING
+
+
+def test_an_idle_run_is_woken_by_a_hold_a_decision_about_shards_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_IDLE_WAIT", 10 * WAIT_TIMEOUT)
+    upstream = Upstream("mysql")
+    held = HeldRun(upstream, monkeypatch)
+    upstream.write()
+    held.wait(lambda: held.runner.flushed.position == upstream.end().position, "all is applied")
+    held.wait(lambda: held.run._queue.idle, "the main loop waits")
+    assert held.hold.at(None, LIMIT).is_held, held.failure
+    held.hold.release()
+    held.wait(lambda: held.run._queue.idle, "the main loop waits again")
+    looks = held.runner.looks
+    (wake,) = held.runner.wakes
+    wake()
+    held.wait(lambda: held.runner.looks > looks, "it looks for decisions")
+    held.stopping.set()
+    held.hold.run_ended()
+    held.stop()
 
 
 @pytest.mark.parametrize("seed", range(6))
