@@ -52,9 +52,7 @@ class ClusterReader:
         self._curves: dict[str, deque[CurvePoint]] = {}
 
     def read(self) -> ClusterSnapshot:
-        status = cast(
-            pb.QueryStatusListResponse, self._call("QueryStatus", pb.QueryStatusListRequest(profile=True, stopped=True))
-        )
+        status = cast(pb.QueryStatusListResponse, self._call("QueryStatus", pb.QueryStatusListRequest(profile=True)))
         members = cast(pb.ListMemberResponse, self._call("ListMember", pb.ListMemberRequest()))
         locks = cast(pb.ShowDDLLocksResponse, self._call("ShowDDLLocks", pb.ShowDDLLocksRequest()))
         self._number += 1

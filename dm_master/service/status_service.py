@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
@@ -31,8 +31,6 @@ class StatusService:
             if not sources:
                 return pb.QueryStatusListResponse(msg=f"task {request.name} has no source or not exist")
         answers = ask_statuses(self._cluster, sorted(set(sources)), request.name, profile=request.profile)
-        if request.stopped:
-            add_stopped(answers, self._cluster.scheduler.tasks())
         self._add_locks(answers)
         # As in DM, the status of named sources includes the idle workers that pull their relay logs.
         answers += ask_relay_statuses(self._cluster, sorted(set(request.sources)))
@@ -50,14 +48,3 @@ class StatusService:
         except DMError as exc:
             # The workers' answers are useful without the locks.
             log.warning("query-status without the locks of shard DDL", error=exc)
-
-
-def add_stopped(answers: Sequence[worker_pb.QueryStatusResponse], tasks: Mapping[str, Mapping[str, str]]) -> None:
-    """Adds the subtasks whose desired stage is Stopped to their sources' answers; ``tasks``: task → source → stage. A
-    worker forgets such a subtask once it has ended."""
-    by_source = {one.sourceStatus.source: one for one in answers}
-    known = {source: {each.name for each in one.subTaskStatus} for source, one in by_source.items()}
-    for task, stages in tasks.items():
-        for source, stage in stages.items():
-            if stage == "Stopped" and source in by_source and task not in known[source]:
-                by_source[source].subTaskStatus.add(name=task, stage=worker_pb.Stopped)

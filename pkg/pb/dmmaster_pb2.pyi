@@ -279,16 +279,14 @@ class ListSourceNamesResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class QueryStatusListRequest(_message.Message):
-    __slots__ = ("name", "sources", "profile", "stopped")
+    __slots__ = ("name", "sources", "profile")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
-    STOPPED_FIELD_NUMBER: _ClassVar[int]
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     profile: bool
-    stopped: bool
-    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., profile: _Optional[bool] = ..., stopped: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., profile: _Optional[bool] = ...) -> None: ...
 
 class QueryStatusListResponse(_message.Message):
     __slots__ = ("result", "msg", "sources")

@@ -1,8 +1,8 @@
 """The operations that the present stage of a subtask or relay log allows. Pure.
 
 The rules are those of the worker's state machine (``dm_worker/subtask/stage.py``): an operation is allowed exactly when
-it would change the stage. A property test drives the machine and compares. A subtask that no worker has is the
-master's.
+it would change the stage. A property test drives the machine and compares. Stopped is final there, but the
+master starts such a subtask again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pkg.pb import dmworker_pb2 as pb
 
 _PAUSABLE = (pb.New, pb.Running, pb.Resuming)
 _RESUMABLE = (pb.Paused, pb.Pausing)
-_ENDED = (pb.InvalidStage, pb.Stopping, pb.Stopped)
-#: Of a subtask that is Stopped and that no worker has: the master starts it again, or removes it.
-_STORED = frozenset({"resume", "stop"})
+_ENDED = (pb.InvalidStage, pb.Stopping)
+#: Of a subtask that is Stopped: the master has it, makes another one of it, or removes it.
+_STOPPED = frozenset({"resume", "stop"})
 #: In the order in which they are shown.
 OPERATIONS = ("resume", "resume-safe", "pause", "skip", "stop")
 
@@ -23,8 +23,8 @@ OPERATIONS = ("resume", "resume-safe", "pause", "skip", "stop")
 def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
     """The names of the operations that the subtask's stage allows."""
     stage, found = subtask.stage, set()
-    if stage == pb.Stopped and not subtask.unit:
-        return _STORED
+    if stage == pb.Stopped:
+        return _STOPPED
     if stage in _PAUSABLE:
         found.add("pause")
     if stage in _RESUMABLE:

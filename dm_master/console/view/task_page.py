@@ -136,7 +136,9 @@ def _positions(sync: worker.SyncStatus) -> Iterator[PositionView]:
 
 def _notes(subtask: worker.SubTaskStatus) -> Iterator[str]:
     sync = subtask.sync
-    if subtask.result.isCanceled and not subtask.result.errors:
+    if subtask.stage == worker.Stopped:
+        yield "Stopped: it is kept, and continues when it is resumed."
+    elif subtask.result.isCanceled and not subtask.result.errors:
         yield "Paused on request."
     if sync.targetDDL:
         yield f"The target executes a DDL: {sync.targetDDL}"

@@ -143,13 +143,18 @@ def test_a_copy_has_no_curves_of_replication() -> None:
     assert set(reader.read().curves) == {"sync"}
 
 
+def test_a_stopped_task_is_not_paused() -> None:
+    subtask = replicating("t")
+    subtask.stage, subtask.result.isCanceled = worker_pb.Stopped, True
+    assert _notes(subtask) == ["Stopped: it is kept, and continues when it is resumed."]
+
+
 def test_a_stopped_task_is_listed_and_can_start_again() -> None:
     cluster = CannedCluster()
-    cluster.add_source("one").subTaskStatus.add(name="t", stage=worker_pb.Stopped)
+    cluster.add_source("one").subTaskStatus.add(name="t", stage=worker_pb.Stopped, unit=worker_pb.Dump)
     snapshot = ClusterReader(cluster.call).read()
-    assert cluster.requests[0][1].stopped
     (line,) = overview(snapshot, "", 1).tasks.items
-    assert (line.stage, line.health, line.progress) == ("Stopped", "idle", "stopped until it is resumed")
+    assert (line.stage, line.health, line.progress) == ("Stopped · Dump", "idle", "stopped until it is resumed")
     view = task_page(snapshot, "t", 1)
     assert view is not None
     assert view.operations == ["resume", "stop"]
