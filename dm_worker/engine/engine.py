@@ -231,7 +231,7 @@ class SparkEngine:
         jvm = self._jvm
         context.setJobGroup(group, description or group, interruptOnCancel=True)
         try:
-            with self._jobs.counted():
+            with self._jobs.counted(group):
                 yield context
         finally:
             # Don't call a JVM that has ended; the next one does not know this context.
@@ -241,13 +241,14 @@ class SparkEngine:
     def figures(self) -> EngineFigures:
         """Jobs and memory. From any thread; starts nothing."""
         jobs = self._jobs
-        return EngineFigures(jobs.ended, jobs.failed, jobs.running, memory_by_part(self.jvm_pid))
+        return EngineFigures(jobs.ended, jobs.failed, jobs.canceled, jobs.running, memory_by_part(self.jvm_pid))
 
     def cancel(self, group: str) -> None:
         """Cancels the running jobs of ``group``; does nothing when Spark never started."""
         # Without the lock: a start may hold it for seconds, and then no job of the group runs yet.
         context, jvm = self._context, self._jvm
         if context is not None and jvm is not None and jvm.alive:
+            self._jobs.note_cancel(group)
             context.cancelJobGroup(group)
 
     def close(self) -> None:

@@ -19,8 +19,15 @@ class EngineFigures:
 
     ended: int
     failed: int
+    canceled: int
     running: int
     memory: Mapping[str, int]
+
+
+@dataclass(eq=False, slots=True)
+class _RunningJob:
+    group: str
+    is_canceled: bool = False
 
 
 class JobCounts:
@@ -28,22 +35,35 @@ class JobCounts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.ended = self.failed = self.running = 0
+        self._running: list[_RunningJob] = []
+        self.ended = self.failed = self.canceled = 0
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Counts one job; it has failed when the block raises."""
+    def counted(self, group: str) -> Iterator[None]:
+        """Counts one job of ``group``; when the block raises, it has failed, or was canceled."""
+        job = _RunningJob(group)
         with self._lock:
-            self.running += 1
+            self._running.append(job)
         ok = False
         try:
             yield
             ok = True
         finally:
             with self._lock:
-                self.running -= 1
+                self._running.remove(job)
                 self.ended += ok
-                self.failed += not ok
+                self.canceled += job.is_canceled and not ok
+                self.failed += not ok and not job.is_canceled
+
+    def note_cancel(self, group: str) -> None:
+        """The running jobs of ``group`` are canceled: a stop or a pause ends them."""
+        with self._lock:
+            for job in self._running:
+                job.is_canceled |= job.group == group
 
 
 def memory_by_part(jvm_pid: int, proc: Path = Path("/proc")) -> dict[str, int]:

@@ -174,9 +174,12 @@ class EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         figures = self._figures()
-        jobs = CounterFamily("dm_worker_spark_jobs_total", "Batches, dumps and loads given to Spark.", ("result",))
+        jobs = CounterFamily(
+            "dm_worker_spark_jobs_total", "Jobs given to Spark: batches, dumps, loads, comparisons.", ("result",)
+        )
         jobs.add_metric(["ok"], figures.ended)
         jobs.add_metric(["failed"], figures.failed)
+        jobs.add_metric(["canceled"], figures.canceled)
         yield jobs
         yield GaugeMetricFamily("dm_worker_spark_jobs_running", "Spark's jobs that run now.", value=figures.running)
         memory = GaugeMetricFamily(

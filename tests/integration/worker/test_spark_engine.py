@@ -154,6 +154,8 @@ def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
         "Path('go on').touch()\n"
         "threads[1].join()\n"
         "assert results == {'one': 'cancelled', 'other': 'done'}, results\n"
+        "found = engine.figures()\n"
+        "assert (found.ended, found.failed, found.canceled) == (1, 0, 1), found\n"
         "engine.close()\n",
         tmp_path,
     )

@@ -12,13 +12,25 @@ import pytest
 from dm_worker.engine.engine_figures import JobCounts, memory_by_part
 
 
-def test_jobs_that_raise_have_failed() -> None:
-    jobs = JobCounts()
-    with jobs.counted():
-        assert jobs.running == 1
-    with pytest.raises(OSError), jobs.counted():
+def _cancel_one_of_two(jobs: JobCounts) -> None:
+    with jobs.counted("other"), jobs.counted("one"):
+        assert jobs.running == 2
+        jobs.note_cancel("other")
         raise OSError
-    assert (jobs.ended, jobs.failed, jobs.running) == (1, 1, 0)
+
+
+def test_jobs_that_raise_have_failed_unless_they_were_canceled() -> None:
+    jobs = JobCounts()
+    with jobs.counted("one"):
+        assert jobs.running == 1
+        jobs.note_cancel("other")
+    with pytest.raises(OSError), jobs.counted("one"):
+        raise OSError
+    with pytest.raises(OSError):
+        _cancel_one_of_two(jobs)
+    with jobs.counted("other"):
+        jobs.note_cancel("other")
+    assert (jobs.ended, jobs.failed, jobs.canceled, jobs.running) == (2, 2, 1, 0)
 
 
 def test_memory_is_that_of_the_process_and_of_its_descendants() -> None:

@@ -136,7 +136,7 @@ def worker_text(folder: Path) -> str:
     metrics.expose(lambda: ("s1", [merged, *copies]))
     figures = busy_figures()
     metrics.follow_figures(lambda: ("s1", [("t1", figures)]))
-    metrics.follow_engine(lambda: EngineFigures(1, 0, 0, {"worker": 1}))
+    metrics.follow_engine(lambda: EngineFigures(1, 0, 0, 0, {"worker": 1}))
     metrics.follow_relay(lambda: _relay(folder))
     metrics.task_state("s1", "t1", pb.Running)
     metrics.operate_error("Create")
