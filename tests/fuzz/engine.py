@@ -180,7 +180,7 @@ class LocalEngine(SparkEngine):
     def job_group(
         self, group: str, description: str = "", should_stop: Callable[[], bool] = lambda: False
     ) -> Iterator[SparkContext]:
-        with self._jobs.counted():
+        with self._jobs.counted(group):
             yield cast(SparkContext, self._local)
 
     def cancel(self, group: str) -> None: ...

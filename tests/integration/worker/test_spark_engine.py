@@ -153,6 +153,8 @@ def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
         "threads[0].join()\n"
         "Path('go on').touch()\n"
         "threads[1].join()\n"
+        "found = engine.figures()\n"
+        "assert (found.ended, found.failed, found.canceled) == (1, 0, 1), found\n"
         "assert results == {'one': 'cancelled', 'other': 'done'}, results\n"
         "found = engine.figures()\n"
         "assert (found.ended, found.failed, found.canceled) == (1, 0, 1), found\n"

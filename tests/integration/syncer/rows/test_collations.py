@@ -16,8 +16,9 @@ from dm_worker.syncer.rows.key_normalization import INCOMPARABLE, TEXT, TargetCh
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
+from tests.sweeps import LONG
 
-PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500"))
+PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500" if LONG else "500"))
 TEXTS = PAIRS // 20
 SEED = int(os.environ.get("DM_TEST_SEED", "7"))
 #: One of each kind: simple weights, Unicode's, a language's own, byte order, one and two bytes a character.
