@@ -158,6 +158,7 @@ class _BucketWriter:
         self._choice = BulkChoice(_POOL, writer, spec, plans, alone=ahead == 1)
         self._statements = 0
         self._by_row: RowByRow | None = None
+        self._reorders = False
 
     @property
     def _most(self) -> int:
@@ -165,12 +166,13 @@ class _BucketWriter:
         return self._writer.most_bytes - 1
 
     def run(self, content: BucketContent, *, fast: bool) -> BucketResult:
-        """Runs the whole transaction, with loads, bulk executions and multisets if ``fast``.
+        """Runs the whole transaction, with loads, bulk executions, multisets and another order if ``fast``.
 
         Raises DMError, and ``_NotExact`` when it must run without them.
         """
         value_checks.ensure_kept(content, self._plans)
         self._statements = 0
+        self._reorders = fast
         self._by_row = None if fast or not _computes(content, self._plans) else self._row_by_row()
         if self._token.replanned and self._marker.holds_once():
             content = without_once(content, self._plans)
@@ -214,6 +216,7 @@ class _BucketWriter:
             lambda plan, kind: (plan.number, kind) in loadable,
             lambda plan: plan.number in mergeable,
             most,
+            reorder=self._reorders,
         ):
             if isinstance(step, RowStatement) and len(step.text) > most:
                 if self._writer.reused:
@@ -267,6 +270,9 @@ class _BucketWriter:
                     self._statements += sql.plan != MARKER
                 elif sql.plan == MARKER:
                     raise _NotClaimed
+                elif self._reorders and self._plans[sql.plan].links:
+                    # In the binlog's order the row may be there.
+                    raise _NotExact(self._plans[sql.plan].target)
                 else:
                     raise self._mismatch(sql)
 

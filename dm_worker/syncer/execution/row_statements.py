@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
-from dm_worker.syncer.execution import compaction, family_rows, load_data
+from dm_worker.syncer.execution import compaction, family_order, family_rows, load_data
 from dm_worker.syncer.execution.keyless import KeylessRows, plan_for
 from dm_worker.syncer.execution.merge import (
     AS_DELETE,
@@ -111,8 +111,11 @@ def for_content(
     may_load: MayLoad,
     may_merge: MayMerge,
     most: int,
+    *,
+    reorder: bool = False,
 ) -> Iterator[RowStatement | LoadStatement | KeylessRows]:
     """All statements of a bucket, in the order of execution; ``most``: the server's limit for a statement, in bytes.
+    ``reorder``: rows that foreign keys connect may be tried in another order than the binlog's.
 
     They begin and end with the session's own foreign_key_checks if they change it in between.
     """
@@ -140,7 +143,10 @@ def for_content(
             if step.checks != checks:
                 checks = step.checks
                 yield switch(step.rows[0][2], on=checks)
-            for sql in for_ordered(plans, step.rows, form if step.safe == form.safe else replace(form, safe=step.safe)):
+            used = form if step.safe == form.safe else replace(form, safe=step.safe)
+            tried = reorder and step.checks and mergeable(used) and family_order.may_reorder(plans, step.rows)
+            made = for_any_order(plans, step.rows, used) if tried else for_ordered(plans, step.rows, used)
+            for sql in made:
                 yield from fitting(plans[sql.plan], sql, form, most)
     if related is not None:
         yield switch(related.number, on=form.checks)
@@ -231,7 +237,8 @@ def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) 
         return
     middle = group.count // 2
     for first, last in ((0, middle), (middle, group.count)):
-        yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
+        half = for_group(plan, part(group, first, last), form)
+        yield from fitting(plan, half if sql.expect is None else replace(half, expect=last - first), form, most)
 
 
 def may_collide(plan: TablePlan, sql: RowStatement, form: StatementForm) -> bool:
@@ -347,6 +354,27 @@ def for_ordered(
             yield from _update_one(plan, before, after, position, form)
     if waiting and plan is not None:
         yield from _insert_ordered(plan, waiting, form)
+
+
+def for_any_order(
+    plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], form: StatementForm
+) -> Iterator[RowStatement]:
+    """The statements for rows of a family in another order, with many rows in one INSERT or DELETE. A wrong order is
+    refused, or a statement does not match what it expects."""
+    for run in family_order.reordered(plans, rows):
+        _, op, number, *_ = run[0]
+        plan = plans[number]
+        if op != compaction.DELETE:
+            yield from for_ordered(plans, run, form)
+            continue
+        keys = [_key_tuple(plan, row[4]) for row in run if row[4] is not None]
+        for group in cut(number, DELETE_KEYS, keys, _room(plan, DELETE_KEYS, form), listed_keys(plan)):
+            yield replace(for_group(plan, group, form), expect=group.count)
+
+
+def _key_tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
+    key = b",".join([image[i] for i in plan.key])
+    return b"(%b)" % key if len(plan.key) > 1 else key
 
 
 def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: StatementForm) -> Iterator[RowStatement]:

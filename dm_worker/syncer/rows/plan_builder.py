@@ -19,7 +19,7 @@ from dm_worker.syncer.rows.key_normalization import (
 from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
 from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable, literal_text
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
-from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, ComputedColumn, TablePlan
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, ComputedColumn, RowLink, TablePlan
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql import session_expressions
@@ -240,7 +240,7 @@ def incomparable_columns(
     # In a key with a period, rows also collide without equal periods.
     incomparable = set(periods(target))
     for part in [part for index in target.unique_keys for part in index.parts] + [
-        IndexPart(name) for _, names in _references(target, family) for name in names
+        IndexPart(name) for _, names, _ in _references(target, family) for name in names
     ]:
         if _normalizer(shape, target, part, options.charsets).kind == INCOMPARABLE:
             incomparable.add(part.column.lower())
@@ -258,8 +258,10 @@ def _placed(
     family: Family | None,
 ) -> TablePlan:
     """The plan with its distribution: by the key and the conflict keys, or the whole table in one bucket."""
-    if key is None or (family is not None and family.acts):
+    if key is None:
         return plan
+    if family is not None and family.acts:
+        return replace(plan, links=_links(shape, target, [key, *further], options, incomparable, family))
 
     def conflict_key(parts: Sequence[IndexPart], *name: str) -> ConflictKey | None:
         comparable = [part for part in parts if part.column.lower() not in incomparable]
@@ -272,7 +274,7 @@ def _placed(
         return ConflictKey(seed, columns, tuple(normalizers), watched)
 
     def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
-        same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
+        same = all(_is_referable(target, name) for name in names)
         # Child and parent must leave out the same columns: none.
         if not same or incomparable.intersection(names):
             return None
@@ -286,7 +288,7 @@ def _placed(
     )
     # Columns that can't be compared are left out: that gives more conflicts, never fewer.
     conflict_keys = [conflict_key(index.parts, *plan.target, index.name) for index in further]
-    conflict_keys += [reference(names, seed) for seed, names in _references(target, family)]
+    conflict_keys += [reference(names, seed) for seed, names, _ in _references(target, family)]
     found = tuple(one for one in conflict_keys if one is not None)
     if all(normalizer.kind == INCOMPARABLE for normalizer in normalizers) or len(found) < len(conflict_keys):
         return plan
@@ -343,19 +345,51 @@ def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
     )
 
 
-def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The conflict keys of foreign keys: names for the seed, which child and parent share, and this table's columns."""
-    found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
+def _links(
+    shape: RowShape,
+    target: TableInfo,
+    keys: Sequence[Index],
+    options: PlanOptions,
+    incomparable: frozenset[str],
+    family: Family,
+) -> tuple[RowLink, ...]:
+    """What the order of rows depends on: the row key, which comes first, further unique keys, and foreign keys. Empty
+    if a value of one of them can't be compared."""
+    references = _references(target, family)
+    named: list[tuple[tuple[str, ...], tuple[IndexPart, ...], bool]]
+    named = [((target.schema, target.name, index.name), compared_parts(index), False) for index in keys]
+    named += [(seed, tuple(map(IndexPart, names)), refers) for seed, names, refers in references]
+    if any(not _is_referable(target, name) for _, names, _ in references for name in names):
+        return ()
+    found = []
+    for number, (seed, parts, refers) in enumerate(named):
+        normalizers = tuple(_normalizer(shape, target, part, options.charsets) for part in parts)
+        if any(one.kind == INCOMPARABLE for one in normalizers) or incomparable & {p.column.lower() for p in parts}:
+            return ()
+        columns = tuple(shape.index_of(part.column) for part in parts)
+        found.append(RowLink(zlib.crc32("\0".join(seed).encode()), columns, normalizers, refers, number == 0))
+    return tuple(found)
+
+
+def _is_referable(target: TableInfo, name: str) -> bool:
+    column = target.column(name)
+    return column is not None and column.type_name in _REFERABLE
+
+
+def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...], bool]]:
+    """The conflict keys of foreign keys: names for the seed, which child and parent share, this table's columns, and
+    whether they refer to the parent's."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], bool] = {}
     own = lower_case((target.schema, target.name))
     for key in family.keys if family is not None else ():
         order = sorted(range(len(key.columns)), key=lambda i: key.parent_columns[i].lower())
         columns = tuple(key.parent_columns[i].lower() for i in order)
         seed = (*lower_case(key.parent), "foreign", *columns)
         if lower_case(key.parent) == own:
-            found[seed, columns] = None
+            found[seed, columns] = False
         if lower_case(key.child) == own:
-            found[seed, tuple(key.columns[i].lower() for i in order)] = None
-    return list(found)
+            found.setdefault((seed, tuple(key.columns[i].lower() for i in order)), True)
+    return [(seed, names, refers) for (seed, names), refers in found.items()]
 
 
 def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tuple[int, ...]:

@@ -33,6 +33,21 @@ class PeriodKey:
 
 
 @dataclass(frozen=True, slots=True)
+class RowLink:
+    """Values by which the order of two rows of a family counts: those of ``columns`` (numbers of literals), normalized
+    by ``normalizers``, under one ``seed``.
+
+    ``shared``: rows that only refer to a value may change their order. ``always``: also if a change leaves it as it is.
+    """
+
+    seed: int
+    columns: tuple[int, ...]
+    normalizers: tuple[KeyNormalizer, ...]
+    shared: bool = False
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ComputedColumn:
     """A generated column that upstream and target store.
 
@@ -64,6 +79,7 @@ class TablePlan:
     ``family`` names the tables that foreign keys connect to this one, when the target checks them: the order among
     their rows is kept. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns to which
     such keys refer.
+    ``links`` are what the order of such rows depends on; empty where that is not known of all keys.
     ``rewrite_existing`` requests DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
     more unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
     values in them changed.
@@ -130,6 +146,7 @@ class TablePlan:
     texts: tuple[str, ...] = ()
     listed: bool = True
     in_place: bool = False
+    links: tuple[RowLink, ...] = ()
 
     @property
     def seed(self) -> int:

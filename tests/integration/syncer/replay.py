@@ -120,6 +120,8 @@ class Replay:
         self._merges = merges
         #: Rows without a key that were written as multisets; only with ``merges``.
         self.exchanged = 0
+        #: Buckets with another order than the binlog's, and those where it was refused.
+        self.reordered, self.refused = 0, 0
         #: Bucket → row changes, of all batches.
         self.spread: dict[int, int] = {}
 
@@ -149,15 +151,35 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: BucketContent) -> None:
-        may_merge = _always if self._merges else _never
-        made = row_statements.for_content(batch.plans, content, self._form, _never, may_merge, _MOST)
-        found = [sql for sql in made if isinstance(sql, row_statements.RowStatement | KeylessRows)]
+        found = self._statements(batch, content, reorder=False)
+        tried = self._statements(batch, content, reorder=True)
         conn = open_writer(self._target.db_config, self._session).conn
         try:
+            if tried != found and self._tries(conn, tried):
+                return
             while not self._transaction(conn, found):
                 conn.rollback()
         finally:
             conn.close()
+
+    def _statements(
+        self, batch: Batch, content: BucketContent, *, reorder: bool
+    ) -> list[row_statements.RowStatement | KeylessRows]:
+        may_merge = _always if self._merges else _never
+        made = row_statements.for_content(batch.plans, content, self._form, _never, may_merge, _MOST, reorder=reorder)
+        return [sql for sql in made if isinstance(sql, row_statements.RowStatement | KeylessRows)]
+
+    def _tries(self, conn: Any, tried: Sequence[row_statements.RowStatement | KeylessRows]) -> bool:
+        """Whether the target accepts another order."""
+        self.reordered += 1
+        try:
+            while not self._transaction(conn, tried):
+                conn.rollback()
+        except AssertionError:
+            conn.rollback()
+            self.refused += 1
+            return False
+        return True
 
     def _transaction(self, conn: Any, found: Sequence[row_statements.RowStatement | KeylessRows]) -> bool:
         try:
