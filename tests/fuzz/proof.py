@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tests.fuzz.__main__ import in_memory
@@ -200,15 +201,19 @@ class Proof:
         return replace(row, finding=replace(row.finding, history=smallest, verdict=last))
 
 
-def _tell(finding: Finding) -> None:
-    print(f"no hole explains seed {finding.original.seed} alone: {finding.verdict.text[:300]}", file=sys.stderr)
+def tell_strange(finding: Finding, out: Path) -> None:
+    """Shows what no hole explains, and keeps its history: a search makes another one of the seed once its groups ran
+    with other results."""
+    seed = finding.original.seed
+    print(f"no hole explains seed {seed} alone: {finding.verdict.text[:300]}", file=sys.stderr)
+    _keep(finding, f"unexplained-{seed}", out)
 
 
-def _keep(row: Row, out: Path | None) -> None:
-    """Writes the history that shows the row's hole to the folder ``out``."""
-    if row.finding is not None and out is not None:
+def _keep(finding: Finding | None, name: str, out: Path) -> None:
+    """Writes the finding's history to the folder ``out``."""
+    if finding is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{row.hole.replace(' ', '-')}.json").write_text(row.finding.history.to_json())
+        (out / f"{name.replace(' ', '-')}.json").write_text(finding.history.to_json())
 
 
 def main() -> int:
@@ -218,7 +223,7 @@ def main() -> int:
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
     parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each hole, at the end")
-    parser.add_argument("--out", type=Path, help="a folder for the shrunk histories")
+    parser.add_argument("--out", type=Path, default=Path("/tmp/fuzz-out"), help="a folder for the histories")
     parser.add_argument("names", nargs="*", metavar="HOLE", default=[*(hole.name for hole in HOLES), *DEFECTS])
     options = parser.parse_args()
     unknown = set(options.names) - set(EVERY)
@@ -226,17 +231,17 @@ def main() -> int:
         parser.error(f"no hole is called {', '.join(sorted(unknown))}; there are {', '.join(EVERY)}")
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
-        proof = Proof(options.names, runner, options.seed, options.focus, _tell)
+        proof = Proof(options.names, runner, options.seed, options.focus, partial(tell_strange, out=options.out))
         rows = []
         for row in proof.rows(options.seconds):
             print(row.markdown(), file=sys.stderr, flush=True)
             rows.append(row)
-            _keep(row, options.out)
+            _keep(row.finding, row.hole, options.out)
         print("| hole | focus | pair | seed | seconds | histories | what failed |\n|---|---|---|---|---|---|---|")
         for row in rows:
             shrunk = proof.shrunk(row, options.shrink)
             print(shrunk.markdown(), flush=True)
-            _keep(shrunk, options.out)
+            _keep(shrunk.finding, shrunk.hole, options.out)
         runner.close()
     missed = sum(row.finding is None for row in rows)
     return 1 if missed else 0

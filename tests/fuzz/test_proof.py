@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -12,7 +13,7 @@ from tests.fuzz import holes
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
 from tests.fuzz.holes import REPLACED, Replaced, open_holes
-from tests.fuzz.proof import Proof, Row
+from tests.fuzz.proof import Proof, Row, tell_strange
 from tests.fuzz.runner import InOneTask, Runner
 from tests.fuzz.search import Finding
 from tests.fuzz.verdict import Verdict
@@ -76,6 +77,14 @@ def test_what_fails_without_any_hole_or_only_with_two_is_no_proof() -> None:
     assert all(row.finding is None for row in rows)
     assert len(rows) == len(_NAMES)
     assert strange
+
+
+def test_the_history_of_what_no_hole_explains_is_kept(tmp_path: Path) -> None:
+    """Its seed alone may be another history the next time."""
+    _, strange = _prove(lambda seed, there: seed % 3 == 0, seconds=1)
+    tell_strange(strange[0], tmp_path)
+    kept = tmp_path / f"unexplained-{strange[0].original.seed}.json"
+    assert History.read(kept) == strange[0].history
 
 
 def test_holes_that_replace_one_function_are_all_undone() -> None:
