@@ -39,6 +39,8 @@ _POLL = 0.05
 #: Spark's classes in the form that the JVM maps; ``class_archive.py`` creates the file. The owner of the code writes
 #: it: it is trusted as much as the code.
 CLASS_ARCHIVE = Path(sys.prefix, "share", "dm-spark", "spark-classes.jsa")
+#: The JVM's heap at its start: 32 MiB of it for new objects.
+_FIRST_HEAP = "96m"
 #: The setting with the options of the JVM.
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -173,6 +175,12 @@ def _with_java_options(settings: Mapping[str, str], folder: Path, archive: Path 
     # Two collectors would be an error.
     if not re.search(r"-XX:[+-]Use\w+GC", given):
         ours += " -XX:+UseSerialGC"
+    # By default the heap begins with 1/64 of the machine's memory, all of which is used before the first collection.
+    # About 40 MB live.
+    if not re.search(r"-Xm[sn]|-XX:(Initial|Min)HeapSize|-XX:(Max)?NewSize", given):
+        ours += f" -Xms{_FIRST_HEAP}"
+    if not re.search(r"HeapFreeRatio|ShrinkHeapInSteps", given):
+        ours += " -XX:-ShrinkHeapInSteps -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
     # Java checks that the archive is of the same Java and jars, and otherwise does not use it.
     if archive.is_file() and not re.search(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit", given):
         ours += f' "-XX:SharedArchiveFile={archive}"'

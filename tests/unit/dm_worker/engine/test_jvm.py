@@ -19,6 +19,26 @@ def test_the_operators_java_options_do_not_meet_ours(tmp_path: Path, given_optio
 
 
 @pytest.mark.parametrize(
+    ("given_options", "first", "shrinks"),
+    [
+        ("", True, True),
+        ("-Xms300m", False, True),
+        ("-Xmn100m", False, True),
+        ("-XX:MaxHeapFreeRatio=70", True, False),
+        ("-XX:InitialHeapSize=99m -XX:+ShrinkHeapInSteps", False, False),
+    ],
+)
+def test_the_heap_begins_small_and_shrinks_unless_the_operator_says_otherwise(
+    tmp_path: Path, given_options: str, first: bool, shrinks: bool
+) -> None:
+    key = "spark.driver.extraJavaOptions"
+    words = _with_java_options({key: given_options}, tmp_path)[key].split()
+    assert ("-Xms96m" in words) is first
+    assert ("-XX:MaxHeapFreeRatio=40" in words) is shrinks
+    assert ("-XX:-ShrinkHeapInSteps" in words) is shrinks
+
+
+@pytest.mark.parametrize(
     ("given_options", "used"), [("-Dx=y", True), ("-Xshare:off", False), ("-XX:SharedArchiveFile=/own.jsa", False)]
 )
 def test_the_class_archive_is_used_where_it_is_and_the_operator_says_nothing_else(
