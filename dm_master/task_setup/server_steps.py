@@ -43,6 +43,7 @@ _DM_META_TABLES = (
 #: This program's meta tables: the load's progress by file, and the records of the exactly-once protocol.
 _OWN_META_TABLES = (
     "loader_progress",
+    "loader_early",
     "syncer_batch",
     "syncer_marker",
     "syncer_ddl",

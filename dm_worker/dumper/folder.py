@@ -24,12 +24,13 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it."""
+    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it, ``token`` the dump."""
 
     fingerprint: str
     tables: int
     rows: int
     files: Mapping[str, int]
+    token: str = ""
 
     @property
     def size(self) -> int:
@@ -50,7 +51,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"])
+        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], data.get("token", ""))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -112,6 +113,7 @@ class DumpWorkFolder:
             "tables": manifest.tables,
             "rows": manifest.rows,
             "files": dict(manifest.files),
+            "token": manifest.token,
         }
         with (self._folder / MANIFEST).open("w", encoding="utf-8") as file:
             json.dump(data, file)

@@ -1,0 +1,103 @@
+"""Makes early tables the target's when their dump is complete (:mod:`dm_worker.meta.early_progress`).
+
+A table is renamed, and then its files' progress becomes the load's. After a crash in between, the early table is gone
+and the target is there: only the second part is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.meta.early_progress import EarlyProgress, EarlyTable
+from dm_worker.meta.load_progress import fenced
+from dm_worker.meta.loader_keys import LoaderKeys
+from pkg.config.model import SubTaskConfig
+from pkg.mysql.connection import classify, connect, error_text
+from pkg.mysql.introspect import show_create_if_there
+from pkg.mysql.names import TableId, qualified
+from pkg.process.log import get_logger
+
+log = get_logger("loader.early")
+
+
+def remove_early(cfg: SubTaskConfig) -> None:
+    """Removes all early rows of a subtask. Raises DMError."""
+    with closing(connect(cfg.to, scope="downstream")) as conn:
+        try:
+            EarlyProgress(cfg).remove(conn)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream", statement="removing the rows of an unfinished dump") from exc
+
+
+class EarlyAdoption:
+    """One load's adoption of what was loaded before its dump, ``token``, was complete.
+
+    The connection has the right to execute the subtask's DDL. Methods raise ``pymysql.Error``.
+    """
+
+    def __init__(self, cfg: SubTaskConfig, conn: Connection[Any], token: str) -> None:
+        self._cfg = cfg
+        self._conn = conn
+        self._progress = EarlyProgress(cfg)
+        found = self._progress.tables(conn, token) if token else []
+        self._tables = {table.target: table for table in found}
+
+    @property
+    def targets(self) -> frozenset[TableId]:
+        """The tables that may be adopted. The load must not create them before."""
+        return frozenset(self._tables)
+
+    def run(self, epoch: int, files: Mapping[str, int], schemas: Collection[str]) -> set[TableId]:
+        """Adopts what is possible for the load of ``epoch`` with ``files``; returns the tables that it adopted.
+
+        Then nothing of the early rows is left in ``schemas``. Raises DMError 34018 when another load has begun.
+        """
+        adopted = {table.target for table in self._tables.values() if self._adopt(table, epoch, files)}
+        self._progress.remove(self._conn)
+        self._progress.drop_tables(self._conn, schemas)
+        if adopted:
+            log.info(
+                "tables with rows from before the end of the dump got their names",
+                task=self._cfg.name, source=self._cfg.source_id, tables=len(adopted),
+            )  # fmt: skip
+        return adopted
+
+    def _adopt(self, table: EarlyTable, epoch: int, files: Mapping[str, int]) -> bool:
+        sizes = {name: file.size for name, file in self._progress.files(self._conn, table).items()}
+        if any(files.get(name) != size for name, size in sizes.items()):
+            return self._not(table, "its files are not those of the dump")
+        if not table.renaming and self._shows(table.target):
+            return self._not(table, "the target has a table of this name meanwhile")
+        if self._shows(table.early):
+            if not self._rename(table):
+                return False
+        elif not table.renaming or not self._shows(table.target):
+            return self._not(table, "it was dropped")
+        if not self._progress.take_over(self._conn, table, epoch):
+            raise fenced(self._cfg.source_id, table.name)
+        return True
+
+    def _rename(self, table: EarlyTable) -> bool:
+        if table.keys:
+            LoaderKeys(self._cfg).put(self._conn, table.target, table.keys)
+        self._progress.renaming(self._conn, table)
+        try:
+            self._conn.query(f"RENAME TABLE {qualified(*table.early)} TO {qualified(*table.target)}")
+        except pymysql.Error as exc:
+            if classify(exc, scope="downstream").retryable:
+                raise
+            return self._not(table, error_text(exc))
+        return True
+
+    def _shows(self, table: TableId) -> bool:
+        return bool(show_create_if_there(self._conn, *table))
+
+    def _not(self, table: EarlyTable, why: str) -> bool:
+        log.info("the rows of a table are loaded again, after the dump", table=table.target, reason=why)
+        self._progress.forget(self._conn, table)
+        return False
