@@ -94,7 +94,7 @@ class LoaderConfig:
     import_mode: str = "logical"
     on_duplicate_logical: str = ""
     keys_after_rows: bool = field(default=True, metadata=ADDED)
-    rows_while_dumping: bool = field(default=True, metadata=ADDED)
+    rows_while_dumping: bool = field(default=False, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,8 @@ time. The finished table is the same.""",
         "own (`_dm_early_…`), which get their names when the dump is complete. Only in MariaDB and MySQL, with the "
         "embedded engine and without shard-mode. false: the load begins after the dump. DM has no such key.",
         "dm_worker/loader/early_load.py",
-        sample="true",
+        default="false",
+        sample="false",
         comment="""\
 Load rows of large new tables in MariaDB and MySQL while the dump still runs, into tables that get their names when the
 dump is complete. The finished table is the same.""",

@@ -57,7 +57,7 @@ def copied(pair: tuple[SQLServer, SQLServer], tmp_path: Path) -> SubTaskConfig:
         *pair, tmp_path, mode="full", threads=1, rows=500, extra_args=f"-s 10000 -F 40000 --where '{_GATE}'",
         clean_dump_file=False,
     )  # fmt: skip
-    return replace(cfg, loader=replace(cfg.loader, keys_after_rows=True))
+    return replace(cfg, loader=replace(cfg.loader, keys_after_rows=True, rows_while_dumping=True))
 
 
 def _early(cfg: SubTaskConfig, spark: SparkEngine) -> EarlyLoad:
