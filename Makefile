@@ -31,8 +31,8 @@ test-long: ## `make test` with every full sweep: all codes of all charsets, ever
 	@deploy/setup.sh test
 	DM_TEST_LONG=1 $(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
-check: lint ## lint and the unit tests, before each commit
-	$(VENV)/python -m pytest -q -n 2 tests/unit
+check: lint ## lint and the unit tests with fewer examples, before each commit
+	DM_TEST_QUICK=1 $(VENV)/python -m pytest -q -n 2 -p no:schemathesis -p no:anyio tests/unit
 
 test-tidb: ## all tests that have a target, into a real TiDB, which is built from its Go module first (needs Go; TESTS, JOBS)
 	@deploy/setup.sh test

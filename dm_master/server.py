@@ -27,7 +27,7 @@ from dm_master.service.task_steps import TaskSteps
 from dm_master.shardddl.lock_coordinator import LockCoordinator, LockStore
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.shardddl.pessimistic.lock_views import lock_states
-from dm_master.task_setup.server_steps import complete, has_progress, remove_meta
+from dm_master.task_setup.server_steps import complete, has_progress, reach_target, remove_meta
 from dm_master.task_setup.start_time import start_at
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
@@ -203,7 +203,15 @@ class MasterServer:
         )
         self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
         steps = TaskSteps(
-            split_task, run_prechecks, show_rules, complete, remove_meta, start_at, read_facts, has_progress
+            split_task,
+            run_prechecks,
+            show_rules,
+            complete,
+            remove_meta,
+            reach_target,
+            start_at,
+            read_facts,
+            has_progress,
         )
         table = handlers(self._cluster, steps, check_source)
         self._events = events = EventLog(etcd)

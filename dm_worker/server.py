@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
+from dm_worker.diff.servers_diff import ServersDiffs
 from dm_worker.engine.engine import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, SparkEngine
 from dm_worker.engine.security import require_protection
 from dm_worker.membership.membership import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
@@ -58,6 +59,7 @@ class WorkerServer:
             memory=parse_size(config.spark.memory_budget) if config.spark.memory_budget else DEFAULT_MEMORY,
             executor_timeout=config.spark.executor_timeout,
         )
+        self._diffs = ServersDiffs(self._engine)
         self._metrics = WorkerMetrics(Metrics(), config.name)
         self._binder = Binder(
             config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck, relay_dir=config.relay_dir
@@ -89,7 +91,7 @@ class WorkerServer:
         return self._port.port
 
     def run(self) -> None:
-        """Serves until stopped; then ends subtasks, lease, Spark and port, in this order.
+        """Serves until stopped; then ends subtasks, lease, comparisons, Spark and port, in this order.
 
         Raises 40048 when the address is in use, 46003 or 40077 when the worker cannot join the cluster, 40083 when a
         unit could not be stopped and only the end of the process stops it.
@@ -98,6 +100,7 @@ class WorkerServer:
         try:
             self._membership.run()
         finally:
+            self._diffs.close()
             self._engine.close()
             self._port.stop(_PORT_GRACE)
         if self._stuck.is_set():
@@ -132,7 +135,7 @@ class WorkerServer:
         self._membership.stop()
 
     def _add_services(self, server: object) -> None:
-        service = WorkerService(self._config, self._binder, self._warnings)
+        service = WorkerService(self._config, self._binder, self._diffs, self._warnings)
         dmworker_pb2_grpc.add_WorkerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
 
     def _warnings(self) -> list[str]:

@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import grpc
 
+from dm_worker.diff.servers_diff import ServersDiffs
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.hold_subtask import hold_subtask
 from dm_worker.operator_commands.operate_diff import operate_diff
 from dm_worker.operator_commands.operate_schema import operate_schema
+from dm_worker.operator_commands.operate_servers_diff import operate_servers_diff
 from dm_worker.operator_commands.replicating_unit import paused_unit, replicating_unit
 from dm_worker.source import operate_validation
 from dm_worker.source.binder import Binder, RelayedSource, not_started
@@ -37,10 +39,13 @@ def _unsupported(what: str) -> str:
 class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as in DM."""
 
-    def __init__(self, config: WorkerConfig, binder: Binder, warnings: Callable[[], list[str]]) -> None:
-        """``warnings`` returns warnings about the worker as a whole."""
+    def __init__(
+        self, config: WorkerConfig, binder: Binder, diffs: ServersDiffs, warnings: Callable[[], list[str]]
+    ) -> None:
+        """``diffs``: of servers that no task connects. ``warnings`` returns warnings about the worker as a whole."""
         self._config = config
         self._binder = binder
+        self._diffs = diffs
         self._warnings = warnings
 
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
@@ -50,7 +55,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             if request.profile:
                 add_profiles(statuses, dict(current.figures()))
             source = pb.SourceStatus(
-                source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
+                source=current.source.source_id,
+                worker=self._config.name,
+                relayStatus=current.relay.status(),
+                purgeDistances=current.purge_watch.distances(),
             )
             idle = [] if statuses else ["no sub task started"]  # DM's message
             return pb.QueryStatusResponse(
@@ -65,7 +73,10 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 result=True,
                 msg="\n".join([*self._warnings(), *relayed.purge_watch.warnings()]),
                 sourceStatus=pb.SourceStatus(
-                    source=relayed.source.source_id, worker=self._config.name, relayStatus=relayed.relay.status()
+                    source=relayed.source.source_id,
+                    worker=self._config.name,
+                    relayStatus=relayed.relay.status(),
+                    purgeDistances=relayed.purge_watch.distances(),
                 ),
             )
         bound, error = self._binder.trouble
@@ -143,6 +154,17 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         except DMError as exc:
             answer.msg = str(exc)
         return answer
+
+    def OperateServersDiff(
+        self, request: pb.OperateServersDiffRequest, context: grpc.ServicerContext
+    ) -> pb.OperateServersDiffResponse:
+        try:
+            sources = operate_servers_diff(self._diffs, request)
+        except DMError as exc:
+            return pb.OperateServersDiffResponse(msg=str(exc))
+        for source in sources:
+            source.worker = self._config.name
+        return pb.OperateServersDiffResponse(result=True, sources=sources)
 
     def _answer(self, work: Callable[[_Source], str], current: _Source | None) -> pb.CommonWorkerResponse:
         """Runs ``work`` on the source and returns its answer, or the error that it raises as an answer."""

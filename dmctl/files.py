@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -38,7 +38,19 @@ def read_task(path: str) -> str:
     if root is None:
         return text
     _refuse_contradicting_shard_mode(root, path)
-    return _inline_tls(text, root, "target-database", path)
+    return _inline_tls(text, [_member(root, "target-database")], path)
+
+
+def read_diff(path: str) -> str:
+    """A comparison's file, ready to send. Raises as :func:`read_source`."""
+    text = read_text(path)
+    root = _root(text, path)
+    if root is None:
+        return text
+    upstreams = _member(root, "mysql-instances")
+    entries = upstreams.value if isinstance(upstreams, yaml.SequenceNode) else ()
+    servers = [_member(entry, "from") for entry in entries if isinstance(entry, yaml.MappingNode)]
+    return _inline_tls(text, [_member(root, "target-database"), *servers], path)
 
 
 def _refuse_contradicting_shard_mode(root: yaml.MappingNode, path: str) -> None:
@@ -59,7 +71,7 @@ def read_source(path: str) -> str:
     """A source file's text, ready to send. Raises :class:`CommandError` or DMError 20003 for an unreadable file."""
     text = read_text(path)
     root = _root(text, path)
-    return text if root is None else _inline_tls(text, root, "from", path)
+    return text if root is None else _inline_tls(text, [_member(root, "from")], path)
 
 
 def source_id(path: str) -> str:
@@ -76,10 +88,15 @@ def task_name(argument: str) -> str:
     argument."""
     if not argument.endswith((".yaml", ".yml")) or not Path(argument).is_file():
         return argument
-    root = _root(read_text(argument), argument)
+    return name_in(read_text(argument), argument, "the task file")
+
+
+def name_in(text: str, path: str, what: str) -> str:
+    """The ``name`` in a file's text. Raises :class:`CommandError` if there is none."""
+    root = _root(text, path)
     node = None if root is None else _scalar(root, "name")
     if node is None or not node.value:
-        raise CommandError(f"{argument}: the task file has no name")
+        raise CommandError(f"{path}: {what} has no name")
     return str(node.value)
 
 
@@ -106,13 +123,15 @@ def _scalar(mapping: yaml.MappingNode, key: str) -> yaml.ScalarNode | None:
     return node if isinstance(node, yaml.ScalarNode) else None
 
 
-def _inline_tls(text: str, root: yaml.MappingNode, parent: str, path: str) -> str:
-    """``text`` with the TLS files of ``<parent>.security`` embedded, since the master can't read this side's files.
+def _inline_tls(text: str, servers: Iterable[yaml.Node | None], path: str) -> str:
+    """``text`` with the TLS files in the ``security`` of these blocks embedded, since the master can't read this side's
+    files.
 
     Each ``ssl-ca: file`` becomes ``ssl-ca-base64: content`` on the same line, so that all other lines, and the line
     numbers in the master's messages, stay the same.
     """
-    for key_node, value_node in reversed(list(_tls_entries(root, parent))):
+    entries = [entry for server in servers for entry in _tls_entries(server)]
+    for key_node, value_node in sorted(entries, key=lambda entry: -entry[0].start_mark.index):
         try:
             content = base64.b64encode(Path(value_node.value).read_bytes()).decode("ascii")
         except OSError as exc:
@@ -123,8 +142,7 @@ def _inline_tls(text: str, root: yaml.MappingNode, parent: str, path: str) -> st
     return text
 
 
-def _tls_entries(root: yaml.MappingNode, parent: str) -> Iterator[tuple[yaml.ScalarNode, yaml.ScalarNode]]:
-    database = _member(root, parent)
+def _tls_entries(database: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.ScalarNode]]:
     security = _member(database, "security") if isinstance(database, yaml.MappingNode) else None
     if not isinstance(security, yaml.MappingNode):
         return

@@ -34,6 +34,8 @@ FLAGS = {
     "source": True,
     "preview": False,
 }
+#: `diff --config FILE` names a comparison's file, which ends in one of these; any other FILE has dmctl's settings.
+COMPARISON_FILES = (".yaml", ".yml")
 _SHORT = {"V": "version", "s": "source"}
 _FILE_KEYS = ("master-addr", "rpc-timeout", "ssl-ca", "ssl-cert", "ssl-key")
 
@@ -109,7 +111,10 @@ def _extract(argv: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
                 value = next(arguments, None)
             if value is None:
                 raise UsageError(f"flag needs an argument: {argument}")
-            given.setdefault(name, []).append(value)
+            if name == "config" and rest[:1] == ["diff"] and value.endswith(COMPARISON_FILES):
+                rest += ["--config", value]
+            else:
+                given.setdefault(name, []).append(value)
     return given, rest
 
 

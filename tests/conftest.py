@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -18,7 +20,7 @@ from dm_worker.engine.engine import SparkEngine
 from tests.harness.etcd import EtcdServer
 from tests.harness.sharded import Servers
 from tests.harness.targets import TARGET, runs
-from tests.sweeps import LONG
+from tests.sweeps import LONG, examples
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -26,6 +28,7 @@ S = TypeVar("S", bound=SQLServer)
 # what passed goes on to pass; DM_TEST_RANDOM=1 is for hunting with others.
 settings.register_profile(
     "dm",
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="DM_TEST_RANDOM" not in os.environ,
@@ -53,30 +56,46 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("TiDB: NOT TESTED: there is no `go` on PATH to build it", yellow=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests stay in memory until the end: the garbage collector does not look through thousands of them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built.
 
-    Full sweeps (marker ``slow``) run with ``DM_TEST_LONG`` alone. Files with tests on TiDB come last, so that no test
-    process waits for its build while other tests could run.
+    Full sweeps (marker ``slow``) run with ``DM_TEST_LONG`` alone. Files with tests on TiDB come after other tests with
+    servers, so that no test process waits for its build while other tests could run. Unit tests come last: their short
+    files keep all processes busy until the end.
     """
+    buildable, paths = go_installed(), {path: _relative(path, config) for path in {item.path for item in items}}
 
     def wanted(item: pytest.Item) -> bool:
         needs = [name for marker in item.iter_markers("target_with") for name in marker.args]
         core = item.get_closest_marker("core") is not None
-        path = item.path.relative_to(config.rootpath).as_posix()
         if item.get_closest_marker("slow") is not None and not LONG:
             return False
-        return runs(path, getattr(item, "fixturenames", ()), needs, core=core, buildable=go_installed())
+        return runs(paths[item.path], getattr(item, "fixturenames", ()), needs, core=core, buildable=buildable)
 
     chosen = [wanted(item) for item in items]
     config.hook.pytest_deselected(items=[item for item, runs_here in zip(items, chosen, strict=True) if not runs_here])
     items[:] = [item for item, runs_here in zip(items, chosen, strict=True) if runs_here]
     late = {item.path for item in items if _needs_tidb(item)}
-    items.sort(key=lambda item: item.path in late)
+    items.sort(key=lambda item: (paths[item.path].startswith("tests/unit/"), item.path in late))
     for item in items:
         if _needs_tidb(item) and item.get_closest_marker("timeout") is None:
             # The first of them may wait until TiDB is built, which has a limit of its own.
             item.add_marker(pytest.mark.timeout(600, func_only=True))
+
+
+def _relative(path: Path, config: pytest.Config) -> str:
+    return path.relative_to(config.rootpath).as_posix()
 
 
 def _needs_tidb(item: pytest.Item) -> bool:

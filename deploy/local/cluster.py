@@ -231,10 +231,10 @@ class Cluster:
         stages = {one["name"]: one["stage"] for one in answer["subTaskStatus"] or []}
         return bool(answer["result"]) and stages.get(task) == _FOLLOWED[command]
 
-    def add_source(self, server: SQLServer, source_id: str, *, gtid: bool = False) -> None:
+    def add_source(self, server: SQLServer, source_id: str, *, gtid: bool = False, relay: bool = False) -> None:
         path = self.dir / f"{source_id}.yaml"
         path.write_text(
-            f"source-id: {source_id}\nenable-gtid: {'true' if gtid else 'false'}\n"
+            f"source-id: {source_id}\nenable-gtid: {str(gtid).lower()}\nenable-relay: {str(relay).lower()}\n"
             f"from:\n  host: 127.0.0.1\n  port: {server.port}\n  user: root\n  password: ''\n"
         )
         self.ok("operate-source", "create", str(path))

@@ -26,6 +26,7 @@ from dm_master.console.view.overview import (
     worker_lines,
 )
 from dm_master.console.view.paging import page_number, paged
+from dm_master.console.view.purge import worst_first
 from dm_master.console.view.rules import rules_view
 from dm_master.console.view.task_page import task_page
 from dm_master.console.visitors import Visitors
@@ -58,8 +59,9 @@ def _task(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
 
 
 def _sources(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:
-    lines = source_lines(snapshot.status)
-    return {"sources": paged(lines, page_number(query.get("page")), MEMBERS_PER_PAGE), "problem": snapshot.problem}
+    sources = paged(source_lines(snapshot.status), page_number(query.get("page")), MEMBERS_PER_PAGE)
+    purge = worst_first(one for line in sources.items for one in line.purge)
+    return {"sources": sources, "purge": purge, "problem": snapshot.problem}
 
 
 def _locks(snapshot: ClusterSnapshot, query: Form) -> Mapping[str, Any]:

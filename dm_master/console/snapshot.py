@@ -10,6 +10,7 @@ from typing import cast
 
 from dm_master.service.dispatcher import MasterCall
 from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Points of a task's curves: three minutes.
 CURVE_POINTS = 90
@@ -17,7 +18,11 @@ CURVE_POINTS = 90
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
+    """``stream``: seconds that the readers are behind; ``lag``: the age of the oldest commit that is not applied. They
+    are the slowest source's, and 0 while unknown."""
+
     rows_per_second: int
+    stream: int
     lag: int
 
 
@@ -56,14 +61,17 @@ class ClusterReader:
         return ClusterSnapshot(self._number, time.time(), status, members, locks, curves)
 
     def _extend(self, status: pb.QueryStatusListResponse) -> None:
-        found: dict[str, list[tuple[int, int]]] = {}
+        found: dict[str, list[worker_pb.SyncStatus]] = {}
         for source in status.sources:
             for subtask in source.subTaskStatus:
                 if subtask.name:
-                    lag = max(0, subtask.sync.secondsBehindMaster)
-                    found.setdefault(subtask.name, []).append((subtask.sync.recentRps, lag))
+                    found.setdefault(subtask.name, []).append(subtask.sync)
         for gone in set(self._curves) - set(found):
             del self._curves[gone]
         for task, parts in found.items():
-            point = CurvePoint(sum(rows for rows, _ in parts), max(lag for _, lag in parts))
+            point = CurvePoint(
+                sum(one.recentRps for one in parts),
+                max(0, *(one.streamSecondsBehind for one in parts)),
+                max(0, *(one.secondsBehindMaster for one in parts)),
+            )
             self._curves.setdefault(task, deque(maxlen=CURVE_POINTS)).append(point)

@@ -23,17 +23,15 @@ _PATTERN = frozenset("*?[]!~\\")
 
 @dataclass(frozen=True, slots=True)
 class ReverseTask:
-    """``text`` is its file, with the password."""
+    """``upstream``: the source into which it replicates. ``text`` is its file, with the password."""
 
     name: str
+    upstream: str
     text: str
 
 
-def reverse_tasks(
-    task: str, routed: Mapping[str, Routed], subtasks: Mapping[str, SubTaskConfig], source: str, start: Location
-) -> list[ReverseTask]:
-    """One task for each upstream. ``routed``: by upstream. ``source``: the name of the target's source; ``start``: its
-    binlog's end at the cutover. Raises 43201 with each reason why there is no way back."""
+def ensure_reversible(task: str, routed: Mapping[str, Routed], subtasks: Mapping[str, SubTaskConfig]) -> None:
+    """Raises 43201 with each reason why there is no way back. ``routed``: by upstream."""
     reasons = [reason for name in sorted(subtasks) for reason in _rules(subtasks[name], routed[name])]
     reasons += _merged(routed)
     if reasons:
@@ -43,10 +41,17 @@ def reverse_tasks(
             workaround="Only tables that are replicated one to one, with all rows and columns, can be replicated back. "
             "Restore the upstreams by a full copy instead.",
         )
+
+
+def reverse_tasks(
+    task: str, routed: Mapping[str, Routed], subtasks: Mapping[str, SubTaskConfig], source: str, start: Location
+) -> list[ReverseTask]:
+    """One task for each upstream of a task that is reversible. ``source``: the name of the target's source; ``start``:
+    its binlog's end at the cutover."""
     found = []
     for name in sorted(subtasks):
         own = f"{task}_reverse" if len(subtasks) == 1 else f"{task}_reverse_{name}"
-        found.append(ReverseTask(own, dump_yaml(_task(own, subtasks[name], routed[name], source, start))))
+        found.append(ReverseTask(own, name, dump_yaml(_task(own, subtasks[name], routed[name], source, start))))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from dm_master.cutover.run_record import CutoverRecord, CutoverStage
 from pkg import errors
@@ -34,21 +35,17 @@ class EtcdCutoverStore:
     def save(self, record: CutoverRecord) -> None:
         self._revision = self._commit([Put(self._key, record.to_text())])
 
-    def watch(self, ends: Mapping[str, Location]) -> None:
+    def watch(self, ends: Mapping[str, Location], opposite: Mapping[str, str] = MappingProxyType({})) -> None:
         self._commit_all(
             Put(
                 keys.CUTOVER_WATCH.key(source, self._task),
-                CutoverWatchRecord(str(end.position), end.gtid_set).to_json(),
+                CutoverWatchRecord(str(end.position), end.gtid_set, opposite.get(source, "")).to_json(),
             )
             for source, end in sorted(ends.items())
         )
 
-    def end_watch(self) -> None:
-        """The workers watch their upstreams no longer."""
-        self._commit_all(Delete(keys.CUTOVER_WATCH.key(source, self._task)) for source in self._sources)
-
     def forget(self) -> None:
-        self.end_watch()
+        self._commit_all(Delete(keys.CUTOVER_WATCH.key(source, self._task)) for source in self._sources)
         self._commit([Delete(self._key)])
 
     def _commit_all(self, ops: Iterable[EtcdOperation]) -> None:

@@ -25,13 +25,18 @@ log = get_logger("openapi")
 BASE = "/api/v1"
 #: Answers an operation: a JSON value, or None for an answer without a body.
 OperationHandler = Callable[[ApiCall], Any]
+_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY"}
 #: The page loads nothing and runs nothing.
 _PAGE_HEADERS = {
+    **_HEADERS,
     "content-security-policy": f"default-src 'none'; style-src '{STYLE_HASH}'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-_JSON_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+_JSON_HEADERS = {
+    **_HEADERS,
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+}
 
 
 class Application:

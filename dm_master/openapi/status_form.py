@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from dm_master.openapi.contract import contract
 from dm_master.openapi.models import ApiSourceStatus, ApiSubTaskStatus
 from pkg.pb import dmworker_pb2 as worker_pb
 
@@ -27,8 +28,6 @@ _NAMES = {
     "metaBinlogGTID": "meta_binlog_gtid",
 }
 _UNITS = {"dump": "dump_status", "load": "load_status", "sync": "sync_status"}
-#: From this number on fields are our own.
-_OWN = 100
 
 
 def subtask_status(answer: worker_pb.QueryStatusResponse, one: worker_pb.SubTaskStatus) -> ApiSubTaskStatus:
@@ -86,14 +85,17 @@ def _text(error: worker_pb.ProcessError) -> str:
 
 
 def _unit(message: Message) -> dict[str, Any]:
-    """A unit's status: DM's fields under the API's names."""
+    """A unit's status under the API's names: what the contract has of it."""
+    described = message.DESCRIPTOR
+    known = contract().document["components"]["schemas"][described.name]["properties"]
     found: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:  # type: ignore[attr-defined]
-        if field.number < _OWN:
+    for field in described.fields:  # type: ignore[attr-defined]
+        name = _NAMES.get(field.name) or _snake(field.name)
+        if name in known:
             value = getattr(message, field.name)
             if field.is_repeated:
                 value = [_unit(one) if isinstance(one, Message) else one for one in value]
-            found[_NAMES.get(field.name) or _snake(field.name)] = value
+            found[name] = value
     return found
 
 

@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 from dm_master.openapi.contract import ApiCall
 from dm_master.openapi.leader import Leader
 from dm_master.openapi.models import ApiSubTaskStatus, ApiTask
-from dm_master.openapi.refusal import Refusal, bad_request, unknown
+from dm_master.openapi.refusal import bad_request, unknown
 from dm_master.openapi.status_form import missing_subtask, subtask_status
 from dm_master.openapi.task_form import task_file, task_of
 from pkg.config.task import load_task
@@ -70,13 +70,8 @@ class TaskOperations:
         ]
         if running and not force:
             raise bad_request(f"task {name} is not stopped on {', '.join(running)}", "Stop it first, or give force.")
-        try:
-            order = pb.OperateTaskRequest(op=worker_pb.Delete, name=name, removeMeta=not keep)
-            self._leader.order("OperateTask", order)
-        except Refusal:
-            if not force or keep:
-                raise
-            self._leader.order("OperateTask", pb.OperateTaskRequest(op=worker_pb.Delete, name=name))
+        order = pb.OperateTaskRequest(op=worker_pb.Delete, name=name, removeMeta=not keep, force=force)
+        self._leader.order("OperateTask", order)
 
     def status(self, call: ApiCall) -> Any:
         sources = call.query.get("source_name_list", [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dm_master.election.campaign import LeaderKey
@@ -249,9 +249,9 @@ class Scheduler:
         """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""
         self._decide(lambda state: task_stage.stop_task(state, task, sources))
 
-    def start_validation(self, task: str, sources: Sequence[str], mode: str) -> None:
+    def start_validation(self, task: str, sources: Sequence[str], mode: str, since: Mapping[str, str]) -> None:
         """Starts validators, see :func:`task_stage.start_validation`. Raises its errors."""
-        self._decide(lambda state: task_stage.start_validation(state, task, sources, mode))
+        self._decide(lambda state: task_stage.start_validation(state, task, sources, mode, since))
 
     def stop_validation(self, task: str, sources: Sequence[str]) -> None:
         """Stops validators, see :func:`task_stage.stop_validation`. Raises its errors."""

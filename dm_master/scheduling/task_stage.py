@@ -133,21 +133,23 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
     return Plan(tuple(ops))
 
 
-def start_validation(state: Topology, task: str, sources: Sequence[str], mode: str) -> Plan:
+def start_validation(state: Topology, task: str, sources: Sequence[str], mode: str, since: Mapping[str, str]) -> Plan:
     """Starts the validators of the task's ``sources`` (none = all), in ``mode``; '' keeps each one's own, full if it
-    has none. Raises 46018 or 46017, and 46035 for a mode while one of them runs."""
+    has none. ``since``: by source, the position of a start by time. Raises 46018 or 46017, and 46035 for a mode or a
+    position while one of them runs."""
     chosen = _chosen(state, task, sources)
     running = [source for source in chosen if _runs(state, source, task)]
-    if mode and running:
+    if (mode or since) and running:
         raise new(
             Code.SchedulerSubTaskCfgUpdate,
-            f"validators of task {task} are already enabled for sources {', '.join(running)}: their mode stays",
+            f"validators of task {task} are already enabled for sources {', '.join(running)}: mode and start stay",
             workaround=f"`dmctl validation stop {task}` first.",
         )
     records = []
     for source in chosen:
         known = state.validators.get((source, task))
-        records.append(ValidatorStage("Running", source, task, mode or (known.mode if known else "full")))
+        chosen_mode = mode or (known.mode if known else "full")
+        records.append(ValidatorStage("Running", source, task, chosen_mode, since.get(source, "")))
     return Plan(tuple(map(_put_validator, records)))
 
 

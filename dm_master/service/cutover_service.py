@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dm_master.cutover.facts import CutoverFacts, DiffFacts, SubTaskFacts
-from dm_master.cutover.reversal import reverse_tasks
+from dm_master.cutover.reversal import ensure_reversible, reverse_tasks
 from dm_master.cutover.run import CutoverRun
 from dm_master.cutover.run_record import CutoverRecord, CutoverStage, open_checks, read_certificate
 from dm_master.cutover.runner import run_checks, unknown_checks
@@ -19,7 +19,7 @@ from dm_master.cutover.verdict import CheckVerdict, Unreadable
 from dm_master.cutover.verification import Verification, verify
 from dm_master.cutover.way_back import read_routes, source_of
 from dm_master.service.cluster_access import ClusterAccess
-from dm_master.service.diff_service import verdict
+from dm_master.service.diff_verdict import verdict
 from dm_master.service.task_steps import TaskSteps
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ask_diffs, ask_statuses
@@ -128,11 +128,7 @@ class CutoverService:
             done=record.stage is CutoverStage.ENDED,
             certificate=record.certificate,
             msg=f"replicated back by {', '.join(record.reversed_by)}" if record.reversed_by else "",
-            sources=[
-                watched(source, one, task)
-                for source, one in zip(subtasks, answers, strict=True)
-                if not record.reversed_by
-            ],
+            sources=[watched(source, one, task) for source, one in zip(subtasks, answers, strict=True)],
         )
 
     def _verify(
@@ -160,18 +156,20 @@ class CutoverService:
                 + ("" if record.stage is not CutoverStage.ENDED else ", and the target writes no binlog"),
                 workaround=f"A way back begins where the target was at the end of `dmctl cutover run {task}`.",
             )
-        sources = self._cluster.scheduler.sources()
-        name = source_of(next(iter(subtasks.values())).to, sources)
-        tasks = reverse_tasks(task, read_routes(subtasks), subtasks, name, record.target_end)
+        routed = read_routes(subtasks)
+        ensure_reversible(task, routed, subtasks)
+        name = source_of(next(iter(subtasks.values())).to, self._cluster.scheduler.sources())
+        tasks = reverse_tasks(task, routed, subtasks, name, record.target_end)
+        # Before they write: else the watch would take their rows for those of others.
+        store.watch(record.ends, {one.upstream: one.name for one in tasks})
         for one in tasks:
             if one.name not in self._cluster.scheduler.tasks():
                 started = self._start_task(pb.StartTaskRequest(task=one.text))
                 if not started.result:
                     return pb.OperateCutoverResponse(msg=f"task {one.name}: {started.msg or started.checkResult}")
-        store.end_watch()
         names = tuple(one.name for one in tasks)
         store.save(replace(record, reversed_by=names))
-        shown = f"started: {', '.join(names)}; the upstreams are not watched any more"
+        shown = f"started: {', '.join(names)}; the watch over the upstreams leaves out what they write"
         return pb.OperateCutoverResponse(result=True, done=True, stage=record.stage, msg=shown)
 
     def _facts(self, task: str, subtasks: Mapping[str, SubTaskConfig], seconds: float) -> CutoverFacts:

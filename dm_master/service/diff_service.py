@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.service.diff_verdict import verdict
+from dm_master.service.servers_diff_service import ServersDiffService
 from dm_master.workers.source_workers import ask_diffs
 from pkg import errors
 from pkg.errors import Code
@@ -14,16 +15,17 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Seconds. A worker reads and writes a few rows of the target.
 _TIMEOUT = 60.0
-#: The states of a table, the one that decides first; as the worker names them.
-_BY_WEIGHT = ("different", "not compared", "equal")
 
 
 class DiffService:
     def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
+        self._without_task = ServersDiffService(cluster)
 
     def operate_diff(self, request: pb.OperateDiffRequest) -> pb.OperateDiffResponse:
         """For the named sources, or all of the task."""
+        if request.comparison:
+            return self._without_task.operate(request)
         own = sorted(self._cluster.scheduler.tasks().get(request.task, {}))
         if not own:
             return pb.OperateDiffResponse(
@@ -48,15 +50,3 @@ class DiffService:
             verdict=verdict(answers),
             sources=answers,
         )
-
-
-def verdict(answers: Sequence[worker_pb.DiffSourceStatus]) -> str:
-    """Of all sources together: equal only if each has finished and each of its tables is equal."""
-    if not all(answer.result for answer in answers):
-        return "not compared"
-    if any(answer.stage in ("Running", "Waiting") for answer in answers):
-        return "running"
-    states = {table.state for answer in answers for table in answer.tables}
-    found = next((state for state in _BY_WEIGHT if state in states), "not compared")
-    whole = all(answer.stage == "Finished" for answer in answers)
-    return "not compared" if found == "equal" and (not whole or states != {"equal"}) else found

@@ -29,6 +29,7 @@ from dm_master.service.task_steps import TaskSteps
 from dm_master.service.template_service import TemplateService
 from dm_master.service.validation_service import ValidationService
 from dm_master.shardddl.lock_rpcs import ShardDDLService
+from dm_master.task_setup.start_time import location_at
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
@@ -56,7 +57,7 @@ def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
-    operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster)
+    operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster, location_at)
     cutover = CutoverService(cluster, steps, task.start_task)
     templates, cluster_info = TemplateService(cluster), ClusterInfoService(cluster)
     return {

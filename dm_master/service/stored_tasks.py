@@ -26,6 +26,8 @@ from pkg.settings.units import parse_duration
 log = get_logger("service")
 
 STOPPED = "Stopped"
+#: Seconds for the connection to the target of a task that is to go in any case, and for its workers if there is none.
+PROBE_TIMEOUT, SOON = 1.0, 1.0
 
 
 class StoredTasks:
@@ -119,23 +121,73 @@ class StoredTasks:
         """Stops all of a task and removes it with its progress. A target that refuses that changes nothing: then the
         task is there, Stopped."""
         name = request.name
+        task = self._whole(name, sources)
+        with self._cluster.scheduler.task_latch(name, "the removal of the task"):
+            self._cluster.scheduler.set_stage(name, sources, STOPPED)
+            answers = self._await_stopped(request, sources)
+            if not all(answer.result for answer in answers):
+                return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
+            self._forget_progress(task)
+            self._cluster.scheduler.stop_task(name, sources)
+        answers = wait_for_all(self._cluster, sources, name, is_gone(name), "the subtask is removed")
+        return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
+
+    def delete_anyhow(self, request: pb.OperateTaskRequest, sources: Sequence[str]) -> pb.OperateTaskResponse:
+        """As :meth:`delete`, but the task goes in any case, and soon if its target does not answer. What could not be
+        done is in the answer."""
+        name = request.name
+        task = self._whole(name, sources)
+        left = self._unreachable(task)
+        limit = SOON if left else STAGE_TIMEOUT
+        with self._cluster.scheduler.task_latch(name, "the removal of the task"):
+            self._cluster.scheduler.set_stage(name, sources, STOPPED)
+            late = [
+                one.msg
+                for one in wait_for_all(self._cluster, sources, name, has_stopped(name), "it is Stopped", limit=limit)
+                if not one.result
+            ]
+            if request.removeMeta:
+                left = left or "; ".join(late) or self._try_to_forget(task)
+            self._cluster.scheduler.stop_task(name, sources)
+        ends = wait_for_all(self._cluster, sources, name, is_gone(name), "it is removed", limit=limit)
+        text = (
+            f"task {name} is removed; its progress stays at the target: {left}" if left and request.removeMeta else ""
+        )
+        # A worker that is late ends the subtask when it can: nobody needs to ask again.
+        answers = [success(one.source, one.worker, "" if one.result else one.msg) for one in ends]
+        return pb.OperateTaskResponse(op=request.op, result=True, msg=text, sources=answers)
+
+    def _whole(self, name: str, sources: Sequence[str]) -> TaskConfig:
+        """The stored task. Raises 38041 when ``sources`` are not all of its sources."""
         if set(sources) != set(self._cluster.scheduler.tasks()[name]):
             raise errors.new(
                 Code.MasterInvalidOperateOp,
                 f"task {name}: its metadata can be removed for all of its sources only",
                 workaround="Name no source.",
             )
-        task, _ = self._stored(name)
-        with self._cluster.scheduler.task_latch(name, "the removal of the task"):
-            self._cluster.scheduler.set_stage(name, sources, STOPPED)
-            answers = self._await_stopped(request, sources)
-            if not all(answer.result for answer in answers):
-                return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
-            self._steps.remove_meta(task)
-            self._cluster.locks.term().forget(name)
-            self._cluster.scheduler.stop_task(name, sources)
-        answers = wait_for_all(self._cluster, sources, name, is_gone(name), "the subtask is removed")
-        return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
+        return self._stored(name)[0]
+
+    def _unreachable(self, task: TaskConfig) -> str:
+        """Why the target does not answer; '' when it does."""
+        try:
+            self._steps.reach_target(task, PROBE_TIMEOUT)
+        except DMError as exc:
+            log.warning("the target of a task that is removed does not answer", task=task.name, error=str(exc))
+            return str(exc)
+        return ""
+
+    def _forget_progress(self, task: TaskConfig) -> None:
+        self._steps.remove_meta(task)
+        self._cluster.locks.term().forget(task.name)
+
+    def _try_to_forget(self, task: TaskConfig) -> str:
+        """Why the progress stays; '' when it is removed."""
+        try:
+            self._forget_progress(task)
+        except DMError as exc:
+            log.warning("a removed task's progress stays at the target", task=task.name, error=str(exc))
+            return str(exc)
+        return ""
 
     def update(self, request: pb.UpdateTaskRequest) -> pb.UpdateTaskResponse:
         """Replaces the configuration of a task that is paused or stopped; nothing of the old one stays.

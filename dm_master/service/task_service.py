@@ -117,6 +117,8 @@ class TaskService:
             return self._stored.stop(request, sources)
         if request.op in _STOPPING and not request.keep:
             forget_cutover(self._cluster.etcd, request.name, stages)
+        if request.op == worker_pb.Delete and request.force:
+            return self._stored.delete_anyhow(request, sources)
         if request.op == worker_pb.Delete and request.removeMeta:
             return self._stored.delete(request, sources)
         if request.op == worker_pb.Pause and stopped:

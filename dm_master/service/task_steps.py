@@ -44,6 +44,7 @@ class TaskSteps:
     show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
     complete: Callable[[TaskConfig, SubTaskConfig, TaskEnd | None], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
+    reach_target: Callable[[TaskConfig, float], None]
     start_at: StartAt
     read_cutover_facts: ReadFacts
     has_progress: Callable[[SubTaskConfig], bool]

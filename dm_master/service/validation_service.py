@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -9,9 +10,13 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.service.task_steps import moment_of
+from dm_master.task_setup.task_end import Moment
 from dm_master.workers.source_workers import ask_workers, unbound
 from dm_master.workers.stage_wait import validates, wait_for_all
 from pkg import errors
+from pkg.binlog.position import Location
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -21,23 +26,35 @@ _Answer = TypeVar("_Answer", worker_pb.GetValidationStatusResponse, worker_pb.Ge
 
 
 class ValidationService:
-    def __init__(self, cluster: ClusterAccess) -> None:
+    """``locate``: where a moment is in a source's binlog."""
+
+    def __init__(self, cluster: ClusterAccess, locate: Callable[[SubTaskConfig, Moment], Location]) -> None:
         self._cluster = cluster
+        self._locate = locate
 
     def start(self, request: pb.StartValidationRequest) -> pb.StartValidationResponse:
-        """Starts the validators of one task, or of all."""
-        if request.start_time_value:
-            raise errors.new(
-                Code.ConfigStartTimeTooLate,
-                "--start-time is not supported: validation begins at the changes that are applied next",
-                workaround="Start it without --start-time; `dmctl diff start TASK` compares what was applied before.",
-            )
-        scheduler = self._cluster.scheduler
+        """Starts the validators of one task, or of all. Raises the errors of the place of a moment."""
+        scheduler, moment = self._cluster.scheduler, moment_of(request.start_time_value)
         names = self._tasks(request.taskName, request.sources)
-        for task, sources in names:
-            scheduler.start_validation(task, sources, request.mode_value)
+        places = [{} if moment is None else self._places(task, sources, moment) for task, sources in names]
+        for (task, sources), since in zip(names, places, strict=True):
+            scheduler.start_validation(task, sources, request.mode_value, since)
         answers = self._wait(names, worker_pb.Running)
         return pb.StartValidationResponse(result=True, msg="success", sources=answers)
+
+    def _places(self, task: str, sources: Sequence[str], moment: Moment) -> dict[str, str]:
+        """Where the moment is in the binlog of each source, as text that no other start has."""
+        subtasks = self._cluster.scheduler.subtasks(task)
+        idle = [source for source in sources if not subtasks[source].validator.sweep_rate]
+        if idle:
+            raise errors.new(
+                Code.MasterInvalidOperateOp,
+                f"--start-time needs the sweep, and sweep-rate is 0 for sources {', '.join(idle)}",
+                workaround="Leave the flag out, or set sweep-rate of the task's validators (docs/validation.md).",
+            )
+        asked = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+        places = {source: self._locate(subtasks[source], moment).position for source in sources}
+        return {source: f"{place} (asked for at {asked} UTC)" for source, place in places.items()}
 
     def stop(self, request: pb.StopValidationRequest) -> pb.StopValidationResponse:
         """Stops them; with all tasks, those without a validator are left out."""

@@ -9,6 +9,7 @@ from dm_master.shardddl.locks import LockPhase, UnlockOrder, UnlockProgress
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
+_OPS = {"skip": pb.SkipLock, "exec": pb.ExecLock}
 NO_LOCK = "no DDL lock exists"
 
 
@@ -18,7 +19,7 @@ class LockView:
 
     ``ddls`` are the owner's. ``synced`` sources have reported, ``unsynced`` ones are members that have not.
     ``since`` (RFC 3339) is when the first one began to wait, "" if unknown; ``waits_for`` must act next.
-    ``held_rows``: source → rows that it holds back, as far as known.
+    ``held_rows``: source → rows that it holds back, as far as known. ``unlocks``: the orders that are accepted now.
     """
 
     id: str
@@ -34,6 +35,7 @@ class LockView:
     waits_for: Sequence[str]
     problem: str
     held_rows: Mapping[str, int]
+    unlocks: Sequence[UnlockOrder]
 
     def message(self) -> pb.DDLLock:
         return pb.DDLLock(
@@ -41,6 +43,7 @@ class LockView:
             synced=self.synced, unsynced=self.unsynced,
             phase=self.phase, since=self.since, waitsFor=self.waits_for, problem=self.problem,
             heldRows=[pb.HeldRows(source=source, rows=rows) for source, rows in sorted(self.held_rows.items())],
+            unlocks=[pb.UnlockChoice(owner=one.owner, op=_OPS[one.action]) for one in self.unlocks],
         )  # fmt: skip
 
     def describe(self) -> str:
@@ -83,7 +86,7 @@ def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLL
 
 def order_of(request: pb.UnlockDDLLockRequest) -> UnlockOrder:
     """The order in a request of ``shard-ddl-lock unlock``; without an action, waiting sources skip."""
-    action = "exec" if request.op == pb.ExecLock else "skip"
+    action = next((action for action, op in _OPS.items() if op == request.op), "skip")
     return UnlockOrder(request.replaceOwner, request.forceRemove, action)
 
 

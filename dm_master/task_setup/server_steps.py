@@ -56,6 +56,8 @@ _OWN_META_TABLES = (
 )
 #: What tables of the target still lack: it outlives the task's progress (``dm_worker/meta/loader_keys.py``).
 _KEYS_TABLE = "loader_keys"
+#: Seconds that the target may take for each statement about the task's metadata.
+META_TIMEOUT = 30.0
 _MISSING = frozenset({1049, 1146})
 
 
@@ -127,13 +129,19 @@ def has_progress(subtask: SubTaskConfig) -> bool:
             raise classify(exc, scope="downstream") from exc
 
 
+def reach_target(task: TaskConfig, seconds: float) -> None:
+    """Raises the target's ``DMError`` when it does not answer within about ``seconds``."""
+    with contextlib.closing(connect(task.target, scope="downstream", read_timeout=seconds, connect_timeout=seconds)):
+        log.debug("the task's target answers", task=task.name)
+
+
 def remove_meta(task: TaskConfig) -> None:
     """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``.
 
     The record of keys that tables still lack stays, because the next copy creates them.
     """
     kept = qualified(task.meta_schema, f"{task.name}_{_KEYS_TABLE}")
-    with contextlib.closing(connect(task.target, scope="downstream")) as connection:
+    with contextlib.closing(connect(task.target, scope="downstream", read_timeout=META_TIMEOUT)) as connection:
         dropped = [qualified(task.meta_schema, table) for table in meta_tables(task.name)]
         if _is_empty(connection, kept):
             dropped.append(kept)

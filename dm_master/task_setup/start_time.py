@@ -8,7 +8,7 @@ import pymysql
 
 from dm_master.inspection.inspected_server import QUERY_TIMEOUT
 from dm_master.task_setup.server_steps import seconds_of
-from dm_master.task_setup.task_end import Moment
+from dm_master.task_setup.task_end import Moment, checked_seconds
 from dm_master.task_setup.time_search import TimeSearch
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -42,9 +42,16 @@ def start_at(subtask: SubTaskConfig, moment: Moment, *, removes_meta: bool) -> M
             f"source {subtask.source_id} continues at the checkpoint of task {subtask.name}, not at --start-time",
             workaround="Leave the flag out, or give --remove-meta to start at that time instead.",
         )
+    found = location_at(subtask, moment)
+    return Meta(found.position.name, found.position.pos, found.gtid_set if subtask.enable_gtid else "")
+
+
+def location_at(subtask: SubTaskConfig, moment: Moment) -> Location:
+    """The first transaction with an event that is not older. Raises as :func:`start_at`; 38041 only for a time that no
+    server knows."""
     try:
         with closing(connect(subtask.from_, scope="upstream", read_timeout=QUERY_TIMEOUT)) as conn:
-            seconds = seconds_of(conn, moment)
+            seconds = checked_seconds(seconds_of(conn, moment), moment.text, "--start-time")
             files = [str(row[0]) for row in query(conn, "SHOW BINARY LOGS")]
             end = master_status(conn, subtask.flavor)
     except pymysql.Error as exc:
@@ -64,7 +71,7 @@ def start_at(subtask: SubTaskConfig, moment: Moment, *, removes_meta: bool) -> M
             scope="upstream",
             workaround="Give an earlier time, or leave the flag out to start at the end of the binlog.",
         )
-    return Meta(found.position.name, found.position.pos, found.gtid_set if subtask.enable_gtid else "")
+    return found
 
 
 def _has_checkpoint(subtask: SubTaskConfig) -> bool:

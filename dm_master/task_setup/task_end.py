@@ -44,7 +44,7 @@ def parse_moment(text: str, flag: str) -> Moment:
         ) from None
     if zone is None:
         return Moment(f"{day} {clock}", None)
-    return Moment(f"{day} {clock}", _checked(int(moment.timestamp()), text, flag))
+    return Moment(f"{day} {clock}", checked_seconds(int(moment.timestamp()), text, flag))
 
 
 def _zone(text: str) -> timezone:
@@ -55,7 +55,8 @@ def _zone(text: str) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _checked(seconds: int, text: str, flag: str) -> int:
+def checked_seconds(seconds: int, text: str, flag: str) -> int:
+    """The seconds of a moment, which servers answer with 0 where they can't have it. Raises 38041 then."""
     if not _FIRST <= seconds < _AFTER:
         raise errors.new(
             Code.MasterInvalidOperateOp,
@@ -76,7 +77,7 @@ class TaskEnd:
     def until(self, seconds: int) -> Until:
         """For a subtask. ``seconds``: of the moment, in the time zone of its upstream."""
         if self.moment is not None:
-            return Until(time=_checked(seconds, self.moment.text, "--until-time"))
+            return Until(time=checked_seconds(seconds, self.moment.text, "--until-time"))
         if self.position is not None:
             return Until(self.position.name, self.position.pos)
         return Until(binlog_gtid=self.gtid_set)

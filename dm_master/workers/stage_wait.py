@@ -36,17 +36,18 @@ def wait_for_all(
     task: str,
     check: StageCheck,
     expected: str,
-    patience: float = STAGE_TIMEOUT,
+    patience: float = 0.0,
+    limit: float = STAGE_TIMEOUT,
 ) -> list[pb.CommonWorkerResponse]:
     """One answer per source, in the sources' order, once ``check`` says that the wait is over, or on timeout
-    (38045): after ``STAGE_TIMEOUT``, or, while the worker answers, after ``patience`` seconds if that is longer.
+    (38045): after ``limit`` seconds, or, while the worker answers, after ``patience`` seconds if that is longer.
     """
     names = sorted(sources)
     if not names:
         return []
 
     def wait(source: str) -> pb.CommonWorkerResponse:
-        return _wait_for(lambda timeout: _ask(cluster, source, task, timeout), source, check, expected, patience)
+        return _wait_for(lambda timeout: _ask(cluster, source, task, timeout), source, check, expected, patience, limit)
 
     with ThreadPoolExecutor(min(len(names), 32), thread_name_prefix="expect") as pool:
         return list(pool.map(wait, names))
@@ -71,15 +72,20 @@ def wait_for_relays(
 
 
 def _wait_for(
-    ask: _Ask, source: str, check: StageCheck, expected: str, patience: float = 0.0
+    ask: _Ask,
+    source: str,
+    check: StageCheck,
+    expected: str,
+    patience: float = 0.0,
+    limit: float = STAGE_TIMEOUT,
 ) -> pb.CommonWorkerResponse:
     began = time.monotonic()
-    pause, moved, limit = FIRST_PAUSE, False, STAGE_TIMEOUT
+    pause, moved, allowed = FIRST_PAUSE, False, limit
     while True:
-        remaining = began + limit - time.monotonic()
-        worker, answer, seen = ask(min(max(remaining, FIRST_PAUSE), STAGE_TIMEOUT))
-        limit = max(STAGE_TIMEOUT, patience) if answer is not None else STAGE_TIMEOUT
-        remaining = began + limit - time.monotonic()
+        remaining = began + allowed - time.monotonic()
+        worker, answer, seen = ask(min(max(remaining, FIRST_PAUSE), limit))
+        allowed = max(limit, patience) if answer is not None else limit
+        remaining = began + allowed - time.monotonic()
         settled, problem = check(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)

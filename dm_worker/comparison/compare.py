@@ -2,21 +2,23 @@
 
 First both sides' checksums; where they differ, the keys and digests of the rows; then the rows that differ, whole. Of
 more rows than fit into memory, checksums by groups of their digests tell first which groups differ. Where digests can't
-be compared, all rows are read instead of the first two.
+be compared, all rows are read instead of the first two. Where many rows differ, all rows are read whole, once: it takes
+less than to tell which ones differ, and to look for them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import compress, count
 from typing import Any
 
 from pymysql.connections import Connection
 
 from dm_worker.comparison.checksums import Checksums, added, count_rows, differing
-from dm_worker.comparison.found_rows import FoundRow, differences
+from dm_worker.comparison.found_rows import FoundRow, RowDifferences
 from dm_worker.comparison.outcome import ChunkOutcome, ComparisonLimits, Difference, DifferenceKind
 from dm_worker.comparison.pair import WHOLE, KeyRange, TablePair, TableSide, Way
 from dm_worker.comparison.readings import reader_of, row_digest_maker
@@ -30,17 +32,22 @@ from dm_worker.comparison.statements import (
     lookup_condition,
     range_condition,
     row_digest,
+    row_layout,
     rows_query,
 )
+from dm_worker.comparison.unpaired_reading import RowsStatement, UnpairedReader, read_unpaired
+from dm_worker.comparison.unpaired_rows import ALONE, PARTLY, TARGET, UnpairedBlock, UnpairedRows, unpaired_rows
 from dm_worker.comparison.whole_rows import WholeRows
 from dm_worker.table_reads.column_literals import FieldValue
 from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import send, stream
 
-ReportDifference = Callable[[Difference], None]
+#: Takes some of the differences.
+ReportDifferences = Callable[[Sequence[Difference]], None]
 #: Called before statements are sent, while all sessions are free.
 BeforeStatements = Callable[[], None]
-#: Keys per statement that looks rows up, and the share of a part's rows up to which that is cheaper than a scan.
+#: Keys per statement that looks rows up, and the share of a part's rows up to which that is cheaper than a scan: 1 in
+#: so many.
 _LOOKED_UP, _FEW = 200, 16
 #: Passes over a part's rows, at most.
 _MOST_SHARES = 4**6
@@ -54,15 +61,17 @@ def compare_chunk(
     part: KeyRange = WHOLE,
     limits: ComparisonLimits = LIMITS,
     *,
-    report: ReportDifference,
+    report: ReportDifferences,
     before: BeforeStatements = lambda: None,
+    dense: bool = False,
 ) -> ChunkOutcome:
     """Reports each row of the part that differs. ``sources`` are the upstream's sessions by the pair's numbers.
+    ``dense``: the outcome of the part before it was so, and probably many rows of this one differ.
 
     All sessions are free afterwards. Raises ``pymysql.Error``, after which they are not, and UnreadableValueError for
     a value that a server can't show.
     """
-    return _ChunkComparison(sources, target, pair, part, limits, report, before).outcome()
+    return _ChunkComparison(sources, target, pair, part, limits, report, before, dense).outcome()
 
 
 @dataclass(slots=True)
@@ -74,8 +83,9 @@ class _ChunkComparison:
     pair: TablePair
     part: KeyRange
     limits: ComparisonLimits
-    report: ReportDifference
+    report: ReportDifferences
     before: BeforeStatements
+    dense: bool
     rows: tuple[int, int] = (0, 0)
     read: int = 0
     steps: list[str] = field(default_factory=list)
@@ -83,10 +93,13 @@ class _ChunkComparison:
     digested: bool = False
 
     def outcome(self) -> ChunkOutcome:
-        if self.pair.way is Way.STREAMED or not self._by_digests():
+        if self.dense and self.pair.way is Way.PUSHED:
+            self._by_whole_rows()
+        elif self.pair.way is Way.STREAMED or not self._by_digests():
             self._by_rows()
         found = tuple(sorted(self.found.items(), key=lambda one: one[0].value))
-        return ChunkOutcome(self.rows, self.read, ", ".join(self.steps), found)
+        many = sum(self.found.values()) * _FEW >= max(1, *self.rows)
+        return ChunkOutcome(self.rows, self.read, ", ".join(self.steps), found, many)
 
     # -- which rows may differ -------------------------------------------------------------------------------------
 
@@ -98,13 +111,19 @@ class _ChunkComparison:
         if any(bucket.undigested for bucket in (*upstream.values(), *target.values())):
             self.steps.append("a row is longer than a server's max_allowed_packet")
             return False
-        if upstream != target:
-            few = self._differing_buckets() if max(self.rows) > self.limits.most_rows else None
+        if upstream != target and self._fit() and abs(self.rows[0] - self.rows[1]) * _FEW >= max(self.rows):
+            self._by_whole_rows()
+        elif upstream != target:
+            few = None if self._fit() else self._differing_buckets()
             self.steps.append("digests" if few is None else f"digests of {len(few)} of {BUCKETS} groups")
             self.digested = True
             width = len(self.pair.key) + 1
             self._find(lambda side: digests_query(self.pair, side, self.part, few), width, lambda row: row)
         return True
+
+    def _fit(self) -> bool:
+        """Whether the part's rows are no more than may be held."""
+        return max(self.rows) <= self.limits.most_rows
 
     def _differing_buckets(self) -> list[int] | None:
         """The groups whose rows differ; None where they are so many that all rows may as well be read."""
@@ -133,7 +152,9 @@ class _ChunkComparison:
                 waiting += [(share + more * shares, 4 * shares) for more in range(4)]
                 continue
             suspects = difference.identities()
-            if suspects:
+            if self.digested and shares == 1 and self._fit() and len(suspects) * _FEW >= max(self.rows):
+                self._by_whole_rows()
+            elif suspects:
                 self._resolve(suspects)
 
     def _pass(self, statement: Callable[[TableSide], str], width: int, difference: RowDifference) -> None:
@@ -208,32 +229,29 @@ class _ChunkComparison:
 
     def _report_rows(self, wanted: set[Item], condition: Callable[[TableSide], str]) -> set[Item]:
         """Reports the rows with the wanted identities; returns those for which there was no memory."""
-        upstream: dict[Item, list[FoundRow]] = {}
-        target: dict[Item, list[FoundRow]] = {}
+        upstream: dict[Item, list[FoundRow]] = defaultdict(list)
+        target: dict[Item, list[FoundRow]] = defaultdict(list)
         left: set[Item] = set()
         held = 0
         for number, side in enumerate(self._sides()):
             own = target if side is self.pair.target else upstream
-            source = -1 if side is self.pair.target else number
-            for identity, make in self._whole_rows(side, source, condition(side), wanted):
-                begun = identity in upstream or identity in target
-                if not begun and (held > self.limits.most_bytes or identity in left):
-                    left.add(identity)
-                    continue
-                row = make()
-                own.setdefault(identity, []).append(row)
-                held += row.size
-        for identity in upstream.keys() | target.keys():
-            for difference in differences(self.pair, upstream.get(identity, ()), target.get(identity, ())):
-                self.found[difference.kind] = self.found.get(difference.kind, 0) + 1
-                self.report(difference)
+            rows = WholeRows(self.pair, side, TARGET if side is self.pair.target else number)
+            for found in self._wanted_rows(rows, side, condition(side), wanted):
+                begun = [one for one in found if one[0] in upstream or one[0] in target or one[0] not in left]
+                columns = list(zip(*(values for _, values in begun), strict=True))
+                for (identity, _), row in zip(begun, rows.found(columns) if begun else (), strict=True):
+                    if identity not in upstream and identity not in target and held > self.limits.most_bytes:
+                        left.add(identity)
+                    else:
+                        own[identity].append(row)
+                        held += row.size
+        self._report(upstream, target)
         return left
 
-    def _whole_rows(
-        self, side: TableSide, source: int, condition: str, wanted: Collection[Item]
-    ) -> Iterator[tuple[Item, Callable[[], FoundRow]]]:
-        """Identity of the wanted rows under a condition, and each row as it is made on demand."""
-        rows = WholeRows(self.pair, side, source)
+    def _wanted_rows(
+        self, rows: WholeRows, side: TableSide, condition: str, wanted: Collection[Item]
+    ) -> Iterator[list[tuple[Item, Sequence[FieldValue]]]]:
+        """The wanted rows under a condition with their identities, as they come."""
         # Without a key the server's digest is the identity, where it was so before.
         leading = row_digest(self.pair, side) if self.digested and not self.pair.key else ""
         sql = rows_query(rows.layout, side, condition, leading)
@@ -241,8 +259,88 @@ class _ChunkComparison:
         self.before()
         for (values, _), size in stream(self._session(side), sql, RowSplitter):
             self.read += size
-            for whole in zip(*[iter(values)] * width, strict=True):
-                row = whole[bool(leading) :]
-                identity = whole[:1] if leading else rows.identity(row)
-                if identity in wanted:
-                    yield identity, partial(rows.found, row)
+            whole = zip(*[iter(values)] * width, strict=True)
+            if leading:
+                yield [(row[:1], row[1:]) for row in whole if row[:1] in wanted]
+            else:
+                yield [(identity, row) for row in whole if (identity := rows.identity(row)) in wanted]
+
+    def _report(self, upstream: Mapping[Item, Sequence[FoundRow]], target: Mapping[Item, Sequence[FoundRow]]) -> None:
+        """Reports how the rows of each identity differ."""
+        between = RowDifferences(self.pair).between
+        looks = (between(upstream.get(one, ()), target.get(one, ())) for one in dict.fromkeys((*upstream, *target)))
+        found = [one for one in looks if one is not None]
+        for one in found:
+            self._count(one.kind, 1)
+        if found:
+            self.report(found)
+
+    def _count(self, kind: DifferenceKind, number: int) -> None:
+        self.found[kind] = self.found.get(kind, 0) + number
+
+    # -- all rows, whole -------------------------------------------------------------------------------------------
+
+    def _by_whole_rows(self) -> None:
+        """Reads the whole rows of both sides, in as many passes as memory takes."""
+        self.steps.append("whole rows")
+        self.digested = False
+        waiting = [(0, 1)]
+        while waiting:
+            share, shares = waiting.pop()
+            # The rows of one key stay together, however many they are.
+            most = self.limits.most_bytes if shares < _MOST_SHARES else sys.maxsize
+            table = unpaired_rows(len(self.pair.columns), self.pair.key, share, shares)
+            try:
+                self._read_whole(table, most)
+            except TooManyRowsError:
+                self.steps.append(f"a pass of {4 * shares}")
+                waiting += [(share + more * shares, 4 * shares) for more in range(4)]
+                continue
+            self._report_unpaired([UnpairedBlock(*one) for one in table.take()])
+
+    def _read_whole(self, table: UnpairedRows, most: int) -> None:
+        statements = [
+            RowsStatement(self._session(side), rows_query(row_layout(self.pair, side), side, self._scan(side)), number)
+            for side, number in (*zip(self.pair.sources, count()), (self.pair.target, TARGET))
+        ]
+        self.before()
+        upstream, target = UnpairedReader(statements[:-1], table), UnpairedReader(statements[-1:], table)
+        try:
+            read_unpaired(upstream, target, table, most)
+        finally:
+            self.read += upstream.bytes + target.bytes
+        self.rows = upstream.rows, target.rows
+
+    def _report_unpaired(self, blocks: Sequence[UnpairedBlock]) -> None:
+        """Reports rows that have no equal, each identity once. Where equal rows of it may have met, all are looked up:
+        the numbers of rows that are reported count them too."""
+        upstream: dict[Item, list[FoundRow]] = defaultdict(list)
+        target: dict[Item, list[FoundRow]] = defaultdict(list)
+        again: set[Item] = set()
+        differences = RowDifferences(self.pair)
+        for source, states, times, columns in blocks:
+            rows = WholeRows(self.pair, self._sides()[source], source)
+            alone, others = (
+                [list(compress(column, chosen)) for column in columns]
+                for chosen in ([state == ALONE for state in states], [state != ALONE for state in states])
+            )
+            if alone[0] and (found := differences.alone(source, rows.literals(alone))):
+                self._count(found[0].kind, len(found))
+                self.report(found)
+            own = target if source == TARGET else upstream
+            for number, values, row in zip(
+                compress(range(len(states)), [state != ALONE for state in states]),
+                zip(*others, strict=True),
+                rows.found(others),
+                strict=True,
+            ):
+                identity = rows.identity(values)
+                own[identity] += [row] * times[number]
+                if states[number] == PARTLY:
+                    again.add(identity)
+        for identity in again:
+            upstream.pop(identity, None)
+            target.pop(identity, None)
+        self._report(upstream, target)
+        if again:
+            self._resolve(again)

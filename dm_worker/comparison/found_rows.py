@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
+from dm_worker.comparison.unpaired_rows import TARGET
 from dm_worker.table_reads.column_literals import FieldValue
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
+class FoundRow(NamedTuple):
     """A row: ``values`` as they are compared, ``literals`` for the target; ``source`` is -1 for one of the target."""
 
     source: int
@@ -25,40 +26,52 @@ class FoundRow:
         return sum(map(len, self.literals)) + sum(len(value) for value in self.values if value is not None)
 
 
-def differences(pair: TablePair, upstream: Sequence[FoundRow], target: Sequence[FoundRow]) -> Iterator[Difference]:
-    """What differs between the rows of one key; without a key, between equal rows."""
-    counts = (len(upstream), len(target))
-    if not upstream or not target:
-        if upstream:
-            yield _one_sided(pair, DifferenceKind.MISSING, upstream[0], counts)
-        elif target and not pair.one_sided:
-            yield _one_sided(pair, DifferenceKind.EXTRA, target[0], counts)
-    elif counts == (1, 1):
-        here, there = upstream[0], target[0]
-        if here.values != there.values:
-            yield _both(pair, DifferenceKind.CHANGED, here, there, counts)
-    elif pair.one_sided and counts[0] < counts[1]:
-        return
-    elif Counter(row.values for row in upstream) != Counter(row.values for row in target):
-        yield _both(pair, DifferenceKind.DOUBLED, upstream[0], target[0], counts)
+class RowDifferences:
+    """What differs between rows of a pair's tables."""
 
+    def __init__(self, pair: TablePair) -> None:
+        self._names = tuple(column.name for column in pair.columns)
+        self._key = pair.key
+        self._one_sided = pair.one_sided
 
-def _one_sided(pair: TablePair, kind: DifferenceKind, row: FoundRow, counts: tuple[int, int]) -> Difference:
-    names = tuple(column.name for column in pair.columns)
-    here, there = (row.literals, None) if kind is DifferenceKind.MISSING else (None, row.literals)
-    return Difference(kind, _key(pair, row), names, here, there, row.source, counts)
+    def between(self, upstream: Sequence[FoundRow], target: Sequence[FoundRow]) -> Difference | None:
+        """What differs between the rows of one key; without a key, between equal rows."""
+        counts = (len(upstream), len(target))
+        if not upstream or not target:
+            rows = upstream or target
+            alone = self.alone(rows[0].source, [(value,) for value in rows[0].literals], counts) if rows else []
+            return alone[0] if alone else None
+        if counts == (1, 1):
+            same = upstream[0].values == target[0].values
+            return None if same else self._both(DifferenceKind.CHANGED, upstream[0], target[0], counts)
+        if self._one_sided and counts[0] < counts[1]:
+            return None
+        if Counter(row.values for row in upstream) == Counter(row.values for row in target):
+            return None
+        return self._both(DifferenceKind.DOUBLED, upstream[0], target[0], counts)
 
+    def alone(
+        self, source: int, literals: Sequence[Sequence[bytes]], counts: tuple[int, int] | None = None
+    ) -> list[Difference]:
+        """Of rows of one side, by their columns, whose identities the other side does not have at all. ``counts`` is of
+        each; one row without it."""
+        rows: Iterable[tuple[bytes, ...] | None] = zip(*literals, strict=True)
+        nothing: Iterable[tuple[bytes, ...] | None] = repeat(None)
+        kind, number, upstream, target = DifferenceKind.MISSING, (1, 0), rows, nothing
+        if source == TARGET:
+            kind, number, upstream, target = DifferenceKind.EXTRA, (0, 1), nothing, rows
+            if self._one_sided:
+                return []
+        keys = zip(*(literals[column] for column in self._key), strict=True) if self._key else repeat(())
+        fields = zip(
+            repeat(kind), keys, repeat(self._names), upstream, target, repeat(source), repeat(counts or number)
+        )
+        new = tuple.__new__  # what Difference._make calls, for each
+        return [new(Difference, one) for one in fields]
 
-def _both(
-    pair: TablePair, kind: DifferenceKind, here: FoundRow, there: FoundRow, counts: tuple[int, int]
-) -> Difference:
-    names = tuple(
-        column.name
-        for column, mine, theirs in zip(pair.columns, here.values, there.values, strict=True)
-        if mine != theirs
-    )
-    return Difference(kind, _key(pair, there), names, here.literals, there.literals, here.source, counts)
-
-
-def _key(pair: TablePair, row: FoundRow) -> tuple[bytes, ...]:
-    return tuple(row.literals[number] for number in pair.key)
+    def _both(self, kind: DifferenceKind, here: FoundRow, there: FoundRow, counts: tuple[int, int]) -> Difference:
+        names = tuple(
+            name for name, mine, theirs in zip(self._names, here.values, there.values, strict=True) if mine != theirs
+        )
+        key = tuple([there.literals[number] for number in self._key])
+        return Difference(kind, key, names, here.literals, there.literals, here.source, counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class DifferenceKind(Enum):
@@ -15,8 +16,7 @@ class DifferenceKind(Enum):
     DOUBLED = "doubled"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One row that differs. Values are SQL literals that give the target's columns every bit of the value.
 
     ``key``: the literals of the pair's key, empty without a key. ``upstream`` and ``target``: the row in the order of
@@ -45,12 +45,14 @@ class ComparisonLimits:
 @dataclass(frozen=True, slots=True)
 class ChunkOutcome:
     """``rows``: of upstream and target. ``read``: bytes that came from the servers. ``how``: the steps that were taken,
-    as text for people. ``found``: how many differences of each kind were reported."""
+    as text for people. ``found``: how many differences of each kind were reported. ``dense``: so many that reading all
+    rows at once would have been the shortest way."""
 
     rows: tuple[int, int]
     read: int
     how: str
     found: tuple[tuple[DifferenceKind, int], ...] = ()
+    dense: bool = False
 
     @property
     def equal(self) -> bool:

@@ -25,13 +25,15 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumn:
-    """A column of the target, with what :class:`~dm_worker.comparison.value_forms.ColumnForms` says of its forms."""
+    """A column of the target, with what :class:`~dm_worker.comparison.value_forms.ColumnForms` says of its forms.
+    ``generated``: the target computes its values, and takes none."""
 
     name: str
     reading: Reading
     free: bool = False
     bulky: bool = False
     guarded: bool = False
+    generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

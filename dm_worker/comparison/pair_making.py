@@ -338,7 +338,10 @@ def _null_test(column: Column) -> str:
 
 def _compared(column: _PairColumn) -> ComparedColumn:
     forms = column.forms
-    return ComparedColumn(column.there.name, forms.reading, forms.free, forms.bulky, forms.guarded)
+    there = column.there
+    return ComparedColumn(
+        there.name, forms.reading, forms.free, forms.bulky, forms.guarded, generated=bool(there.generated)
+    )
 
 
 def _way(columns: Sequence[_PairColumn], key: Sequence[int]) -> tuple[Way, str]:

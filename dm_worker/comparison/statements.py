@@ -84,35 +84,35 @@ def digests_query(pair: TablePair, side: TableSide, part: KeyRange, buckets: Ite
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The columns of a SELECT of whole rows: where each compared column's form and its literal's text are."""
+    """The columns of a SELECT of whole rows: first the forms of the compared columns, then what their literals need
+    beside them."""
 
     expressions: tuple[str, ...]
-    forms: tuple[int, ...]
-    #: -1 for a constant.
+    #: How many of them are forms.
+    forms: int
+    #: Where the text of each literal is; -1 for a constant.
     literals: tuple[int, ...]
 
 
 def row_layout(pair: TablePair, side: TableSide) -> RowLayout:
-    """Forms and texts of literals, each expression once."""
+    """Forms and texts of literals; a text that is a form too is read once."""
     mark = "00" if side is pair.target else "01"
     forms = [
         read_whole(form, null or "0", guarded=column.guarded, mark=mark)
         for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True)
     ]
-    places: dict[str, int] = {}
-    for expression in (*forms, *(literal.expression for literal in side.literals if literal.expression)):
-        places.setdefault(expression, len(places))
+    places = {form: number for number, form in enumerate(forms)}
+    more = dict.fromkeys(literal.expression for literal in side.literals if literal.expression not in ("", *places))
+    places |= {expression: number for number, expression in enumerate(more, len(forms))}
     return RowLayout(
-        tuple(places),
-        tuple(places[form] for form in forms),
-        tuple(places[literal.expression] if literal.expression else -1 for literal in side.literals),
+        (*forms, *more), len(forms), tuple(places[one.expression] if one.expression else -1 for one in side.literals)
     )
 
 
 def forms_query(pair: TablePair, side: TableSide, part: KeyRange) -> str:
     """All rows of a part, as forms."""
     layout = row_layout(pair, side)
-    chosen = ",".join(layout.expressions[place] for place in layout.forms)
+    chosen = ",".join(layout.expressions[: layout.forms])
     return f"SELECT {chosen} FROM {side.qualified}{where(range_condition(pair, side, part))}"
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from dm_worker.cutover.opposite_task import OppositeTask
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
@@ -18,7 +19,7 @@ from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column
 
 _KINDS = {c.OP_INSERT: "insert", c.OP_UPDATE: "update", c.OP_DELETE: "delete"}
-_GTID_EVENTS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT})
+_TRANSACTION_BEGINS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT, c.ANONYMOUS_GTID_EVENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class LateWrite:
 
 class LateWrites:
     """Reads the events of one stream. ``takes``: whether the task migrates a table, or with '' anything of a schema;
-    ``columns``: those of a table at present, None where it is not there."""
+    ``columns``: those of a table at present, None where it is not there. ``opposite``: the task that may write."""
 
     def __init__(
         self,
@@ -65,10 +66,12 @@ class LateWrites:
         takes: Callable[[str, str], bool],
         columns: Callable[[str, str], Sequence[Column] | None],
         flavor: str,
+        opposite: OppositeTask | None = None,
     ) -> None:
         self._takes = takes
         self._columns = columns
         self._flavor = flavor
+        self._opposite = opposite
         self.position = start
         self._gtid = ""
         self._maps: dict[int, TableMap] = {}
@@ -85,8 +88,13 @@ class LateWrites:
 
     def _found(self, event: Event) -> Iterator[LateWrite]:
         file = self.position.name
-        if event.type in _GTID_EVENTS:
-            self._gtid = ev.parse_gtid(event, file).text
+        if event.type in _TRANSACTION_BEGINS:
+            if self._opposite is not None:
+                self._opposite.transaction_begins()
+            self._gtid = "" if event.type == c.ANONYMOUS_GTID_EVENT else ev.parse_gtid(event, file).text
+        elif event.type == c.FORMAT_DESCRIPTION_EVENT:
+            if self._opposite is not None and ev.parse_format_description(event, file).created:
+                self._opposite.server_started()
         elif event.type == c.TABLE_MAP_EVENT:
             table_map = parse_table_map(event, file)
             self._maps[table_map.table_id] = table_map
@@ -94,13 +102,21 @@ class LateWrites:
             yield from self._rows(event)
         elif event.type in c.QUERY_EVENTS:
             statement = ev.parse_query(event, file)
+            if self._opposite is not None and self._opposite.runs(statement):
+                return
             if table := self._statement_of(statement):
                 yield self._write(event, "statement", table, statement=statement.outline)
 
     def _rows(self, event: Event) -> Iterator[LateWrite]:
         header = parse_rows_header(event, self.position.name)
         table_map = self._maps.get(header.table_id)
-        if table_map is None or not self._takes(table_map.schema, table_map.table):
+        if table_map is None:
+            return
+        if self._opposite is not None:
+            self._opposite.rows(table_map, event, self.position.name)
+            if self._opposite.writes:
+                return
+        if not self._takes(table_map.schema, table_map.table):
             return
         name, kind = qualified(table_map.schema, table_map.table), _KINDS[header.op]
         columns = self._columns(table_map.schema, table_map.table)

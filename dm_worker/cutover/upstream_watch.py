@@ -1,5 +1,7 @@
 """Watches an upstream after the cutover of a task: what is written there is lost for the target's applications.
 
+What the task of a way back writes there does not count.
+
 The binlog is read from the agreed position on, and nothing is applied. After each start and each lost connection the
 reading begins again there: so a restart forgets nothing, and an upstream that is at rest costs nothing.
 """
@@ -16,6 +18,7 @@ from typing import TextIO
 import pymysql
 
 from dm_worker.cutover.late_writes import LateWrite, LateWrites
+from dm_worker.cutover.opposite_task import OppositeTask
 from pkg.binlog.position import Location
 from pkg.binlog.streams.server_stream import open_upstream, replica_id
 from pkg.config.model import SubTaskConfig
@@ -38,14 +41,17 @@ MOST_BYTES, _FIRST = 16 << 20, 10
 
 
 class UpstreamWatch:
-    """Runs from :meth:`start` to :meth:`stop`."""
+    """Runs from :meth:`start` to :meth:`stop`. ``opposite``: the task that replicates back, '' without one."""
 
-    def __init__(self, cfg: SubTaskConfig, agreed: Location) -> None:
+    def __init__(self, cfg: SubTaskConfig, agreed: Location, opposite: str) -> None:
         self._cfg = cfg
         self.agreed = agreed
+        self.opposite = opposite
         self.file = Path(f"{cfg.loader.dir}.{cfg.name}.cutover").absolute() / cfg.source_id / "writes.jsonl"
         self._lock = threading.Lock()
-        self._status = pb.CutoverWatchStatus(agreed=str(agreed), problem="the binlog is not read yet")
+        self._status = pb.CutoverWatchStatus(
+            agreed=str(agreed), problem="the binlog is not read yet", replicatedBy=opposite
+        )
         self._stop = threading.Event()
         self._thread = ServiceThread(f"cutover-watch-{cfg.name}", self._main, self._stop)
 
@@ -84,7 +90,8 @@ class UpstreamWatch:
         cfg = self._cfg
         takes = BlockAllowListFilter.of(cfg).allows
         structures = _Structures(cfg)
-        finder = LateWrites(self.agreed.position, takes, structures.columns, cfg.flavor)
+        opposite = OppositeTask(self.opposite, cfg.meta_schema, structures.columns) if self.opposite else None
+        finder = LateWrites(self.agreed.position, takes, structures.columns, cfg.flavor, opposite)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         stream = open_upstream(
             cfg.from_,

@@ -15,18 +15,16 @@ from pathlib import Path
 
 from dm_worker.diff.difference_files import DifferenceFiles
 from dm_worker.diff.holds import HoldSyncer, PairHolds
-from dm_worker.diff.meeting import PairMeeting, creation, pair_table
-from dm_worker.diff.progress import DiffProgress, TableProgress
+from dm_worker.diff.meeting import PairMeeting, open_meeting
+from dm_worker.diff.progress import DiffProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings, is_exact
 from dm_worker.diff.state_table import FINISHED, RUNNING, STOPPED, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.status_view import shown_comparison
 from dm_worker.diff.sweep import Sweep, SweepReader
 from dm_worker.subtask.companion import FailSubTask
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.connection import connect
-from pkg.mysql.introspect import query
-from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -165,7 +163,7 @@ class DiffCompanion:
                 f"task {self._cfg.name} was never compared",
                 workaround=f"`dmctl diff start {self._cfg.name}` starts a comparison.",
             )
-        shown = _shown(known, self._files(known.record))
+        shown = shown_comparison(known.record, known.progress, self._files(known.record))
         if known.record.stage == RUNNING:
             left = shown.totalRows - shown.rows
             shown.eta = run.rate.eta(max(0, left)) if run is not None else "unknown"
@@ -246,11 +244,7 @@ class DiffCompanion:
                     self._known = _Known(self._known.record, run.progress)
 
     def _meeting(self) -> PairMeeting:
-        cfg = self._cfg
-        table = pair_table(cfg.meta_schema, cfg.name)
-        conn = connect(cfg.to, scope="downstream", autocommit=True, session={"sql_mode": ""})
-        query(conn, creation(table))
-        return PairMeeting(conn, table, cfg.source_id)
+        return open_meeting(self._cfg, self._cfg.source_id)
 
     def _note(self, record: DiffRecord, progress: DiffProgress) -> None:
         with self._lock:
@@ -280,43 +274,3 @@ def after(seconds: float) -> Callable[[], bool]:
     """Whether so many seconds are over: an operator waits for a deadlock to pass, not for a target that is gone."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
-
-
-def _shown(known: _Known, files: DifferenceFiles) -> pb.DiffSourceStatus:
-    tables = list(known.progress.tables.values())
-    differ = any(table.counts.total or table.repaired for table in tables)
-    return pb.DiffSourceStatus(
-        result=True,
-        run=known.record.run,
-        stage=known.record.stage,
-        started=time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(known.record.begun)),
-        rows=sum(table.rows for table in tables),
-        bytes=sum(table.bytes for table in tables),
-        totalRows=sum(table.total_rows for table in tables),
-        differences=str(files.differences) if differ else "",
-        repairs=str(files.repairs) if differ and not known.record.settings.redact else "",
-        tables=[_table(table) for table in tables],
-    )
-
-
-def _table(table: TableProgress) -> pb.DiffTableStatus:
-    counts = table.counts
-    return pb.DiffTableStatus(
-        target=qualified(*table.target),
-        sources=table.sources,
-        state=table.state.value,
-        reason=table.shown_reason,
-        rows=table.rows,
-        bytes=table.bytes,
-        totalRows=table.total_rows,
-        chunks=len(table.spans or ()),
-        chunksDone=len(table.done),
-        missing=counts.missing,
-        extra=counts.extra,
-        changed=counts.changed,
-        doubled=counts.doubled,
-        repaired=table.repaired,
-        firstKeys=table.first_keys,
-        how=table.how,
-        position=table.place,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,10 @@ from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKin
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import Repairs, in_order
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
+from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
 from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.table_reads.chunks import shape_of
 from pkg import errors
@@ -53,7 +55,7 @@ class CompareSpec:
     """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``bytes_per_second``: 0 for no
     limit."""
 
-    servers: PairServers
+    servers: PairServers | UnheldServers
     tables: Mapping[TableId, ComparedTable]
     seconds: float
     bytes_per_second: int
@@ -78,42 +80,71 @@ class ChunkReport:
 def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[ChunkWork]]]) -> Iterator[ChunkReport]:
     """The body of a task: ``shares`` are its number and its chunks."""
     for slot, works in shares:
+        rate = RateLimit(spec.bytes_per_second)
         try:
-            with open_pair(spec.servers, slot) as pair:
-                if spec.servers.repairs:
-                    yield from _repair_all(spec, pair, works)
+            with _opened(spec.servers, slot) as pair:
+                if isinstance(spec.servers, PairServers) and spec.servers.repairs:
+                    yield from _repair_all(spec, pair, works, rate)
                 else:
-                    yield from _compare_all(spec, pair, works)
+                    yield from _compare_all(spec, pair, works, rate)
         except DMError as exc:
             yield ChunkReport(None, error=exc)
+        time.sleep(rate.pause())  # without a snapshot
 
 
-def _compare_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> Iterator[ChunkReport]:
+def _opened(servers: PairServers | UnheldServers, slot: int) -> AbstractContextManager[SnapshotPair]:
+    return open_pair(servers, slot) if isinstance(servers, PairServers) else open_unheld_pair(servers)
+
+
+class RateLimit:
+    """How long to wait so that no more bytes per second are read since the limit began; 0 for no limit."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._begun = time.monotonic()
+        self.read = 0
+
+    def pause(self) -> float:
+        """Seconds to wait now."""
+        if not self._bytes_per_second:
+            return 0.0
+        return max(0.0, self.read / self._bytes_per_second - (time.monotonic() - self._begun))
+
+
+def _compare_all(
+    spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
+) -> Iterator[ChunkReport]:
     begun = time.monotonic()
     refused: set[TableId] = set()
-    read = returned = 0
+    # Tables of whose last chunk many rows differed.
+    dense: set[TableId] = set()
+    returned = 0
     for work in works:
         if work.target in refused:
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS)
+        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, dense)
         yield report
         if report.ends_pair:
             return
         if report.error is not None:
             refused.add(work.target)
-        read += report.result.bytes if report.result is not None else 0
+        rate.read += report.result.bytes if report.result is not None else 0
         returned += sum(_size(one) for one in report.differences)
-        if spec.bytes_per_second:
-            time.sleep(max(0.0, read / spec.bytes_per_second - (time.monotonic() - begun)))
+        pause = rate.pause()
+        if time.monotonic() - begun + pause > spec.seconds:
+            return  # a longer wait must not keep the snapshots
+        time.sleep(pause)
 
 
-def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork]) -> list[ChunkReport]:
+def _repair_all(
+    spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
+) -> list[ChunkReport]:
     """Compares chunks and repairs them, in the pair's transaction, for which replication waits: a row that the upstream
     changes after the pair's position is written by replication afterwards."""
     reports = []
-    for report in _compare_all(spec, pair, works):
+    for report in _compare_all(spec, pair, works, rate):
         if report.ends_pair and report.error is not None:
             return [report]  # nothing is committed
         if report.work is not None:
@@ -129,11 +160,11 @@ def _repair_all(spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork
 
 def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence[Difference]) -> int:
     """Executes the statements; returns how many rows were repaired. A row that is not as it was read stays as it is."""
-    repaired = 0
+    repaired, repairs = 0, Repairs(table.pair, table.matches)
     with target.cursor() as cursor:
-        for one in found:
+        for one in in_order(found):
             changed_rows = 0
-            for statement in repair(table.pair, table.matches, one):
+            for statement in repairs.of(one):
                 try:
                     changed_rows += cursor.execute(statement.decode("utf-8", "surrogateescape"))
                 except pymysql.err.IntegrityError:
@@ -144,8 +175,9 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float) -> ChunkReport:
-    """``end``: when the pair's transactions must have ended, by the monotonic clock."""
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, dense: set[TableId]) -> ChunkReport:
+    """``end``: when the pair's transactions must have ended, by the monotonic clock. ``dense``: the tables of whose
+    last chunk many rows differed."""
     found: list[Difference] = []
 
     def limit() -> None:
@@ -162,8 +194,15 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
         with pair.short_locks():
             _check_shapes(table, pair)
             outcome = compare_chunk(
-                pair.upstreams, pair.target, table.pair, range_of(work.span), report=found.append, before=limit
+                pair.upstreams,
+                pair.target,
+                table.pair,
+                range_of(work.span),
+                report=found.extend,
+                before=limit,
+                dense=work.target in dense,
             )
+        (dense.add if outcome.dense else dense.discard)(work.target)
     except UnreadableValueError as exc:
         return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
     except DMError as exc:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.diff.progress import ChunkWork
+from pkg.mysql.names import TableId
 
 _RowIdentity = tuple[DifferenceKind, tuple[bytes, ...]]
 
@@ -19,10 +20,26 @@ NEEDED = 3
 
 
 class Confirmations:
-    """A difference must be in :data:`NEEDED` pairs, or in one that is exact."""
+    """A difference must be in :data:`NEEDED` pairs, or in one that is exact: see
+    :class:`dm_worker.diff.methods.Certainty`."""
+
+    waits_for = ""
 
     def __init__(self) -> None:
         self._seen: dict[ChunkWork, tuple[int, frozenset[_RowIdentity] | None]] = {}
+
+    def is_due(self, _: ChunkWork) -> bool:
+        """At once: other positions are moments apart."""
+        return True
+
+    def forget(self, target: TableId) -> None:
+        """No chunk of the table is compared any more."""
+        for work in [one for one in self._seen if one.target == target]:
+            del self._seen[work]
+
+    def given_up(self, _: ChunkWork) -> str:
+        """No chunk is."""
+        return ""
 
     def seen(self, work: ChunkWork, differences: Sequence[Difference], *, exact: bool) -> list[Difference] | None:
         """The differences that count, of a chunk that was compared again; None while it must be compared again.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import Repairs, in_order
 from dm_worker.diff.spans import readable
 from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg import errors
@@ -24,7 +25,7 @@ _HEAD = (
     b"SET NAMES utf8mb4;\n"
     b"SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0;\n"
 )
-_REDACTED = "?"
+_REDACTED = b"?"
 
 
 class DifferenceFiles:
@@ -56,16 +57,17 @@ class DifferenceFiles:
     def _paths(self) -> tuple[Path, Path]:
         return self.differences, self.repairs
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         """Writes the differences of a chunk durably; returns where both files end."""
         try:
             with self.differences.open("ab") as lines, self.repairs.open("ab") as statements:
                 if not self._redact and statements.tell() == 0:
                     statements.write(_HEAD)
+                described, repairs = _Lines(pair, redact=self._redact), Repairs(pair, matches)
                 for one in found:
-                    lines.write(json.dumps(described(pair, one, redact=self._redact)).encode() + b"\n")
-                    if not self._redact:
-                        statements.writelines(statement + b";\n" for statement in repair(pair, matches, one))
+                    lines.write(described.of(one))
+                for one in () if self._redact else in_order(found):
+                    statements.writelines([statement + b";\n" for statement in repairs.of(one)])
                 for file in (lines, statements):
                     file.flush()
                     os.fsync(file.fileno())
@@ -87,28 +89,47 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def described(pair: TablePair, one: Difference, *, redact: bool) -> dict[str, object]:
-    """A difference as the file has it. Redacted: without the values of columns that are not of the key."""
-    names = [column.name for column in pair.columns]
-    hidden = set(names) - set(pair.key_names) if redact else set()
+class _Lines:
+    """Differences of one table as the file has them, each a line of JSON. Redacted: without the values of columns that
+    are not of the key.
 
-    def row(values: Sequence[bytes] | None) -> dict[str, str] | None:
-        if values is None:
-            return None
-        return {
-            name: _REDACTED if name in hidden else readable(value) for name, value in zip(names, values, strict=True)
-        }
+    The text is put together here: the time of ``json.dumps`` goes into names and structure that are always the same.
+    """
 
-    source = pair.sources[one.source].qualified if one.source >= 0 else ""
-    shown: dict[str, object] = {
-        "table": pair.target.qualified,
-        "source": source,
-        "kind": one.kind.value,
-        "key": {name: readable(value) for name, value in zip(pair.key_names, one.key, strict=True)},
-        "columns": list(one.columns),
-        "upstream": row(one.upstream),
-        "target": row(one.target),
-    }
-    if one.kind is DifferenceKind.DOUBLED:
-        shown["counts"] = {"upstream": one.counts[0], "target": one.counts[1]}
-    return shown
+    def __init__(self, pair: TablePair, *, redact: bool) -> None:
+        self._pair = pair
+        names = [column.name for column in pair.columns]
+        self._names = [f"{_quoted(name)}: " for name in names]
+        self._key_names = [f"{_quoted(name)}: " for name in pair.key_names]
+        self._hidden = [redact and name not in pair.key_names for name in names]
+        self._redact = redact
+        self._begins: dict[tuple[int, DifferenceKind], str] = {}
+        self._columns: dict[tuple[str, ...], str] = {}
+
+    def of(self, one: Difference) -> bytes:
+        begin = self._begins.get((one.source, one.kind)) or self._begin(one)
+        columns = self._columns.get(one.columns)
+        if columns is None:
+            columns = self._columns[one.columns] = json.dumps(one.columns)
+        counts = ""
+        if one.kind is DifferenceKind.DOUBLED:
+            counts = ', "counts": ' + json.dumps({"upstream": one.counts[0], "target": one.counts[1]})
+        key, upstream, target = _object(self._key_names, one.key), self._row(one.upstream), self._row(one.target)
+        text = f'{begin}{key}, "columns": {columns}, "upstream": {upstream}, "target": {target}{counts}}}\n'
+        return text.encode()
+
+    def _begin(self, one: Difference) -> str:
+        source = self._pair.sources[one.source].qualified if one.source >= 0 else ""
+        head = {"table": self._pair.target.qualified, "source": source, "kind": one.kind.value}
+        found = self._begins[one.source, one.kind] = json.dumps(head)[:-1] + ', "key": '
+        return found
+
+    def _row(self, values: Sequence[bytes] | None) -> str:
+        if values is not None and self._redact:
+            values = [_REDACTED if hidden else value for hidden, value in zip(self._hidden, values, strict=True)]
+        return "null" if values is None else _object(self._names, values)
+
+
+def _object(names: Sequence[str], values: Sequence[bytes]) -> str:
+    members = [name + _quoted(readable(value)) for name, value in zip(names, values, strict=True)]
+    return "{" + ", ".join(members) + "}"

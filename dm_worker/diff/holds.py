@@ -1,6 +1,7 @@
 """The worker's side of the pairs: holds the syncer where a task's snapshot of the upstream is, one task at a time.
 
-Every source that takes part in a comparison serves it, also while the tables that another source compares are left.
+Every source that takes part in a comparison or a sweep serves it, also while the tables that another source compares
+are left. It answers those who only ask whether the source is served.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Protocol
 
 import pymysql
 
-from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, READY, REFUSED, WANTED, PairMeeting
+from dm_worker.diff.meeting import ASKED, CALLED, GIVEN_UP, HELD, READY, REFUSED, WANTED, PairMeeting
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.process.log import get_logger
@@ -63,8 +64,11 @@ class PairHolds:
         while not self._stop.is_set():
             try:
                 meeting = meeting or self._open_meeting()
-                for row in meeting.rows(WANTED):
-                    self._serve(meeting, row.asker)
+                for row in meeting.rows(WANTED, CALLED):
+                    if row.step == CALLED:
+                        meeting.answer_calls()
+                    else:
+                        self._serve(meeting, row.asker)
             except (DMError, pymysql.Error, OSError) as exc:
                 # The tasks wait and give up; with the target's connection their own is lost too.
                 log.warning("cannot serve a pair of snapshots; trying again", error=str(exc))

@@ -10,6 +10,8 @@ asks the workers of all of them. The steps, each written by the side in brackets
     held     [worker]  the target is at ``place``: open its snapshot    (or: refused, with the reason)
     opened   [task]    the syncer may continue                           (or: given up)
 
+Before that, a task that has other work may ask whether anyone serves the source: ``called`` [task], ``there`` [worker].
+
 The worker holds the syncer for a limited time, whatever becomes of the task. The task reads the checkpoint in its
 snapshot of the target, so that no error in these steps can make a pair whose sides differ.
 """
@@ -26,13 +28,16 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.checkpoint.meta_connection import ANY_TEXT
 from pkg.binlog.position import Location, Position
+from pkg.config.model import SubTaskConfig
 from pkg.mysql import driver
+from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 
 WANTED, READY, ASKED, HELD, REFUSED, OPENED, GIVEN_UP = (
     "wanted", "ready", "asked", "held", "refused", "opened", "given up",
 )  # fmt: skip
+CALLED, THERE = "called", "there"
 #: Seconds between two looks while the other side has to answer at once.
 QUICK = 0.002
 
@@ -47,6 +52,14 @@ def creation(table: str) -> str:
         f"CREATE TABLE IF NOT EXISTS {table} (id VARCHAR(32) NOT NULL, asker VARCHAR(48) NOT NULL,"
         f" step VARCHAR(8) NOT NULL, place LONGTEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (id, asker)){ANY_TEXT}"
     )
+
+
+def open_meeting(cfg: SubTaskConfig, source: str) -> PairMeeting:
+    """The rows of ``source``, in the task of ``cfg``, over a new connection. Raises DMError and the driver's errors."""
+    table = pair_table(cfg.meta_schema, cfg.name)
+    conn = connect(cfg.to, scope="downstream", autocommit=True, session={"sql_mode": ""})
+    query(conn, creation(table))
+    return PairMeeting(conn, table, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +84,25 @@ class PairMeeting:
         driver.drop(self._conn)
 
     def want(self, asker: str) -> None:
+        self._begin(asker, WANTED)
+
+    def is_served(self, asker: str, seconds: float) -> bool:
+        """Whether a worker that serves the source answers within these seconds."""
+        self._begin(asker, CALLED)
+        answer = self.await_other(asker, CALLED, seconds)
+        return answer is not None and answer.step == THERE
+
+    def answer_calls(self) -> None:
+        """Tells all who called that the source is served."""
+        query(
+            self._conn, f"UPDATE {self._table} SET step = %s WHERE id = %s AND step = %s", (THERE, self._source, CALLED)
+        )
+
+    def _begin(self, asker: str, step: str) -> None:
         query(
             self._conn,
             f"REPLACE INTO {self._table} (id, asker, step, place, reason) VALUES (%s, %s, %s, '', '')",
-            (self._source, asker, WANTED),
+            (self._source, asker, step),
         )
 
     def move(self, asker: str, before: str, after: str, *, place: Location | None = None, reason: str = "") -> bool:
@@ -89,10 +117,10 @@ class PairMeeting:
             )
         return changed == 1
 
-    def rows(self, step: str) -> list[MeetingRow]:
-        """The rows at a step."""
-        sql = f"SELECT asker, step, place, reason FROM {self._table} WHERE id = %s AND step = %s ORDER BY asker"
-        return [_row(one) for one in query(self._conn, sql, (self._source, step))]
+    def rows(self, *steps: str) -> list[MeetingRow]:
+        """The rows at one of these steps."""
+        sql = f"SELECT asker, step, place, reason FROM {self._table} WHERE id = %s AND step IN %s ORDER BY asker"
+        return [_row(one) for one in query(self._conn, sql, (self._source, steps))]
 
     def row(self, asker: str) -> MeetingRow | None:
         sql = f"SELECT asker, step, place, reason FROM {self._table} WHERE id = %s AND asker = %s"

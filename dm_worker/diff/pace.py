@@ -40,7 +40,7 @@ class SweepState:
     def text(self) -> str:
         """For operators."""
         last = f"last whole round: {self.whole:.0f}s" if self.whole else "last whole round: none yet"
-        return "; ".join(filter(None, (last, self._present(), self._left_out(), self._wait())))
+        return "; ".join(filter(None, (last, self._present(), self.left_out(), self._wait())))
 
     def _present(self) -> str:
         if self.elapsed is None:
@@ -51,7 +51,8 @@ class SweepState:
         whole = f"{self.elapsed * total / rows:.0f}s" if rows else "unknown"
         return f"present round: {rows} of about {total} rows ({percent(rows, total)}), estimated {whole} in all"
 
-    def _left_out(self) -> str:
+    def left_out(self) -> str:
+        """The tables that the round does not compare."""
         found = [one for one in list(self.progress.tables.values()) if one.state is ComparedState.NOT_COMPARED]
         named = [f"{qualified(*one.target)}: {one.shown_reason}" for one in found[:_NAMED]]
         return f"tables not swept: {len(found)} ({'; '.join(named)})" if found else ""

@@ -6,7 +6,7 @@ A table is first planned (cut into chunks), then each chunk is compared, in any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -174,8 +174,9 @@ class DiffProgress:
         """The table to plan next, when no chunk waits; None when there is none."""
         return next((one for one in self.tables.values() if one.state is ComparedState.PENDING), None)
 
-    def waiting(self, most: int) -> list[ChunkWork]:
-        """The next chunks to compare, at most ``most``: those of a table together, in its order."""
+    def waiting(self, most: int, is_due: Callable[[ChunkWork], bool] = lambda _: True) -> list[ChunkWork]:
+        """The next chunks to compare, at most ``most``, of those that are due: those of a table together, in its
+        order."""
         found: list[ChunkWork] = []
         for table in self.tables.values():
             if table.state is not ComparedState.COMPARING or table.spans is None:
@@ -183,8 +184,9 @@ class DiffProgress:
             for number, span in table.spans.items():
                 if len(found) == most:
                     return found
-                if number not in table.done:
-                    found.append(ChunkWork(table.target, number, span))
+                work = ChunkWork(table.target, number, span)
+                if number not in table.done and is_due(work):
+                    found.append(work)
         return found
 
     def planned(self, target: TableId, spans: Iterable[str], *, sample: float = 0.0) -> None:

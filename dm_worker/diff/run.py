@@ -9,22 +9,21 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.compare_task import ChunkReport, ComparedTable, CompareSpec, counts_of, keys_of, run_compare_task
-from dm_worker.diff.confirmations import Confirmations
 from dm_worker.diff.holds import HoldSyncer
-from dm_worker.diff.meeting import pair_table
+from dm_worker.diff.meeting import open_meeting
+from dm_worker.diff.methods import AtOnePosition, ComparisonMethod
 from dm_worker.diff.pace import rest_after
-from dm_worker.diff.progress import ChunkWork, DiffProgress
-from dm_worker.diff.snapshot_pair import PairServers, PairUpstream
-from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.snapshot_pair import PairServers
+from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings
 from dm_worker.diff.tables import TableFinder
-from dm_worker.diff.target_place import TargetPlace
-from dm_worker.diff.upstream_snapshot import UpstreamKind
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate
@@ -54,20 +53,58 @@ _RETRY, _MOST_RETRY = 1.0, 30.0
 _STOP_POLL = 0.5
 #: Seconds between two looks at the lag while the comparison waits for it.
 _LAG_POLL = 1.0
+#: Seconds between two looks whether a chunk is due.
+_DUE_POLL = 0.2
 DEFAULT_MOST_LAG = 30
+#: Seconds for the worker of another source to answer that it serves the source, while it may hold it for a task.
+_SERVED_SECONDS = 20.0
 #: A table's errors in a row, after which it is not compared.
 TRIES = 5
 
 
+class RunSurroundings(Protocol):
+    """What a comparison uses of its worker."""
+
+    @property
+    def engine(self) -> SparkEngine: ...
+
+    @property
+    def lag(self) -> Callable[[], int]:
+        """Seconds that replication is behind; -1 while unknown."""
+        ...
+
+    @property
+    def siblings(self) -> Callable[[], Sequence[SubTaskConfig]]:
+        """The comparison's other sources."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DiffSurroundings:
-    """What a comparison uses of its worker. ``lag``: seconds that the syncer is behind; -1 while unknown.
-    ``siblings``: the task's subtasks on other sources."""
+    """The surroundings beside a subtask that replicates: see :class:`RunSurroundings`."""
 
     engine: SparkEngine
     syncer: HoldSyncer
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
+
+
+class StateKeeper(Protocol):
+    """Keeps what a comparison has done durably. Raises DMError."""
+
+    def note(self, record: DiffRecord) -> None:
+        """Stores the comparison's new stage."""
+        ...
+
+    def note_table(self, run: str, table: TableProgress) -> None:
+        """Stores the table with its chunks, or why it is not compared."""
+        ...
+
+    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None: ...
+
+    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
+        """Their results do not count any more."""
+        ...
 
 
 class Findings(Protocol):
@@ -77,7 +114,7 @@ class Findings(Protocol):
         """Prepares to append behind these ends of what is recorded; False where that is lost. Raises DMError."""
         ...
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         """Keeps the differences of a chunk durably; returns where they end. Raises DMError."""
         ...
 
@@ -93,12 +130,14 @@ class DiffRun:
     def __init__(
         self,
         cfg: SubTaskConfig,
-        around: DiffSurroundings,
-        table: DiffStateTable,
+        around: RunSurroundings,
+        table: StateKeeper,
         findings: Findings,
         record: DiffRecord,
         progress: DiffProgress,
+        method: ComparisonMethod | None = None,
     ) -> None:
+        """``method``: at one position if nothing is said."""
         self._cfg = cfg
         self._around = around
         self._table = table
@@ -108,13 +147,19 @@ class DiffRun:
         self.waits_for = ""
         self.rate = Rate(120.0)
         self._finder = TableFinder(cfg, record.settings, around.siblings)
-        self._confirmations = Confirmations()
+        self._method = method or AtOnePosition()
+        self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
         #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
         self._repaired: set[ChunkWork] = set()
-        self._group = f"diff-{cfg.name}-{cfg.source_id}"
+        self._group = f"diff-{cfg.name}-{cfg.source_id}-{record.run}"
         self._stop = threading.Event()
+
+    @property
+    def source(self) -> str:
+        """The source that compares."""
+        return self._cfg.source_id
 
     def stop(self) -> None:
         """Asks the comparison to end soon; from any thread, also more than once."""
@@ -177,7 +222,7 @@ class DiffRun:
         """Cuts tables into chunks until there is enough work for a round."""
         threads, begun = self._threads, time.monotonic()
         most = threads * _PLANNED_AHEAD
-        while (waiting := len(self.progress.waiting(most))) < most:
+        while (waiting := len(self.progress.waiting(most, self._certainty.is_due))) < most:
             table = self.progress.next_unplanned()
             late = time.monotonic() - begun > _PLAN_SECONDS
             if table is None or (late and waiting >= threads):
@@ -209,8 +254,10 @@ class DiffRun:
         sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
         repairs = bool(self._to_repair)
-        waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS)
+        waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS, self._certainty.is_due)
         if not waiting:
+            self.waits_for = self._certainty.waits_for
+            self._stop.wait(_DUE_POLL)
             return 0, 0
         sources = self._finder.sources_of(waiting[0].target)
         works = [work for work in waiting if self._finder.sources_of(work.target) == sources]
@@ -219,8 +266,13 @@ class DiffRun:
         if not works:
             return 0, 0
         shares = [(slot, works[slot::threads]) for slot in range(min(threads, len(works)))]
+        if self.record.settings.is_sweep and (absent := self._not_served(sources)):
+            for target in tables:
+                self._refuse(target, absent)
+            return 0, 0
         spec = self._spec(sources, tables, len(shares))
         if repairs:
+            assert isinstance(spec.servers, PairServers)
             shares = [(0, works)]
             spec = replace(spec, servers=replace(spec.servers, repairs=True), seconds=REPAIR_SECONDS)
         reports = self._compared(shares, spec)
@@ -243,14 +295,23 @@ class DiffRun:
                 self._failed(target, made)
         return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
 
+    def _not_served(self, sources: Sequence[str]) -> str:
+        """Why a sweep of tables with rows of these sources would only wait, holding replication; '' if it would not."""
+        cfg = self._cfg
+        others = [source for source in sources if source != cfg.source_id]
+        for source in others:
+            with closing(open_meeting(cfg, source)) as meeting:
+                if not meeting.is_served(f"{cfg.source_id} sweep", _SERVED_SECONDS):
+                    return (
+                        f"rows of source {source} are in it too, whose worker does not answer: the task must replicate "
+                        "there, with validation in mode full"
+                    )
+        return ""
+
     def _spec(self, sources: Sequence[str], tables: Mapping[TableId, ComparedTable], tasks: int) -> CompareSpec:
         cfg, settings = self._cfg, self.record.settings
         configs = [self._finder.config(source) for source in sources]
-        upstreams = tuple(
-            PairUpstream(one.source_id, one.from_, UpstreamKind(one.flavor, settings.lock), TargetPlace.of(one))
-            for one in configs
-        )
-        servers = PairServers(upstreams, cfg.to, pair_table(cfg.meta_schema, cfg.name), cfg.source_id)
+        servers = self._method.servers(cfg, configs, lock=settings.lock)
         seconds = PACED_SECONDS if settings.rows_per_second else PAIR_SECONDS
         return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks))
 
@@ -289,7 +350,7 @@ class DiffRun:
             self._note_repair(work, report.repaired)
             return
         self._failures.pop(work.target, None)
-        found = self._confirmations.seen(work, report.differences, exact=report.exact)
+        found = self._certainty.seen(work, report.differences, exact=report.exact)
         if found is None:
             return  # to be seen again at another position
         if found and self.record.settings.repair and work not in self._repaired:
@@ -300,6 +361,9 @@ class DiffRun:
             result = replace(result, ends=self._written(tables[work.target], found))
         if self.progress.compared(work, result):
             self._table.note_chunk(self.record.run, work.target, work.number, result)
+        reason = self._certainty.given_up(work)
+        if reason:
+            self._refuse(work.target, reason)
 
     def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
         return self._findings.append(table.pair, table.matches, found)
@@ -324,6 +388,7 @@ class DiffRun:
 
     def _refuse(self, target: TableId, reason: str) -> None:
         self.progress.refused(target, reason)
+        self._certainty.forget(target)
         for work in [one for one in self._to_repair if one.target == target]:
             del self._to_repair[work]
         self._table.note_table(self.record.run, self.progress.tables[target])

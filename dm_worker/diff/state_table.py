@@ -23,8 +23,9 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import TableId, qualified, quote
 
 _MISSING = frozenset({1049, 1146})
-_WHOLE = -1
-_NO_TABLE = ("", "")
+#: The number of a table's own row, and the name of the comparison's.
+WHOLE_TABLE = -1
+NO_TABLE: TableId = ("", "")
 #: Seconds within which all sources begin.
 _BEGIN_SECONDS = 60.0
 RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
@@ -37,7 +38,7 @@ class DiffSettings:
     """What an operator asked for. ``sources``: those that take part. ``tables``: patterns of target tables, all without
     any. ``sample``: the share of the chunks in percent, 0 for all. ``redact``: no values of rows in files. ``repair``:
     rows that differ get the upstream's values. ``rows_per_second``: it rests between short jobs, as a sweep does.
-    Zeros: the worker chooses, or no limit."""
+    ``chunk_rows``: the most rows of a chunk. Zeros: the worker chooses, or no limit."""
 
     sources: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
@@ -49,6 +50,11 @@ class DiffSettings:
     bytes_per_second: int = 0
     most_lag: int = 0
     rows_per_second: int = 0
+    chunk_rows: int = 0
+
+    @property
+    def is_sweep(self) -> bool:
+        return self.rows_per_second > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +99,17 @@ class DiffStateTable:
                 f" PRIMARY KEY (id, run, target_schema, target_table, chunk)){SMALL_KEYS}",
             )
             query(conn, f"DELETE FROM {self.name} WHERE id = %s", (self._source,))
-            self._put(conn, record.run, _NO_TABLE, _WHOLE, asdict(record))
+            self._put(conn, record.run, NO_TABLE, WHOLE_TABLE, asdict(record))
 
         self._transactions.run(write)
 
     def note(self, record: DiffRecord) -> None:
         """Stores the comparison's new stage."""
-        self._transactions.run(lambda conn: self._put(conn, record.run, _NO_TABLE, _WHOLE, asdict(record)))
+        self._transactions.run(lambda conn: self._put(conn, record.run, NO_TABLE, WHOLE_TABLE, asdict(record)))
 
     def note_table(self, run: str, table: TableProgress) -> None:
         """Stores the table with its chunks, or why it is not compared."""
-        self._transactions.run(lambda conn: self._put(conn, run, table.target, _WHOLE, table_detail(table)))
+        self._transactions.run(lambda conn: self._put(conn, run, table.target, WHOLE_TABLE, table_detail(table)))
 
     def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None:
         self._transactions.run(lambda conn: self._put(conn, run, target, number, chunk.to_data()))
@@ -184,14 +190,14 @@ def table_detail(table: TableProgress) -> dict[str, Any]:
 
 def restored(rows: list[tuple[str, TableId, int, dict[str, Any]]]) -> tuple[DiffRecord, DiffProgress] | None:
     """The comparison that the rows describe; rows of another run do not count."""
-    record = next((_record(detail) for _, target, _, detail in rows if target == _NO_TABLE), None)
+    record = next((_record(detail) for _, target, _, detail in rows if target == NO_TABLE), None)
     if record is None:
         return None
     tables: dict[TableId, TableProgress] = {}
     for run, target, number, detail in rows:
-        if run != record.run or target == _NO_TABLE:
+        if run != record.run or target == NO_TABLE:
             continue
-        if number == _WHOLE:
+        if number == WHOLE_TABLE:
             tables[target] = _table(target, detail)
         elif target in tables:
             tables[target].done[number] = ComparedChunk.from_data(detail)

@@ -1,8 +1,9 @@
 """The rotating sweep of the continuous validation: compares a source's tables again and again, at a low rate.
 
 It finds what a foreign session wrote into the target, also in rows that no binlog names. It is a comparison like one
-that an operator starts, with a state table of its own; what it finds goes to the validation. It has tables whose rows
-come from its source alone: for others it would have to hold the replication of sources that may not run.
+that an operator starts, with a state table of its own; what it finds goes to the validation. Tables with rows of
+several sources are in the sweep of the first of them; the others' workers hold replication for it. Where one of them
+does not answer, these tables are left out of the round.
 """
 
 from __future__ import annotations
@@ -57,8 +58,12 @@ class SweepReader(Protocol):
         """These rows differ. They are durable afterwards. Raises DMError."""
         ...
 
-    def sweep_ended(self, run: str, tables: Collection[TableId]) -> None:
-        """The round has looked at each row of the tables."""
+    def sweep_begins(self, run: str) -> None:
+        """A new round begins."""
+        ...
+
+    def sweep_ended(self, run: str, tables: Collection[TableId], left_out: str) -> None:
+        """The round has looked at each row of the tables. ``left_out`` names the others, '' for none."""
         ...
 
 
@@ -73,7 +78,7 @@ class SweepFindings:
         """What was found is with the validation."""
         return True
 
-    def append(self, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> tuple[int, int]:
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
         self._reader.swept(self._run, pair, matches, found)
         return 0, 0
 
@@ -102,16 +107,28 @@ class Sweep:
     def work(self, ends_within: Callable[[float], bool], should_end: Callable[[], bool]) -> None:
         """Sweeps until ``should_end``; ``ends_within`` waits for that so many seconds. Raises DMError."""
         while not should_end():
-            around = self._surroundings() if self._reader.sweep_rate and time.monotonic() >= self._due else None
-            if around is not None:
-                self._work_on_round(around, should_end)
+            around = self._surroundings() if self._reader.sweep_rate else None
+            if around is not None and (around.siblings() or time.monotonic() >= self._due):
+                # Also between its own rounds: for those of other sources.
+                with self._holds(around.syncer):
+                    self._sweep(around, ends_within, should_end)
             if ends_within(_IDLE):
+                return
+
+    def _sweep(
+        self, around: DiffSurroundings, ends_within: Callable[[float], bool], should_end: Callable[[], bool]
+    ) -> None:
+        """One round, when it is due; with other sources, one after the other."""
+        while not should_end() and self._reader.sweep_rate:
+            if time.monotonic() >= self._due:
+                self._work_on_round(around, should_end)
+            if not around.siblings() or ends_within(_IDLE):
                 return
 
     def _work_on_round(self, around: DiffSurroundings, should_end: Callable[[], bool]) -> None:
         table = DiffStateTable(self._cfg, should_end, SWEEP_TABLE)
         try:
-            record, progress = self._begun(table)
+            record, progress = self._begun(table, around)
             findings = SweepFindings(self._reader, record.run)
             run = DiffRun(self._cfg, around, table, findings, record, progress)
 
@@ -121,26 +138,28 @@ class Sweep:
 
             self._run = run
             try:
-                with self._holds(around.syncer), Periodic(_POLL, end_if_unwanted):
+                with Periodic(_POLL, end_if_unwanted):
                     run.work()
             finally:
                 self._last, self._run = (run.record, run.progress), None
             if run.record.stage != RUNNING:
                 self._due = time.monotonic() + ROUND_PAUSE
                 whole = [target for target, one in run.progress.tables.items() if one.state in _WHOLE]
-                self._reader.sweep_ended(record.run, whole)
+                self._reader.sweep_ended(record.run, whole, SweepState(run.progress, None, 0).left_out())
         finally:
             table.close()
 
-    def _begun(self, table: DiffStateTable) -> tuple[DiffRecord, DiffProgress]:
+    def _begun(self, table: DiffStateTable, around: DiffSurroundings) -> tuple[DiffRecord, DiffProgress]:
         """The round that an earlier process or run left, else a new one."""
         rate = self._reader.sweep_rate
-        settings = DiffSettings((self._cfg.source_id,), threads=1, most_lag=MOST_LAG, rows_per_second=rate)
+        sources = tuple(sorted({self._cfg.source_id, *(one.source_id for one in around.siblings())}))
+        settings = DiffSettings(sources, threads=1, most_lag=MOST_LAG, rows_per_second=rate)
         found = table.read()
         if found is not None and found[0].stage == RUNNING:
             return replace(found[0], settings=settings), found[1]
         record = DiffRecord(uuid.uuid4().hex, time.time(), RUNNING, settings, found[0].whole if found else 0.0)
         table.begin(record)
+        self._reader.sweep_begins(record.run)
         log.info("a round of the sweep begins", task=self._cfg.name, source=self._cfg.source_id, run=record.run)
         return record, DiffProgress(())
 

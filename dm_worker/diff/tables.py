@@ -157,7 +157,12 @@ class TableFinder:
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
-                return [span_of(part) for part in plan_ranges(conn, pair, rows_of_chunks(fed, largest), largest)]
+                return [
+                    span_of(part)
+                    for part in plan_ranges(
+                        conn, pair, rows_of_chunks(fed, largest, self._settings.chunk_rows), largest
+                    )
+                ]
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 
@@ -179,11 +184,13 @@ def _ensure_readable(conn: Connection[Any], side: TableSide, scope: Scope) -> No
         raise classify(exc, scope=scope, table=side.qualified) from exc
 
 
-def rows_of_chunks(fed: Sequence[FedTable], largest: int) -> int:
-    """How many rows of the table ``largest`` a chunk has, whose rows of all tables have the size of a chunk. Pure."""
+def rows_of_chunks(fed: Sequence[FedTable], largest: int, most: int = 0) -> int:
+    """How many rows of the table ``largest`` a chunk has, whose rows of all tables have the size of a chunk. Pure.
+
+    ``most``: the most rows of a chunk; 0 for the usual number."""
     rows = max(1, sum(one.rows for one in fed))
     row_bytes = max(1, sum(one.data_bytes for one in fed) // rows)
-    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // row_bytes) * fed[largest].rows // rows)
+    return max(1, min(most or CHUNK_ROWS, CHUNK_BYTES // row_bytes) * fed[largest].rows // rows)
 
 
 def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings: DiffSettings) -> list[TableProgress]:
@@ -191,7 +198,10 @@ def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings:
     found = []
     for target, tables in fed.items():
         sources = {one.source_id for one in tables}
-        if min(sources & set(settings.sources), default="") != source:
+        leader = min(sources & set(settings.sources), default="")
+        if leader != source:
+            if settings.is_sweep and source in sources:
+                found.append(_swept_by(leader, target, tables))
             continue
         name = ".".join(target)
         if settings.tables and not any(fnmatch.fnmatchcase(name, pattern) for pattern in settings.tables):
@@ -202,6 +212,12 @@ def led_tables(fed: Mapping[TableId, Sequence[FedTable]], source: str, settings:
         )
         found.append(TableProgress(target, tuple(map(str, tables)), sum(one.rows for one in tables), reason=reason))
     return found
+
+
+def _swept_by(leader: str, target: TableId, tables: Sequence[FedTable]) -> TableProgress:
+    """A line of the status of a source whose rows another source's sweep compares."""
+    reason = f"it is in the sweep of source {leader}, while validation runs there in mode full"
+    return TableProgress(target, tuple(map(str, tables)), sum(one.rows for one in tables), reason=reason)
 
 
 def _not_seen(cfg: SubTaskConfig, names: str) -> TableProgress:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from dm_worker.meta.syncer_tables import syncer_table
 from dm_worker.syncer.checkpoint.target_location import TargetLocation, location_in
 from dm_worker.syncer.shard_ddl.held_targets import held_targets
 from pkg.binlog.position import Location
@@ -45,7 +46,7 @@ class TargetPlace:
         wait for these rows. Returns whether the transaction's snapshot has them as they are locked."""
         same = True
         for table, columns in (("batch", "batch, epoch, state, writes"), ("marker", "bucket, batch, epoch")):
-            sql = f"SELECT {columns} FROM {qualified(self.meta_schema, f'{self.task}_syncer_{table}')} WHERE id = %s"
+            sql = f"SELECT {columns} FROM {qualified(self.meta_schema, syncer_table(self.task, table))} WHERE id = %s"
             locked = query(session, f"{sql} FOR UPDATE", (self.source,))
             same = same and sorted(locked) == sorted(query(session, sql, (self.source,)))
         return same

@@ -22,6 +22,7 @@ from dm_worker.dumper.file_names import table_file
 from dm_worker.dumper.insert_statements import Statements, statements
 from dm_worker.dumper.json_types import TypedDocuments
 from dm_worker.dumper.options import DumpOptions
+from dm_worker.dumper.session_values import otherwise_computed
 from dm_worker.table_reads.chunks import Chunk, list_tables, shape_of
 from dm_worker.table_reads.column_literals import ReadColumn
 from dm_worker.table_reads.row_stream import stream
@@ -68,14 +69,15 @@ class DumpSpec:
 @dataclass(slots=True)
 class TaskReport:
     """The result of a task; ``size`` are the bytes of the rows it received, ``sizes`` those of the files it wrote;
-    ``read_until``: the binlog's end when it had read a table, while it still held the metadata lock; ``snapshot``
-    is set by the leader."""
+    ``read_until``: the binlog's end when it had read a table, while it still held the metadata lock; ``otherwise``:
+    generated columns with values of another time zone (schema, table, column); ``snapshot`` is set by the leader."""
 
     index: int
     rows: int = 0
     size: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     read_until: dict[tuple[str, str], Position] = field(default_factory=dict)
+    otherwise: set[tuple[str, str, str]] = field(default_factory=set)
     snapshot: DumpSnapshot | None = None
     error: DMError | None = None
     stopped: bool = False
@@ -185,6 +187,7 @@ class DumpTask:
         try:
             info = self._table(conn, chunk)
             self._copy_rows(conn, chunk, info, progress)
+            self._note_other_values(conn, chunk, info)
             meeting = self._spec.rendezvous
             end = end_of_binlog(conn, meeting.flavor, needed=meeting.needs_position)
             if end is not None:
@@ -220,6 +223,18 @@ class DumpTask:
         self._tables[chunk.schema, chunk.table] = info
         return info
 
+    def _where(self, chunk: Chunk, *further: str) -> str:
+        conditions = [f"({text})" for text in (chunk.condition, self._spec.options.where, *further) if text]
+        return " WHERE " + " AND ".join(conditions) if conditions else ""
+
+    def _note_other_values(self, conn: Connection[Any], chunk: Chunk, info: TableInfo) -> None:
+        """Notes generated columns of which a row has another value than a session in UTC computes."""
+        for column, differs in otherwise_computed(info):
+            place = (chunk.schema, chunk.table, column)
+            sql = f"SELECT 1 FROM {qualified(info.schema, info.name)}{self._where(chunk, differs)} LIMIT 1"
+            if place not in self._report.otherwise and query(conn, sql):
+                self._report.otherwise.add(place)
+
     def _copy_rows(self, conn: Connection[Any], chunk: Chunk, info: TableInfo, progress: int) -> None:
         options = self._spec.options
         columns = [column for column in info.columns if not column.generated]
@@ -227,8 +242,6 @@ class DumpTask:
         typed = self._spec.json_types
         read = [ReadColumn.of(column, json_types=typed) for column in columns]
         fields = ",".join(column.expression for column in read)
-        wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
-        where = " WHERE " + " AND ".join(wheres) if wheres else ""
         rendered: Statements = statements(
             [column.kind for column in read],
             [column.introducer for column in read],
@@ -246,7 +259,7 @@ class DumpTask:
             statement_size=options.statement_size,
             file_size=options.chunk_filesize,
         )
-        sql = f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"
+        sql = f"SELECT {fields} FROM {qualified(info.schema, info.name)}{self._where(chunk)}"
         before = self._report.rows
         try:
             for pieces, size in stream(conn, sql, lambda _: rendered):

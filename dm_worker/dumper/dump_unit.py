@@ -443,7 +443,9 @@ class DumpUnit:
         for report in reports:
             files |= report.sizes
         rows = sum(report.rows for report in reports)
-        manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files, attempt.token)
+        otherwise = sorted(set[tuple[str, str, str]]().union(*(report.otherwise for report in reports)))
+        tables = len(attempt.stats)
+        manifest = Manifest(fingerprint(self._cfg), tables, rows, files, otherwise, attempt.token)
         metadata = DumpMetadata(location, snapshot.exit_location, started, now_text())
         attempt.work.publish(manifest, metadata)
         self._manifest = manifest

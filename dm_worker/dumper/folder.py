@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +24,14 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it, ``token`` the dump."""
+    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it, ``token`` the dump.
+    ``otherwise``: generated columns (schema, table, column) with values that a session in UTC does not compute."""
 
     fingerprint: str
     tables: int
     rows: int
     files: Mapping[str, int]
+    otherwise: Sequence[tuple[str, str, str]] = ()
     token: str = ""
 
     @property
@@ -51,7 +53,9 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], data.get("token", ""))
+        otherwise = tuple((schema, table, column) for schema, table, column in data.get("otherwise", ()))
+        token = data.get("token", "")
+        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], otherwise, token)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -113,6 +117,7 @@ class DumpWorkFolder:
             "tables": manifest.tables,
             "rows": manifest.rows,
             "files": dict(manifest.files),
+            "otherwise": list(manifest.otherwise),
             "token": manifest.token,
         }
         with (self._folder / MANIFEST).open("w", encoding="utf-8") as file:

@@ -100,6 +100,10 @@ class SparkJvm:
         except subprocess.TimeoutExpired:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._await_output()
+
+    def _await_output(self) -> None:
+        """Waits until the output of the JVM, which has ended, is read."""
         # Python workers share the output; do not wait for one that does not end.
         self._output.join(_OUTPUT_TIMEOUT)
 
@@ -107,6 +111,7 @@ class SparkJvm:
         deadline = time.monotonic() + START_TIMEOUT
         while not info.exists():
             if not self.alive:
+                self._await_output()
                 raise not_started(f"it exited with code {self._process.returncode}", self._said)
             if time.monotonic() > deadline:
                 raise not_started(f"it did not answer within {START_TIMEOUT:.0f} s", self._said)

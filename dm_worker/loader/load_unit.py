@@ -22,7 +22,7 @@ from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
-from dm_worker.loader.computed_check import check_computed
+from dm_worker.loader.computed_check import check_computed, check_copied
 from dm_worker.loader.early_adoption import EarlyAdoption, remove_early
 from dm_worker.loader.key_building import KeyBuilding, put_off
 from dm_worker.loader.load_plan import (
@@ -294,6 +294,10 @@ class LoadUnit:
             targets = _targets(files)
             self._check_engines(conn, targets)
             check_computed(self._cfg, conn, targets)
+            manifest = read_manifest(self._dir)
+            loaded = {table for _, table in tables}
+            copied = manifest.otherwise if manifest is not None else ()
+            check_copied(conn, (one for one in copied if one[:2] in loaded), self._route)
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc

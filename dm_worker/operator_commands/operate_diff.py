@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dm_worker.diff.companion import DiffCompanion
 from dm_worker.diff.state_table import DiffSettings
 from dm_worker.subtask.subtask import SubTask
 from pkg import errors
-from pkg.errors import Code
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
 
@@ -15,18 +17,23 @@ def operate_diff(subtask: SubTask, request: pb.OperateDiffWorkerRequest) -> pb.D
     companion = _companion(subtask)
     match request.op:
         case pb.StartDiff:
-            companion.begin(request.run, _settings(request))
+            companion.begin(request.run, diff_settings(request.options, request.sources))
         case pb.StopDiff:
             companion.end()
         case pb.ShowDiff:
             pass
         case _:
-            raise errors.new(
-                Code.DiffRefused,
-                f"operation {request.op} on a comparison is not known",
-                workaround="Use a dmctl and a master of the worker's version.",
-            )
+            raise unknown_operation(request.op)
     return companion.status()
+
+
+def unknown_operation(op: int) -> DMError:
+    """43104."""
+    return errors.new(
+        Code.DiffRefused,
+        f"operation {op} on a comparison is not known",
+        workaround="Use a dmctl and a master of the worker's version.",
+    )
 
 
 def _companion(subtask: SubTask) -> DiffCompanion:
@@ -41,10 +48,10 @@ def _companion(subtask: SubTask) -> DiffCompanion:
     return found
 
 
-def _settings(request: pb.OperateDiffWorkerRequest) -> DiffSettings:
-    options = request.options
+def diff_settings(options: pb.DiffOptions, sources: Iterable[str]) -> DiffSettings:
+    """``sources``: those that take part."""
     return DiffSettings(
-        tuple(request.sources),
+        tuple(sources),
         tuple(options.tables),
         options.sample,
         options.lock,
@@ -53,4 +60,5 @@ def _settings(request: pb.OperateDiffWorkerRequest) -> DiffSettings:
         options.threads,
         options.bytesPerSecond,
         options.mostLag,
+        chunk_rows=options.chunkRows,
     )

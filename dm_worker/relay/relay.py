@@ -22,6 +22,7 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import NeededFile, Purger
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_client import RelayClient
+from dm_worker.relay.relay_lag import relay_lag
 from dm_worker.relay.relay_writer import BlockCounts, is_disk_full
 from dm_worker.relay.upstream_end import UpstreamEnd
 from pkg import errors
@@ -202,8 +203,9 @@ class Relay:
 
     def status(self) -> pb.RelayStatus:
         """A snapshot for ``query-status``; waits for the upstream for :data:`ANSWER_TIMEOUT` at most. Never raises."""
-        master, current = self._upstream.get()
-        progress = self._client.progress
+        end, current = self._upstream.get()
+        progress, master = self._client.progress, end.location if end is not None else None
+        here = None if progress is None else Position(progress.end.file, progress.end.size)
         with self._lock:
             status = pb.RelayStatus(stage=self._stage)
             if self._errors:
@@ -212,15 +214,22 @@ class Relay:
                 )
         if master is not None:
             status.masterBinlog, status.masterBinlogGtid = str(master.position), master.gtid_set
+        lag = relay_lag(
+            # An earlier answer proves nothing.
+            end if current else None,
+            here,
+            self._client.newest,
+            running=status.stage == pb.Running,
+            connected=self._client.connected,
+        )
+        status.secondsBehind, status.bytesBehind, status.lagReason = lag.seconds, lag.unread, lag.reason
         if progress is not None:
-            position = Position(progress.end.file, progress.end.size)
             status.relaySubDir, status.relayBinlog, status.relayBinlogGtid = (
                 progress.end.subdir,
-                str(position),
+                str(here),
                 progress.gtids,
             )
-            # An earlier answer proves nothing.
-            status.relayCatchUpMaster = current and master is not None and master.position == position
+            status.relayCatchUpMaster = current and master is not None and master.position == here
         return status
 
     def purge(self, *, filename: str = "", sub_dir: str = "", before: float = 0.0, inactive: bool = False) -> int:

@@ -56,6 +56,17 @@ class RelayClient:
             self._progress = self.writer.progress
         return self._progress
 
+    @property
+    def newest(self) -> int:
+        """Upstream time of the newest event in the relay log; 0 while unknown."""
+        writer = self.writer
+        return 0 if writer is None else writer.newest
+
+    @property
+    def connected(self) -> bool:
+        """Whether the upstream sends its binlog."""
+        return self._stream is not None
+
     def allow_pulls(self) -> None:
         """Must be called before the first :meth:`pull` after :meth:`end`."""
         self._ended.clear()

@@ -27,6 +27,7 @@ class RelayCollector(Collector):
         if relay is None or status is None:
             return
         yield from _positions(status)
+        yield from _lag(status)
         yield from _counts(relay)
         yield _space(relay)
 
@@ -44,6 +45,15 @@ def _positions(status: pb.RelayStatus) -> Iterator[Metric]:
         uuid, _, suffix = status.relaySubDir.rpartition(".")
         index.add_metric(["relay", uuid], int(suffix))
     yield from (offset, file, index)
+
+
+def _lag(status: pb.RelayStatus) -> Iterator[Metric]:
+    for name, text, value in (
+        ("dm_relay_lag_seconds", "Seconds that the relay log is behind.", status.secondsBehind),
+        ("dm_relay_bytes_behind", "Bytes of binlog that are not in the relay log.", status.bytesBehind),
+    ):
+        # An unknown lag has no sample.
+        yield GaugeMetricFamily(name, text, value=value if value >= 0 else None)
 
 
 def _counts(relay: SourceRelay) -> Iterator[Metric]:

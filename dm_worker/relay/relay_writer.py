@@ -20,6 +20,7 @@ from dm_worker.relay.scan import scan
 from dm_worker.relay.stream_follower import EventDecision, FileAction, StreamFollower, dummies, dummy
 from pkg import errors
 from pkg.binlog import constants as c
+from pkg.binlog.events import event_from_bytes
 from pkg.errors import Code
 from pkg.errors.workarounds import Advice
 from pkg.process.metrics import Distribution
@@ -92,6 +93,8 @@ class RelayWriter:
         self._saved = 0.0
         #: An error between decision and write: only :func:`recover` can determine the file's content.
         self.torn = False
+        #: Upstream time of the newest event that arrived, or of an earlier one of its block; 0 for none.
+        self.newest = 0
 
     def connected(self, server_id: int) -> None:
         """A stream of this server begins where the last whole transaction ends; cuts off what follows.
@@ -147,6 +150,7 @@ class RelayWriter:
         self._counts.transform.add(time.perf_counter() - began)
         if found.data:
             self._write(found.data)
+            self.newest = event_from_bytes(found.data).timestamp
             follower.scanned(found, len(found.data))
         return found.pos
 
@@ -163,6 +167,7 @@ class RelayWriter:
             if decision.hole:
                 self._fill(at, decision.hole)
             self._write(decision.data)
+            self.newest = event_from_bytes(decision.data).timestamp
         elif decision.duplicate:
             self._compare(decision)
         self.torn = False

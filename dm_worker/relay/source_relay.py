@@ -18,6 +18,7 @@ from pkg.errors import Code, DMError
 from pkg.errors.workarounds import way_on_of_relay
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
+from pkg.status.lag import STOPPED, UNKNOWN
 
 log = get_logger(__name__)
 
@@ -155,7 +156,9 @@ class SourceRelay:
         relay, error = self._relay, self._error
         if error is not None:
             result = pb.ProcessResult(errors=[pb.ProcessError(**error.to_dict())])
-            return pb.RelayStatus(stage=pb.Paused, result=result)
+            return pb.RelayStatus(
+                stage=pb.Paused, result=result, secondsBehind=UNKNOWN, bytesBehind=UNKNOWN, lagReason=STOPPED
+            )
         return relay.status() if relay is not None else None
 
     def purge(self, *, filename: str, sub_dir: str, before: float, inactive: bool) -> int:

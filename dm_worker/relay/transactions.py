@@ -53,9 +53,10 @@ def _query(state: int, text: bytes) -> int:
 
 
 def statement(event: bytes) -> bytes:
-    """The statement of a QUERY (compressed ones unchanged); '' when it is torn."""
+    """The statement of an event that has one (compressed ones unchanged); '' when it is torn."""
     schema, variables = event[27:28], event[30:32]
-    start = c.HEADER_SIZE + 13 + int.from_bytes(variables, "little") + int.from_bytes(schema, "little") + 1
+    head = 13 + (c.LOAD_QUERY_HEAD if event[4] == c.EXECUTE_LOAD_QUERY_EVENT else 0)
+    start = c.HEADER_SIZE + head + int.from_bytes(variables, "little") + int.from_bytes(schema, "little") + 1
     return event[start:]
 
 

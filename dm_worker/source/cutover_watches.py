@@ -60,17 +60,18 @@ class CutoverWatches:
         wanted = {}
         for key, stored in self._mirror.snapshot().items():
             record = CutoverWatchRecord.from_json(stored.value)
-            wanted[keys.CUTOVER_WATCH.names(key)[1]] = Location(parse_position(record.position), record.gtid_set)
+            agreed = Location(parse_position(record.position), record.gtid_set)
+            wanted[keys.CUTOVER_WATCH.names(key)[1]] = (agreed, record.opposite)
         self._follow(wanted, {one.name: one for one in configs()} if wanted else {})
 
-    def _follow(self, wanted: dict[str, Location], configs: dict[str, SubTaskConfig]) -> None:
+    def _follow(self, wanted: dict[str, tuple[Location, str]], configs: dict[str, SubTaskConfig]) -> None:
         with self._lock:
             for task, watch in [*self._watches.items()]:
-                if wanted.get(task) != watch.agreed or task not in configs:
+                if wanted.get(task) != (watch.agreed, watch.opposite) or task not in configs:
                     watch.stop()
                     self._ending.append(self._watches.pop(task))
             for task in sorted(wanted.keys() & configs.keys() - self._watches.keys()):
-                self._watches[task] = UpstreamWatch(configs[task], wanted[task])
+                self._watches[task] = UpstreamWatch(configs[task], *wanted[task])
                 self._watches[task].start()
 
     def fill(self, status: pb.SubTaskStatus) -> None:

@@ -42,3 +42,8 @@ class DesiredValidation:
             return None if config.validator.mode == "none" else config.validator.mode
         record = ValidatorStage.from_json(stored.value)
         return record.mode if record.expect == "Running" else ""
+
+    def since(self, config: SubTaskConfig) -> str:
+        """The position of a start by time, '' without one. Raises 42502."""
+        stored = self._mirror.snapshot().get(keys.VALIDATOR_STAGE.key(self._source, config.name))
+        return "" if stored is None else ValidatorStage.from_json(stored.value).since

@@ -9,10 +9,10 @@ from prometheus_client.registry import Collector
 
 from dm_worker.engine.engine_figures import EngineFigures
 from dm_worker.source.sync_collector import Figures
-from dm_worker.syncer.figures.lag_reason import STOPPED
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.metrics import CounterFamily
+from pkg.status.lag import STOPPED
 
 _LABELS = ("source_id", "task")
 

@@ -37,6 +37,24 @@ class PurgeRisk:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PurgeDistance:
+    """How far the upstream's purge is from what a reader needs.
+
+    ``before``: bytes from the ``oldest`` file's start to the ``needed`` position; ``after``: from there to the end;
+    None where the upstream does not have the position. ``retention`` and ``expires`` in seconds: how long files stay by
+    the upstream's settings, and when the needed one goes by them; None for never. For a file that is being written,
+    ``expires`` is as if it ended now.
+    """
+
+    needed: Position
+    oldest: str = ""
+    before: int | None = None
+    after: int | None = None
+    retention: float | None = None
+    expires: float | None = None
+
+
 NO_RISK = PurgeRisk(RiskLevel.OK)
 _WORKAROUND = (
     "Keep binlogs longer there (expire_logs_days, binlog_expire_logs_seconds), or use a relay, which fetches them."
@@ -84,6 +102,23 @@ class PurgeGuard:
             )
         return max(
             (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity
+        )
+
+    def distance(
+        self, now: float, files: Mapping[str, int], retention: float | None, position: Position
+    ) -> PurgeDistance:
+        """The distance as of the last :meth:`look`; the same arguments."""
+        if position.name not in files:
+            return PurgeDistance(position, next(iter(files), ""), retention=retention)
+        before = _offset(files, position)
+        closed = self._closed.get(position.name, now)
+        return PurgeDistance(
+            position,
+            next(iter(files)),
+            before,
+            max(0, sum(files.values()) - before),
+            retention,
+            None if retention is None else max(0.0, closed + retention - now),
         )
 
     # -- observations -------------------------------------------------------------------------------------------

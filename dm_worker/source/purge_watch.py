@@ -13,15 +13,17 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pymysql.connections import Connection
 
-from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk
+from dm_worker.source.purge_guard import NO_RISK, PurgeDistance, PurgeGuard, PurgeRisk
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import StoppedUnit
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query, variable
+from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
+from pkg.status.lag import UNKNOWN
 
 log = get_logger(__name__)
 
@@ -74,6 +76,7 @@ class PurgeWatch:
         self._readers = readers
         self._guards: dict[str, PurgeGuard] = {}
         self._risks: dict[str, PurgeRisk] = {}
+        self._distances: list[pb.PurgeDistance] = []
         self._end = threading.Event()
         self._thread = ServiceThread("purge-watch", self._main, self._end)
 
@@ -85,6 +88,10 @@ class PurgeWatch:
     def warnings(self) -> list[str]:
         """For operators: files that will be purged or are gone."""
         return [f"{name}: {risk.text}" for name, risk in sorted(self.risks.items()) if risk.level]
+
+    def distances(self) -> list[pb.PurgeDistance]:
+        """For ``query-status``: how far the purge is from what each reader needs."""
+        return list(self._distances)
 
     def start(self) -> None:
         self._thread.start()
@@ -123,6 +130,27 @@ class PurgeWatch:
                     warning=risk.text,
                 )
         self._risks = risks
+        distances = [self._guards[one.name].distance(now, files, stay, one.position) for one in readers]
+        self._distances = [
+            _message(reader.task, risks[reader.name], distance)
+            for reader, distance in zip(readers, distances, strict=True)
+        ]
+
+
+def _message(task: str, risk: PurgeRisk, distance: PurgeDistance) -> pb.PurgeDistance:
+    # Others than the settings may remove files: the guard's forecast is the earlier one then.
+    known = [seconds for seconds in (risk.seconds_left, distance.expires) if seconds is not None]
+    return pb.PurgeDistance(
+        task=task,
+        risk=risk.level,
+        needed=str(distance.needed),
+        oldest=distance.oldest,
+        bytesBefore=UNKNOWN if distance.before is None else distance.before,
+        bytesNeeded=UNKNOWN if distance.after is None else distance.after,
+        retention=int(distance.retention or 0),
+        secondsLeft=int(min(known, default=UNKNOWN)),
+        text=risk.text,
+    )
 
 
 class PurgeCollector(Collector):

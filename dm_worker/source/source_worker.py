@@ -18,7 +18,7 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import NeededFile
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
-from dm_worker.relay.upstream_end import UpstreamEnd
+from dm_worker.relay.upstream_end import BinlogTail, UpstreamEnd
 from dm_worker.source import binlog_needs
 from dm_worker.source.cutover_watches import CutoverWatches
 from dm_worker.source.desired_validation import DesiredValidation
@@ -43,7 +43,7 @@ from dm_worker.subtask.subtask import GRACE, SubTask, process_result
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg import errors
-from pkg.binlog.position import Location
+from pkg.binlog.position import parse_position
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
@@ -54,6 +54,7 @@ from pkg.ha.records import SubTaskStage, stage_number
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
+from pkg.status.lag import STOPPED, UNKNOWN
 
 if TYPE_CHECKING:
     from dm_worker.validator.validator import Validator
@@ -232,9 +233,9 @@ class SourceWorker:
         # Read after the checkpoints: if they have reached this end, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
-            location, current = self._upstream_end.get()
+            end, current = self._upstream_end.get()
             for sync in syncs:
-                _set_position(sync, location, current=current, by_gtid=self.source.enable_gtid)
+                _set_position(sync, end, current=current, by_gtid=self.source.enable_gtid)
         return statuses
 
     # ---- reconciling ------------------------------------------------------------------------------------------------
@@ -292,7 +293,8 @@ class SourceWorker:
             slots = list(self._slots.values())
         for slot in slots:
             if slot.validator is not None:
-                slot.validator.expect(self._validation.mode(slot.validator.config))
+                config = slot.validator.config
+                slot.validator.expect(self._validation.mode(config), self._validation.since(config))
 
     def _wanted(self) -> dict[str, ExpectedSubTask]:
         """Tasks that have both a config and a desired stage; both are written in one transaction."""
@@ -495,9 +497,10 @@ def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
     return pb.SubTaskStatus(name=task, stage=pb.Paused, result=process_result(False, errs))
 
 
-def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bool, by_gtid: bool) -> None:
+def _set_position(sync: pb.SyncStatus, end: BinlogTail | None, *, current: bool, by_gtid: bool) -> None:
     """Adds the upstream's end. Operators switch over when ``synced`` is true, so it requires a ``current`` end and no
     rows held back."""
+    location = end.location if end is not None else None
     if location is not None:
         sync.masterBinlog = str(location.position)
         sync.masterBinlogGtid = location.gtid_set
@@ -510,3 +513,12 @@ def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bo
     if sync.synced:
         # Known now, also for a task that does not run.
         sync.secondsBehindMaster, sync.bytesBehind, sync.eta = 0, 0, "0s"
+        sync.streamSecondsBehind, sync.streamBytesBehind = 0, 0
+    elif sync.streamLagReason == STOPPED:
+        # A task that stands still does not look at the upstream.
+        _count_bytes(sync, end if current else None)
+
+
+def _count_bytes(sync: pb.SyncStatus, end: BinlogTail | None) -> None:
+    unread = end.bytes_after(parse_position(sync.syncerBinlog)) if end is not None and sync.syncerBinlog else None
+    sync.bytesBehind = sync.streamBytesBehind = UNKNOWN if unread is None else unread

@@ -105,6 +105,12 @@ class _SyncCollector(Collector):
         behind = GaugeMetricFamily(
             "dm_syncer_bytes_behind", "Bytes of binlog up to the upstream's end, while that is known.", labels=_TASK
         )
+        stream = GaugeMetricFamily(
+            "dm_syncer_stream_lag_seconds", "Seconds that the reader of the binlog is behind.", labels=_TASK
+        )
+        unread = GaugeMetricFamily(
+            "dm_syncer_stream_bytes_behind", "Bytes of binlog that are not read, while that is known.", labels=_TASK
+        )
         offset = GaugeMetricFamily("dm_syncer_binlog_pos", "Offset in the binlog file.", labels=_NODE)
         file = GaugeMetricFamily("dm_syncer_binlog_file", "Number of the binlog file.", labels=_NODE)
         waiting = GaugeMetricFamily(
@@ -121,10 +127,14 @@ class _SyncCollector(Collector):
                 continue
             sync = status.sync
             # An unknown lag has no sample: -1 would read as less than no lag.
-            if sync.secondsBehindMaster >= 0:
-                lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
-            if sync.bytesBehind >= 0:
-                behind.add_metric([source, status.name, self._worker], sync.bytesBehind)
+            for family, value in (
+                (lag, sync.secondsBehindMaster),
+                (behind, sync.bytesBehind),
+                (stream, sync.streamSecondsBehind),
+                (unread, sync.streamBytesBehind),
+            ):
+                if value >= 0:
+                    family.add_metric([source, status.name, self._worker], value)
             for node, text in (("master", sync.masterBinlog), ("syncer", sync.syncerBinlog)):
                 position = _position(text)
                 if position is not None:
@@ -138,7 +148,7 @@ class _SyncCollector(Collector):
             for target in sorted(merged[status.name])[:MOST_TABLES]:
                 unsynced.add_metric([source, status.name, target], counts.get(target, 0))
         self._merged = merged
-        yield from (lag, behind, offset, file, waiting, unsynced, held)
+        yield from (lag, behind, stream, unread, offset, file, waiting, unsynced, held)
 
 
 def _position(text: str) -> tuple[int, int] | None:

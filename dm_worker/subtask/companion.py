@@ -4,7 +4,6 @@ A companion runs while the unit that it accompanies may change something. It sta
 every pause, failure or stop of the subtask, and starts again with the unit's next run. It has its own threads, its own
 stage (Running, Paused, Stopped) and its own errors. A pause does not wait for it; only the end of the subtask does. Its
 errors do not stop the subtask, unless it calls ``fail``.
-No unit of this version has a companion.
 """
 
 from __future__ import annotations

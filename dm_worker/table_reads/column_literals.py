@@ -36,6 +36,7 @@ _VERBATIM = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "dec
 _QUOTED = frozenset({"date", "time", "datetime", "timestamp"})
 _HEX = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector"})
 _SPECIAL = re.compile(rb"['\\\0\n\r\x1a]")
+_SPECIAL_BYTES = b"'\\\0\n\r\x1a"
 _ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b"\\r", b"\x1a": b"\\Z"}
 
 
@@ -180,6 +181,12 @@ class RowRenderer:
         template = b"(" + b",".join(slots) + b")"
         return b",\n".join([template] * rows) % tuple(values)
 
+    def literals(self, number: int, column: list[FieldValue]) -> Sequence[bytes]:
+        """The literals of many values of one column."""
+        found, quoted = self._column(self._kinds[number], column, self._introducers[number])
+        # None is among them no more.
+        return [b"'%b'" % one if quoted else one for one in found if one is not None]
+
     def _column(
         self, kind: LiteralKind, column: list[FieldValue], introducer: bytes
     ) -> tuple[Sequence[FieldValue], bool]:
@@ -194,9 +201,10 @@ class RowRenderer:
         if kind is LiteralKind.FOREIGN:
             return [b"NULL" if v is None else self._foreign(v, introducer) for v in column], False
         if kind is LiteralKind.TEXT:
-            # One search over all values: text that needs escaping is rare, and a search in each value is expensive.
+            # One look at all values: text that needs escaping is rare, and a search in each value is expensive.
             present = [v for v in column if v is not None] if with_null else column
-            if _SPECIAL.search(b"".join(present)):  # type: ignore[arg-type]
+            text = b"".join(present)  # type: ignore[arg-type]
+            if len(text.translate(None, _SPECIAL_BYTES)) < len(text):
                 return [b"NULL" if v is None else self._text(v) for v in column], False
         if with_null:
             return [b"NULL" if v is None else b"'" + v + b"'" for v in column], False

@@ -40,22 +40,28 @@ class Consumer(Protocol[R]):
         """Takes the bytes, which are overwritten afterwards. Raises ``ValueError`` for an invalid packet."""
 
 
-def send(conn: Connection[Any], sql: str) -> None:
+def send(conn: Connection[Any], sql: str | bytes) -> None:
     """Sends a statement ahead of :func:`stream`, so that several servers work at the same time."""
     driver.command(conn, COMMAND.COM_QUERY, sql)
 
 
 def stream(
-    conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]], *, sent: bool = False
+    conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]], *, sent: bool = False, optional: bool = False
 ) -> Iterator[tuple[R, int]]:
     """Yields the consumer's result for each read, and the bytes read. ``begin`` receives the number of columns;
-    ``sent``: by :func:`send`, as the connection's last statement.
+    ``sent``: by :func:`send`, as the connection's last statement. ``optional``: the answer may have no result set
+    (as that of MariaDB's DELETE … RETURNING whose condition can't be true), which counts as one without rows.
 
     A caller that stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
     """
     if not sent:
         send(conn, sql)
-    consumer = begin(_columns(conn, sql))
+    columns = _columns(conn)
+    if columns == 0 and optional:
+        return
+    if columns == 0:
+        raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"statement has no result: {sql[:80]}")
+    consumer = begin(columns)
     rfile = driver.reader(conn)
     view = memoryview(bytearray(PIECE))
     # The content of the driver's buffer is read separately: readinto1 would wait for more after it.
@@ -80,11 +86,11 @@ def read_values(conn: Connection[Any], sql: str) -> list[FieldValue]:
     return [value for (values, _), _ in stream(conn, sql, RowSplitter) for value in values]
 
 
-def _columns(conn: Connection[Any], sql: str) -> int:
-    """Reads the columns' descriptions; returns their number."""
+def _columns(conn: Connection[Any]) -> int:
+    """Reads the columns' descriptions; returns their number, 0 for an answer without a result set."""
     first = driver.read_packet(conn)
     if first.is_ok_packet():
-        raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"statement has no result: {sql[:80]}")
+        return 0
     width = first.read_length_encoded_integer()
     for _ in range(width + 1):  # and the EOF packet after them
         driver.read_packet(conn)

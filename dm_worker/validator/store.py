@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -13,6 +13,7 @@ from dm_worker.syncer.checkpoint.meta_connection import (
     SMALL_KEYS,
     MetaConnection,
     MetaTransactions,
+    T,
     stored_location,
 )
 from dm_worker.syncer.figures.batch_report import Changes
@@ -100,11 +101,11 @@ class ValidatorStore:
                 f" PRIMARY KEY (source, src_schema_name, src_table_name)){SMALL_KEYS}",
             )
 
-        self._transactions.run(create)
+        self._run(create)
 
     def progress(self) -> Progress | None:
         """What was stored last."""
-        rows = self._transactions.run(
+        rows = self._run(
             lambda conn: query(
                 conn,
                 "SELECT binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, notes, cutover_pos,"
@@ -122,7 +123,7 @@ class ValidatorStore:
 
     def errors(self) -> list[RowError]:
         """All stored errors."""
-        rows = self._transactions.run(
+        rows = self._run(
             lambda conn: query(
                 conn,
                 "SELECT id, src_schema_name, src_table_name, dst_schema_name, dst_table_name, data, dst_data,"
@@ -176,7 +177,7 @@ class ValidatorStore:
                 )
             return numbered
 
-        return self._transactions.run(store)
+        return self._run(store)
 
     def _put(self, cursor: Any, error: RowError) -> RowError:
         cursor.execute(
@@ -186,6 +187,11 @@ class ValidatorStore:
             (error.number or None, self._source, *_values(error)),
         )
         return error if error.number else replace(error, number=int(cursor.lastrowid))
+
+    def _run(self, work: Callable[[MetaConnection], T]) -> T:
+        """Once: an operator waits for it, and the validator itself tries again."""
+        self._transactions.drop_lost()
+        return self._transactions.run(work)
 
     def close(self) -> None:
         self._transactions.close()

@@ -31,6 +31,7 @@ from dm_worker.validator import view
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
+from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
@@ -72,6 +73,8 @@ class _State:
     #: Where this process began to take batches.
     first: Location | None = None
     failure: DMError | None = None
+    #: What the sweep has to compare for a start by time; None when that is done.
+    earlier: EarlierChanges | None = None
 
 
 class Validator:
@@ -120,8 +123,9 @@ class Validator:
     def config(self) -> SubTaskConfig:
         return self._cfg
 
-    def expect(self, wanted: str | None) -> None:
-        """Compares in a mode, ``fast`` or ``full``; ends with ''; None: the task has no validation. Returns at once."""
+    def expect(self, wanted: str | None, since: str = "") -> None:
+        """Compares in a mode, ``fast`` or ``full``; ends with ''; None: the task has no validation. ``since``: the
+        position of a start by time. Returns at once."""
         mode = wanted or ""
         with self._lock:
             self._known = wanted is not None
@@ -130,6 +134,8 @@ class Validator:
             log.info("validation", task=self._cfg.name, source=self._cfg.source_id, mode=mode or "stopped")
             self._mode = mode
             self._state.failure = None
+            self._state.earlier = EarlierChanges(since) if mode and since else None
+            self._settle_earlier()
             if not mode:
                 self._backlog.clear()
                 self._state.judge = Judge(self._state.judge.uncompared)
@@ -411,10 +417,16 @@ class Validator:
     @property
     def sweep_rate(self) -> int:
         with self._lock:
-            return self._cfg.validator.sweep_rate if self._runs and self._mode == "full" else 0
+            wanted = self._mode == "full" or self._state.earlier is not None
+            return self._cfg.validator.sweep_rate if self._runs and wanted else 0
 
     def show_sweep(self, text: Callable[[], str]) -> None:
         self._sweep_text = text
+
+    def sweep_begins(self, run: str) -> None:
+        with self._lock:
+            if self._state.earlier is not None:
+                self._state.earlier.run = run
 
     def swept(self, run: str, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> None:
         with self._storing:
@@ -423,11 +435,15 @@ class Validator:
             self._accept(Verdicts(mismatches(run, pair, matches, found)))
         self._flush()
 
-    def sweep_ended(self, run: str, tables: Collection[TableId]) -> None:
+    def sweep_ended(self, run: str, tables: Collection[TableId], left_out: str) -> None:
         with self._storing:
             self._load()
         with self._lock:
             self._state.errors.swept(run, tables)
+            earlier = self._state.earlier
+            if earlier is not None and earlier.run == run:
+                self._note(earlier.ended(left_out))
+                self._settle_earlier()
         self._flush()
 
     # -- durable state --------------------------------------------------------------------------------------------
@@ -447,6 +463,13 @@ class Validator:
                 state.progress = replace(stored, notes=notes, cutover=cutover)
             self._stored, self._loaded = stored, True
             self._note_start()
+            self._settle_earlier()
+
+    def _settle_earlier(self) -> None:
+        """Forgets the start by time whose changes are compared."""
+        earlier, progress = self._state.earlier, self._state.progress
+        if earlier is not None and self._loaded and earlier.is_done(progress.notes):
+            self._state.earlier = None
 
     def _note_start(self) -> None:
         """Says from where changes are compared. It is known when both the first location and what was stored are."""
@@ -507,6 +530,8 @@ class Validator:
             cutover = state.progress.cutover.note(state.progress.location, self._cfg.flavor)
             if cutover:
                 status.notes.append(cutover)
+            if state.earlier is not None:
+                status.notes.append(state.earlier.waiting)
             if state.judge.undecided:
                 status.notes.append(f"{state.judge.undecided} rows differ in a look; the next one decides")
             if state.errors.unlisted:

@@ -141,11 +141,13 @@ def status_report(answer: master.OperateCutoverResponse) -> Iterator[str]:
     yield f"cutover: {answer.stage}" + (f", {answer.msg}" if answer.msg else "")
     for one in answer.sources:
         watch = one.watch
-        yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not tell'}"
+        back = f", replicated back by {watch.replicatedBy}" if watch.replicatedBy else ""
+        yield f"source {one.source}: ended at {watch.agreed or 'a position that the worker did not tell'}{back}"
         if one.msg or watch.problem:
             yield f"  not watched: {one.msg or watch.problem}"
         last = f", the last at {watch.lastWrite} UTC" if watch.lastWrite else ""
-        yield f"  {watch.writes} writes since{last}; read up to {watch.watched or 'there'}"
+        others = " of others" if watch.replicatedBy else ""
+        yield f"  {watch.writes} writes{others} since{last}; read up to {watch.watched or 'there'}"
         yield from (f"    {line}" for line in watch.first)
         if watch.file:
             yield f"  all of them: {watch.file}"
@@ -166,7 +168,7 @@ def end(context: CommandContext, task: str) -> None:
 def reverse(context: CommandContext, task: str) -> None:
     """Starts the opposite task: what the target gets from the cutover on is replicated into the upstream.
 
-    The target must be a source too. The watch over the upstreams ends. See docs/cutover.md.
+    The target must be a source too. The watch over the upstreams leaves out what this task writes. See docs/cutover.md.
     """
     request = master.OperateCutoverRequest(op=master.ReverseCutover, task=files.task_name(task))
     context.run_or_fail("OperateCutover", request)

@@ -20,13 +20,19 @@ from pkg.settings.units import parse_size
 LOOK_SECONDS = 1.0
 
 
+_CONFIG = click.option(
+    "--config", "path", default="", metavar="FILE.yaml", help="Servers and rules in place of a task."
+)
+
+
 @click.group("diff", cls=CommandGroup)
 def diff() -> None:
-    """Compares a task's tables with the upstream's rows at one position, while both are written to."""
+    """Compares a task's tables with the upstream's rows at one position, while both are written to; or two servers."""
 
 
 @diff.command("start", cls=DMCommand)
-@click.argument("task", metavar="TASK | TASK_FILE")
+@click.argument("task", metavar="[TASK | TASK_FILE]", required=False)
+@_CONFIG
 @click.option("--tables", default="", help="Target tables: db.table[,…], with * and ? as wildcards. All by default.")
 @click.option("--sample", type=click.FloatRange(0, 100, min_open=True), help="Only this share of the chunks, percent.")
 @click.option("--lock", is_flag=True, help="Holds the upstream's global lock for milliseconds at each snapshot.")
@@ -39,7 +45,8 @@ def diff() -> None:
 @click.pass_obj
 def start(
     context: CommandContext,
-    task: str,
+    task: str | None,
+    path: str,
     tables: str,
     sample: float | None,
     lock: bool,
@@ -50,7 +57,13 @@ def start(
     most_lag: int | None,
     once: bool,
 ) -> None:
-    """Starts a comparison; `diff status` shows it. -s limits it to some sources."""
+    """Starts a comparison; `diff status` shows it. -s limits it to some sources.
+
+    With --config it compares two servers that no task connects. Rows that differ are then read again until they stay
+    the same; --repair, --lock and --most-lag need a task.
+    """
+    if path and (repair or lock or most_lag):
+        raise UsageError("--repair, --lock and --most-lag need a task: without one no position of both sides is known")
     options = worker.DiffOptions(
         tables=[pattern.strip() for pattern in tables.split(",") if pattern.strip()],
         sample=sample or 0.0,
@@ -61,28 +74,31 @@ def start(
         bytesPerSecond=_bytes(rate),
         mostLag=most_lag or 0,
     )
+    request = _request(context, worker.StartDiff, task, path, options)
     if once:
-        _compare_once(context, task, options)
+        _compare_once(context, request)
     else:
-        _operate(context, worker.StartDiff, task, options)
+        context.run_or_fail("OperateDiff", request)
 
 
 @diff.command("stop", cls=DMCommand)
-@click.argument("task", metavar="TASK | TASK_FILE")
+@click.argument("task", metavar="[TASK | TASK_FILE]", required=False)
+@_CONFIG
 @click.pass_obj
-def stop(context: CommandContext, task: str) -> None:
-    """Ends a comparison; its results stay. -s limits it to some sources."""
-    _operate(context, worker.StopDiff, task)
+def stop(context: CommandContext, task: str | None, path: str) -> None:
+    """Ends a comparison; its results stay. -s limits it to some sources of a task."""
+    context.run_or_fail("OperateDiff", _request(context, worker.StopDiff, task, path))
 
 
 @diff.command("status", cls=DMCommand)
-@click.argument("task", metavar="TASK | TASK_FILE")
+@click.argument("task", metavar="[TASK | TASK_FILE]", required=False)
+@_CONFIG
 @click.option("-o", "--output", default="json", help="json (everything) or table (for people).")
 @click.pass_obj
-def status(context: CommandContext, task: str, output: str) -> None:
+def status(context: CommandContext, task: str | None, path: str, output: str) -> None:
     """Shows the comparison: per table its state, counts and first keys, and the files with all differences."""
     pick(output, ("table", "json"), "output")
-    request = master.OperateDiffRequest(op=worker.ShowDiff, task=files.task_name(task), sources=context.sources)
+    request = _request(context, worker.ShowDiff, task, path)
     if output == "json":
         context.run_or_fail("OperateDiff", request)
         return
@@ -92,28 +108,40 @@ def status(context: CommandContext, task: str, output: str) -> None:
     context.print("\n".join(report(answer)))
 
 
-def _operate(context: CommandContext, op: worker.DiffOp, task: str, options: worker.DiffOptions | None = None) -> None:
-    request = master.OperateDiffRequest(op=op, task=files.task_name(task), sources=context.sources, options=options)
-    context.run_or_fail("OperateDiff", request)
-
-
-def _compare_once(context: CommandContext, task: str, options: worker.DiffOptions) -> None:
-    """Waits until the comparison has ended on all sources, then shows it. Raises CommandError unless all is equal."""
-    request = master.OperateDiffRequest(
-        op=worker.StartDiff, task=files.task_name(task), sources=context.sources, options=options
+def _request(
+    context: CommandContext, op: worker.DiffOp, task: str | None, path: str, options: worker.DiffOptions | None = None
+) -> master.OperateDiffRequest:
+    """Raises UsageError unless there is either a task or a file. Only a start sends the file: it has passwords."""
+    if bool(task) == bool(path):
+        raise UsageError("must specify either a task or a comparison's file: `--config FILE.yaml`")
+    if task:
+        return master.OperateDiffRequest(op=op, task=files.task_name(task), sources=context.sources, options=options)
+    text = files.read_diff(path)
+    return master.OperateDiffRequest(
+        op=op,
+        sources=context.sources,
+        options=options,
+        comparison=files.name_in(text, path, "the file"),
+        config=text if op == worker.StartDiff else "",
     )
-    answer: master.OperateDiffResponse = context.call("OperateDiff", request)
+
+
+def _compare_once(context: CommandContext, start: master.OperateDiffRequest) -> None:
+    """Waits until the comparison has ended on all sources, then shows it. Raises CommandError unless all is equal."""
+    answer: master.OperateDiffResponse = context.call("OperateDiff", start)
     if not answer.result:
         context.show(answer)
         raise CommandError(answer.msg)
     runs = {source.source: source.run for source in answer.sources}
-    request = master.OperateDiffRequest(op=worker.ShowDiff, task=request.task, sources=sorted(runs))
+    request = master.OperateDiffRequest(
+        op=worker.ShowDiff, task=start.task, comparison=start.comparison, sources=sorted(runs)
+    )
     shown = ""
     while not _has_ended(answer):
         time.sleep(LOOK_SECONDS)
         answer = context.call("OperateDiff", request)
         if any(source.result and source.run != runs[source.source] for source in answer.sources):
-            raise CommandError("another comparison of the task was started meanwhile: see `dmctl diff status`")
+            raise CommandError("another comparison was started meanwhile: see `dmctl diff status`")
         text = "\n".join(_progress(answer))
         if text != shown:
             context.print(text)

@@ -31,7 +31,7 @@ def _task(task: str | None, all_tasks: bool) -> str:
 @click.argument("task", required=False)
 @click.option("--all-task", "all_tasks", is_flag=True)
 @click.option("--mode", default=None, help="full (the default) or fast.")
-@click.option("--start-time", default=None)
+@click.option("--start-time", default=None, help="Compare what was applied since then, too: by a round of the sweep.")
 @click.pass_obj
 def start(context: CommandContext, task: str | None, all_tasks: bool, mode: str | None, start_time: str | None) -> None:
     """Starts validation of a task."""

@@ -13,6 +13,7 @@ STOP_EVENT: Final = 3
 ROTATE_EVENT: Final = 4
 INTVAR_EVENT: Final = 5
 APPEND_BLOCK_EVENT: Final = 9
+DELETE_FILE_EVENT: Final = 11
 RAND_EVENT: Final = 13
 USER_VAR_EVENT: Final = 14
 FORMAT_DESCRIPTION_EVENT: Final = 15
@@ -105,7 +106,9 @@ ROWS_EVENTS_V2: Final = frozenset(
 #: Rows events whose row images are one compressed block.
 ROWS_EVENTS_COMPRESSED: Final = frozenset(range(166, 172))
 #: Events that carry a statement.
-QUERY_EVENTS: Final = frozenset({QUERY_EVENT, MARIADB_QUERY_COMPRESSED_EVENT})
+QUERY_EVENTS: Final = frozenset({QUERY_EVENT, MARIADB_QUERY_COMPRESSED_EVENT, EXECUTE_LOAD_QUERY_EVENT})
+#: The bytes that EXECUTE_LOAD_QUERY has between a QUERY's lengths and its status variables.
+LOAD_QUERY_HEAD: Final = 13
 
 TYPE_TINY: Final = 1
 TYPE_SHORT: Final = 2

@@ -232,7 +232,7 @@ class QueryEvent:
 
 
 def parse_query(event: Event, file: str = "") -> QueryEvent:
-    """QUERY, also in MariaDB's compressed form."""
+    """QUERY, also in MariaDB's compressed form; EXECUTE_LOAD_QUERY, whose statement is a LOAD DATA."""
     return parsing(event, file, lambda: _query(event, file))
 
 
@@ -240,6 +240,8 @@ def _query(event: Event, file: str) -> QueryEvent:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     thread_id, execution_time = cursor.uint(4), cursor.uint(4)
     schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
+    if event.type == c.EXECUTE_LOAD_QUERY_EVENT:
+        cursor.take(c.LOAD_QUERY_HEAD)
     status = read_status_variables(cursor.take(vars_length))
     schema = cursor.take(schema_length).decode()
     cursor.take(1)
@@ -365,11 +367,9 @@ def _gtid_list(event: Event) -> MariaDBGTIDSet:
     return gtids
 
 
-_SET_ROW = "SET GLOBAL binlog_format=ROW on the upstream (and in its configuration), and reconnect its clients."
-_LOAD_DATA_EVENTS = (6, 7, 8, 10, 11, 12, c.APPEND_BLOCK_EVENT, c.BEGIN_LOAD_QUERY_EVENT, c.EXECUTE_LOAD_QUERY_EVENT)
 #: Events that change data in a way that is not replicated: a description, and the operator action.
 _REFUSED: dict[int, tuple[str, str]] = {
-    **dict.fromkeys(_LOAD_DATA_EVENTS, ("statement-based LOAD DATA", _SET_ROW)),
+    **dict.fromkeys((6, 7, 8, 10, 12), ("LOAD DATA of a server before MySQL 5.0.3", "Upgrade the upstream.")),
     **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
         "INCIDENT (the upstream reports that its binlog lacks changes)",
@@ -401,6 +401,10 @@ _HARMLESS = frozenset(
         c.INTVAR_EVENT,
         c.RAND_EVENT,
         c.USER_VAR_EVENT,
+        # The file of a statement-based LOAD DATA: as above.
+        c.BEGIN_LOAD_QUERY_EVENT,
+        c.APPEND_BLOCK_EVENT,
+        c.DELETE_FILE_EVENT,
     }
 )
 _HANDLED = frozenset(
@@ -415,6 +419,7 @@ _HANDLED = frozenset(
         c.ANONYMOUS_GTID_EVENT,
         c.MARIADB_GTID_EVENT,
         c.MARIADB_QUERY_COMPRESSED_EVENT,
+        c.EXECUTE_LOAD_QUERY_EVENT,
         *c.ROWS_EVENTS,
     }
 )

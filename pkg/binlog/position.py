@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pkg import errors
@@ -62,6 +63,17 @@ def upstream_name(name: str) -> str:
     """A relay file's name without the number of its sub-folder: the upstream's name. Other names stay unchanged."""
     match = _RELAYED.match(name)
     return match[1] + match[3] if match else name
+
+
+def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
+    """Bytes of binlog from ``here`` to ``end``; None when ``sizes``, of the files in their order, lacks one of them."""
+    if here.name == end.name:
+        return max(0, end.pos - here.pos)
+    names = list(sizes)
+    if here.name not in sizes or end.name not in sizes:
+        return None
+    files = names[names.index(here.name) : names.index(end.name)]
+    return max(0, sum(sizes[name] for name in files) - here.pos + end.pos)
 
 
 def parse_position(text: str) -> Position:

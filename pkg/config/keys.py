@@ -1,4 +1,4 @@
-"""The allowed keys of source and task files, in the order in which files are written. Pure data.
+"""The allowed keys of source, task and comparison files, in the order in which files are written. Pure data.
 
 One tree serves both directions: reading refuses keys that are not in it, writing follows its order.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from pkg.config.effects.diff_keys import DIFF_KEYS
 from pkg.config.effects.source_keys import SOURCE_KEYS
 from pkg.config.effects.task_keys import TASK_KEYS
 from pkg.config.model import SubTaskConfig
@@ -16,6 +17,7 @@ from pkg.settings.shape import Shape
 
 SOURCE: Mapping[str, Shape] = shape_of(SOURCE_KEYS)
 TASK: Mapping[str, Shape] = shape_of(TASK_KEYS)
+DIFF: Mapping[str, Shape] = shape_of(DIFF_KEYS)
 #: The fields of a subtask that may change without invalidating its replication state.
 UPDATABLE = frozenset(updatable_fields((*SOURCE_KEYS, *TASK_KEYS)))
 

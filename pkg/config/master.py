@@ -10,16 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pkg import errors
-from pkg.config.effects.program_keys import MASTER_EFFECTS, settings_warnings
+from pkg.config.effects.program_keys import option_effects, settings_warnings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.etcd_user import EtcdUser, read_etcd_user
 from pkg.settings.options import (
-    COMMON_OPTIONS,
     Option,
     OptionErrors,
     check_logging,
+    common_options,
     read_settings,
     take_security,
     to_toml,
@@ -42,38 +42,103 @@ CODES = OptionErrors(
     toml=Code.MasterConfigTomlTransform,
 )
 
+_ETCD = "dm_master/election/etcd_arguments.py"
+_EMBEDDED = "dm_master/election/embedded_etcd.py"
+_SERVER = "dm_master/server.py"
 OPTIONS = (
-    *COMMON_OPTIONS,
-    Option("name", help="name of this master, unique in the cluster"),
-    Option("master-addr", help="address to listen on, host:port or :port"),
-    Option("advertise-addr", help="address that others reach this master at"),
-    Option("peer-urls", help="URLs where the embedded etcd listens for its peers"),
-    Option("advertise-peer-urls", help="URLs that peers reach the embedded etcd at"),
-    Option("initial-cluster", help="name=url,... of all masters of a new cluster"),
-    Option("initial-cluster-state", help="new or existing", flag=False),
-    Option("join", help="addresses of a running cluster's masters, to join it"),
-    Option("data-dir", help="folder of the embedded etcd's data"),
-    Option("max-txn-ops", "int", "maximum number of operations in one etcd transaction"),
-    Option("max-request-bytes", "int", "largest request that etcd accepts, in bytes"),
-    Option("auto-compaction-mode", help="periodic or revision"),
-    Option("auto-compaction-retention", help="how much etcd history to keep, such as 1h"),
-    Option("quota-backend-bytes", "int", "largest size of etcd's data, in bytes"),
-    Option("openapi", "bool", "serve the OpenAPI"),
-    Option("console", "bool", "serve the console, the cluster in a browser"),
-    Option("console-users-path", help="file of the console's users and the hashes of their passwords"),
-    Option("rpc-timeout", "duration", flag=False),
-    Option("rpc-rate-limit", "float", flag=False),
-    Option("rpc-rate-burst", "int", flag=False),
-    Option("v1-sources-path", help="folder of sources of DM 1.0 to import"),
-    Option("secret-key-path", help="file of 64 hex digits, the key that passwords are encrypted with"),
-    Option("allowed-hosts", "list", help="further host names that HTTP requests may use for this master"),
-    Option("etcd-endpoints", "list", "use this etcd instead of an embedded one"),
-    Option("etcd-client-urls", help="URLs where the embedded etcd serves the cluster's programs"),
-    Option("etcd-username", help="user of etcd; the embedded one has the user root alone"),
-    Option("etcd-password-path", help="file with the password of etcd's user"),
-    Option("election-ttl", "int", flag=False),
-    Option("experimental.openapi", "bool", flag=False),
+    *common_options("dm_master/cli.py"),
+    Option("name", effect="Name of this master, unique in the cluster.", default="dm-master-HOSTNAME", acts=_ETCD),
+    Option("master-addr", effect="Address to listen on, host:port or :port.", default="required", acts=_SERVER),
+    Option("advertise-addr", effect="Address at which others reach this master.", default="master-addr", acts=_SERVER),
+    Option(
+        "peer-urls",
+        effect="URLs where the embedded etcd listens for its peers; without a scheme, http:// (https:// with TLS).",
+        default="http://127.0.0.1:8291",
+        acts=_ETCD,
+    ),
+    Option(
+        "advertise-peer-urls", effect="URLs that peers reach it at, in the same form.", default="peer-urls", acts=_ETCD
+    ),
+    Option(
+        "initial-cluster",
+        effect="name=url,... of all masters of a new cluster.",
+        default="this master alone",
+        acts=_EMBEDDED,
+    ),
+    Option("initial-cluster-state", effect="new or existing.", default="new", acts=_EMBEDDED, flag=False),
+    Option("join", effect="Masters of a running cluster to join.", acts=_EMBEDDED),
+    Option("data-dir", effect="Folder of the embedded etcd.", default="default.NAME", acts=_ETCD),
+    Option("max-txn-ops", "int", "Limit of operations in one etcd transaction.", default="2048", acts=_ETCD),
+    Option("max-request-bytes", "int", "Largest request to etcd.", default="1572864", acts=_ETCD),
+    Option("auto-compaction-mode", effect="periodic or revision.", default="periodic", acts=_ETCD),
+    Option("auto-compaction-retention", effect="How much of etcd's history stays.", default="1h", acts=_ETCD),
+    Option(
+        "quota-backend-bytes", "int", "Largest size of etcd's data; at least 500 MiB.", default="2147483648", acts=_ETCD
+    ),
+    Option("openapi", "bool", "Serves the OpenAPI below /api/v1.", default="false", acts=_SERVER),
+    Option(
+        "experimental.openapi",
+        "bool",
+        "Older spelling of openapi.",
+        default="false",
+        acts="pkg/config/master.py",
+        flag=False,
+    ),
+    Option("console", "bool", "Serve the console, the cluster in a browser, at `/`.", default="true", acts=_SERVER),
+    Option(
+        "console-users-path",
+        effect="File of the console's users, a line for each as `dmctl console-user` prints it; empty: no logins.",
+        acts=_SERVER,
+    ),
+    Option(
+        "rpc-timeout", "duration", "How long a request to a worker may take.", default="30s", acts=_SERVER, flag=False
+    ),
+    Option("rpc-rate-limit", "float", "Requests per second to one worker.", default="10.0", acts=_SERVER, flag=False),
+    Option(
+        "rpc-rate-burst",
+        "int",
+        "Requests to one worker that may come together.",
+        default="40",
+        acts=_SERVER,
+        flag=False,
+    ),
+    Option(
+        "v1-sources-path",
+        effect="Refused (38053): importing sources of DM 1.0 is not supported.",
+        effect_kind="refused",
+    ),
+    Option(
+        "secret-key-path",
+        effect="File of 64 hex digits, the key that passwords are encrypted with.",
+        acts="dm_master/service/config_service.py",
+    ),
+    Option("allowed-hosts", "list", "Further host names for HTTP requests.", default="[]", acts=_SERVER),
+    Option("etcd-endpoints", "list", "An etcd to use instead of the embedded one.", default="[]", acts=_SERVER),
+    Option(
+        "etcd-username",
+        effect="User of etcd; a new embedded etcd has root alone, and asks for its password from the start on.",
+        acts=_SERVER,
+    ),
+    Option(
+        "etcd-password-path", effect="File with the password of etcd's user; it is read at each login.", acts=_SERVER
+    ),
+    Option(
+        "etcd-client-urls",
+        effect="URL where the embedded etcd serves the cluster's programs.",
+        default="port + 1000",
+        acts=_ETCD,
+    ),
+    Option(
+        "election-ttl",
+        "int",
+        "Seconds without a heartbeat after which a leader is replaced.",
+        default="60",
+        acts=_SERVER,
+        flag=False,
+    ),
 )
+#: The rows about the file's keys, in the order of the page.
+MASTER_EFFECTS = option_effects(OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

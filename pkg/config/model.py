@@ -233,3 +233,17 @@ class TaskConfig:
     clean_dump_file: bool = True
     warnings: tuple[str, ...] = ()
     text: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ServersDiffConfig:
+    """The file of a comparison without a task. ``upstreams``: each with the target and its rules. ``tables``: patterns
+    of target tables, all without any. ``chunk_rows``: 0 for the worker's choice. ``settle_time`` in seconds."""
+
+    name: str
+    upstreams: tuple[SubTaskConfig, ...]
+    tables: tuple[str, ...] = ()
+    chunk_rows: int = 0
+    settle_time: float = 30.0
+    output_dir: str = "./diff_data"
+    warnings: tuple[str, ...] = ()

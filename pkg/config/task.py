@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
     """Reads a task file. Every error is a DMError with its location; codes as in DM (20001 … 20070)."""
-    return _TaskReader(read_document(text, path, TASK)).read(text)
+    return _TaskReader(read_document(text, path, TASK), []).read(text)
 
 
 def task_to_yaml(task: TaskConfig | str, *, redact: bool = True, password: str = REDACTED) -> str:
@@ -55,6 +55,11 @@ def task_to_yaml(task: TaskConfig | str, *, redact: bool = True, password: str =
     password ``password``."""
     text = task if isinstance(task, str) else task.text
     return tidy_yaml(text, "task.yaml", TASK, redact=redact, password=password)
+
+
+def read_instances(top: Section, target: DBConfig, warnings: list[str]) -> tuple[InstanceConfig, ...]:
+    """The upstreams of another file that has rules as a task file has them, in its order."""
+    return _TaskReader(top, warnings).instances("all", target)
 
 
 @dataclass
@@ -83,9 +88,9 @@ class _NamedBlocks:
 class _TaskReader:
     """Reads one task document from the top-level keys to the instances."""
 
-    def __init__(self, top: Section) -> None:
+    def __init__(self, top: Section, warnings: list[str]) -> None:
         self._top = top
-        self._warnings: list[str] = []
+        self._warnings = warnings
         self._case_sensitive = top.flag("case-sensitive", False)
 
     def read(self, text: str) -> TaskConfig:
@@ -102,7 +107,7 @@ class _TaskReader:
             )
         target = read_database(target_section, Code.ConfigNeedTargetDB, self._warnings)
         check_target_session(target_section, target, self._warnings)
-        instances = self._instances(mode, target)
+        instances = self.instances(mode, target)
         self._note_deprecated()
         self._note_partly_honoured(mode, instances)
         warnings = tuple(dict.fromkeys(self._warnings))
@@ -165,7 +170,7 @@ class _TaskReader:
 
     # the instances
 
-    def _instances(self, mode: TaskMode, target: DBConfig) -> tuple[InstanceConfig, ...]:
+    def instances(self, mode: TaskMode, target: DBConfig) -> tuple[InstanceConfig, ...]:
         maps = self._maps()
         sections = self._top.items("mysql-instances")
         if not sections:

@@ -9,17 +9,17 @@ from importlib import resources
 from typing import Any
 
 from pkg import errors
-from pkg.config.effects.program_keys import WORKER_EFFECTS, settings_warnings
+from pkg.config.effects.program_keys import option_effects, settings_warnings
 from pkg.config.master import security_settings
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.etcd_user import EtcdUser, read_etcd_user
 from pkg.settings.options import (
-    COMMON_OPTIONS,
     Option,
     OptionErrors,
     check_logging,
+    common_options,
     location_of,
     read_settings,
     take_security,
@@ -35,27 +35,66 @@ CODES = OptionErrors(
     toml=Code.WorkerDecodeConfigFromFile,
 )
 
+_SERVER = "dm_worker/server.py"
 OPTIONS = (
-    *COMMON_OPTIONS,
-    Option("name", help="name of this worker, unique in the cluster; advertise-addr when empty"),
-    Option("worker-addr", help="address to listen on, host:port or :port"),
-    Option("advertise-addr", help="address that masters reach this worker at"),
-    Option("join", help="addresses of the masters, separated by commas"),
-    Option("keepalive-ttl", "int", "seconds without a heartbeat after which this worker is considered offline"),
-    Option("relay-keepalive-ttl", "int", "no effect: keepalive-ttl also applies with a relay"),
-    Option("relay-dir", help="folder for relay logs"),
-    Option("redact-info-log", "bool", "hide row values in logs"),
-    Option("secret-key-path", help="file of 64 hex digits, the masters' key that passwords are encrypted with"),
-    Option("etcd-username", help="user of etcd, if it asks for passwords"),
-    Option("etcd-password-path", help="file with the password of etcd's user"),
-    Option("spark.master", flag=False),
-    Option("spark.slots", "int", flag=False),
-    Option("spark.driver-memory", flag=False),
-    Option("spark.memory-budget", flag=False),
-    Option("spark.executor-timeout", "int", flag=False),
-    Option("spark.private-network", "bool", flag=False),
-    Option("spark.conf", "map", flag=False),
+    *common_options("dm_worker/cli.py"),
+    Option("name", effect="Name of this worker, unique in the cluster.", default="advertise-addr", acts=_SERVER),
+    Option("worker-addr", effect="Address to listen on, host:port or :port.", default="required", acts=_SERVER),
+    Option("advertise-addr", effect="Address at which masters reach this worker.", default="worker-addr", acts=_SERVER),
+    Option("join", effect="Addresses of the masters.", default="required", acts=_SERVER),
+    Option(
+        "keepalive-ttl",
+        "int",
+        "Seconds without a heartbeat after which this worker is offline.",
+        default="60",
+        acts=_SERVER,
+    ),
+    Option(
+        "relay-keepalive-ttl",
+        "int",
+        "Keepalive-ttl also applies to a worker with a relay log; its successor fetches what is missing.",
+        default="1800",
+        effect_kind="warned",
+    ),
+    Option("relay-dir", effect="Folder for relay logs, over the source's.", acts=_SERVER),
+    Option("redact-info-log", "bool", "Hides the values of rows in logs.", default="false", acts="dm_worker/cli.py"),
+    Option(
+        "secret-key-path", effect="Copy of the masters' key, 64 hex digits; needed without mutual TLS.", acts=_SERVER
+    ),
+    Option("etcd-username", effect="User of etcd, if it asks for passwords.", acts=_SERVER),
+    Option(
+        "etcd-password-path", effect="File with the password of etcd's user; it is read at each login.", acts=_SERVER
+    ),
+    Option("spark.master", effect="Spark cluster to use.", default="embedded", acts=_SERVER, flag=False),
+    Option("spark.slots", "int", "Parallel tasks; 0 is 16.", default="0", acts=_SERVER, flag=False),
+    Option("spark.driver-memory", effect="Memory of the driver's JVM, at least 480m.", acts=_SERVER, flag=False),
+    Option(
+        "spark.memory-budget",
+        effect="Memory for events and rows of each subtask, at least 32m.",
+        default="1g",
+        acts=_SERVER,
+        flag=False,
+    ),
+    Option(
+        "spark.executor-timeout",
+        "int",
+        "Seconds that a cluster may take to start executors.",
+        default="120",
+        acts=_SERVER,
+        flag=False,
+    ),
+    Option(
+        "spark.private-network",
+        "bool",
+        "true: the cluster's network needs no protection by Spark.",
+        default="false",
+        acts="dm_worker/engine/security.py",
+        flag=False,
+    ),
+    Option("spark.conf", "map", "Any of Spark's own settings.", default="{}", acts=_SERVER, flag=False),
 )
+#: The rows about the file's keys, in the order of the page.
+WORKER_EFFECTS = option_effects(OPTIONS)
 
 
 #: With less memory, batches would hold only a few events.

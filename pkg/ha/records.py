@@ -135,13 +135,21 @@ class SubTaskStage(_StageRecord):
 @dataclass(frozen=True, slots=True)
 class ValidatorStage(_StageRecord):
     """The desired stage of a subtask's validator (``Running`` or ``Stopped``). ``mode``: fast or full; DM stores it in
-    the subtask's configuration."""
+    the subtask's configuration. ``since``: the position of a start by time, and which start that is; '' without one."""
 
     expect: str
     source: str
     task: str
     mode: str
-    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source", "task": "task", "mode": "mode"}
+    since: str = ""
+    FIELDS: ClassVar[dict[str, str]] = {
+        "expect": "expect",
+        "source": "source",
+        "task": "task",
+        "mode": "mode",
+        "since": "since",
+    }
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"since"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +172,14 @@ class LeaderInfo(Record):
 
 @dataclass(frozen=True, slots=True)
 class CutoverWatchRecord(Record):
-    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set."""
+    """Where a worker begins to watch its upstream after the cutover of a task: ``(file, offset)`` and the GTID set.
+    ``opposite``: the task that replicates back into the upstream, '' without one."""
 
     position: str
     gtid_set: str
-    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set"}
+    opposite: str = ""
+    FIELDS: ClassVar[dict[str, str]] = {"position": "position", "gtid_set": "gtid-set", "opposite": "opposite"}
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"opposite"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,12 @@ def _speaks_mariadb(version: str, capabilities: int) -> bool:
     return "mariadb" in version.lower() and not capabilities & CLIENT.LONG_PASSWORD
 
 
+def is_mariadb(conn: Connection[Any]) -> bool:
+    """Whether the server says that it is MariaDB. A proxy may hide it."""
+    raw: Any = conn
+    return "mariadb" in str(raw.server_version).lower()
+
+
 class Packet(Protocol):
     """A packet from the server, as the driver returns it."""
 

@@ -123,7 +123,7 @@ def remedy(table: tuple[str, str], columns: Mapping[str, frozenset[str]]) -> str
     zone = any(TIME_ZONE in found for found in columns.values())
     why = " Rows are written in UTC." if zone else ""
     return (
-        f"{settings}Or drop the columns at the target alone, after the keys with them: "
+        f"{settings}{'Or drop' if settings else 'Drop'} the columns at the target alone, after the keys with them: "
         f"`ALTER TABLE {qualified(*table)} {drops};`.{why} Then resume the task. Or add a plain "
         "column of that name and type in its place, and fill it with the upstream's values: replication then writes "
         "them if the column is STORED upstream. (A full copy does not, nor does MariaDB 11.8 log them.)"

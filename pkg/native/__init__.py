@@ -14,7 +14,7 @@ from pkg.native.sources import digest
 
 CHOICE = os.environ.get("DM_KERNEL", "")
 #: Each is compiled from ``<name>.c``.
-PARTS = ("dump", "relay", "rows", "scan", "sqlscan")
+PARTS = ("compare", "dump", "relay", "rows", "scan", "sqlscan")
 #: Part → the reason why it could not be loaded.
 _REASONS: dict[str, str] = {}
 _SWITCHED_OFF = "DM_KERNEL=python"

@@ -131,7 +131,7 @@ class StartTaskResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ..., checkResult: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperateTaskRequest(_message.Message):
-    __slots__ = ("op", "name", "sources", "safeMode", "keep", "removeMeta", "startTime", "safeModeDuration", "seconds")
+    __slots__ = ("op", "name", "sources", "safeMode", "keep", "removeMeta", "startTime", "safeModeDuration", "seconds", "force")
     OP_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +141,7 @@ class OperateTaskRequest(_message.Message):
     STARTTIME_FIELD_NUMBER: _ClassVar[int]
     SAFEMODEDURATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.TaskOp
     name: str
     sources: _containers.RepeatedScalarFieldContainer[str]
@@ -150,7 +151,8 @@ class OperateTaskRequest(_message.Message):
     startTime: str
     safeModeDuration: str
     seconds: float
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ..., keep: _Optional[bool] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., safeModeDuration: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    force: bool
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.TaskOp, str]] = ..., name: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., safeMode: _Optional[bool] = ..., keep: _Optional[bool] = ..., removeMeta: _Optional[bool] = ..., startTime: _Optional[str] = ..., safeModeDuration: _Optional[str] = ..., seconds: _Optional[float] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class OperateTaskResponse(_message.Message):
     __slots__ = ("op", "result", "msg", "sources")
@@ -305,7 +307,7 @@ class ShowDDLLocksRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DDLLock(_message.Message):
-    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced", "phase", "since", "waitsFor", "problem", "heldRows")
+    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced", "phase", "since", "waitsFor", "problem", "heldRows", "unlocks")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +320,7 @@ class DDLLock(_message.Message):
     WAITSFOR_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     HELDROWS_FIELD_NUMBER: _ClassVar[int]
+    UNLOCKS_FIELD_NUMBER: _ClassVar[int]
     ID: str
     task: str
     mode: str
@@ -330,7 +333,16 @@ class DDLLock(_message.Message):
     waitsFor: _containers.RepeatedScalarFieldContainer[str]
     problem: str
     heldRows: _containers.RepeatedCompositeFieldContainer[HeldRows]
-    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., since: _Optional[str] = ..., waitsFor: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., heldRows: _Optional[_Iterable[_Union[HeldRows, _Mapping]]] = ...) -> None: ...
+    unlocks: _containers.RepeatedCompositeFieldContainer[UnlockChoice]
+    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., since: _Optional[str] = ..., waitsFor: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., heldRows: _Optional[_Iterable[_Union[HeldRows, _Mapping]]] = ..., unlocks: _Optional[_Iterable[_Union[UnlockChoice, _Mapping]]] = ...) -> None: ...
+
+class UnlockChoice(_message.Message):
+    __slots__ = ("owner", "op")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    op: UnlockDDLLockOp
+    def __init__(self, owner: _Optional[str] = ..., op: _Optional[_Union[UnlockDDLLockOp, str]] = ...) -> None: ...
 
 class HeldRows(_message.Message):
     __slots__ = ("source", "rows")
@@ -475,16 +487,20 @@ class HandBackResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
 
 class OperateDiffRequest(_message.Message):
-    __slots__ = ("op", "task", "sources", "options")
+    __slots__ = ("op", "task", "sources", "options", "comparison", "config")
     OP_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPARISON_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
     op: _dmworker_pb2.DiffOp
     task: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     options: _dmworker_pb2.DiffOptions
-    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ...) -> None: ...
+    comparison: str
+    config: str
+    def __init__(self, op: _Optional[_Union[_dmworker_pb2.DiffOp, str]] = ..., task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_dmworker_pb2.DiffOptions, _Mapping]] = ..., comparison: _Optional[str] = ..., config: _Optional[str] = ...) -> None: ...
 
 class OperateDiffResponse(_message.Message):
     __slots__ = ("result", "msg", "verdict", "sources")

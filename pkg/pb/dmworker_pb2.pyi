@@ -199,7 +199,7 @@ class ReleaseSubTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class DiffOptions(_message.Message):
-    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair")
+    __slots__ = ("tables", "sample", "lock", "redact", "threads", "bytesPerSecond", "mostLag", "repair", "chunkRows")
     TABLES_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_FIELD_NUMBER: _ClassVar[int]
     LOCK_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +208,7 @@ class DiffOptions(_message.Message):
     BYTESPERSECOND_FIELD_NUMBER: _ClassVar[int]
     MOSTLAG_FIELD_NUMBER: _ClassVar[int]
     REPAIR_FIELD_NUMBER: _ClassVar[int]
+    CHUNKROWS_FIELD_NUMBER: _ClassVar[int]
     tables: _containers.RepeatedScalarFieldContainer[str]
     sample: float
     lock: bool
@@ -216,7 +217,8 @@ class DiffOptions(_message.Message):
     bytesPerSecond: int
     mostLag: int
     repair: bool
-    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ...) -> None: ...
+    chunkRows: int
+    def __init__(self, tables: _Optional[_Iterable[str]] = ..., sample: _Optional[float] = ..., lock: _Optional[bool] = ..., redact: _Optional[bool] = ..., threads: _Optional[int] = ..., bytesPerSecond: _Optional[int] = ..., mostLag: _Optional[int] = ..., repair: _Optional[bool] = ..., chunkRows: _Optional[int] = ...) -> None: ...
 
 class OperateDiffWorkerRequest(_message.Message):
     __slots__ = ("op", "task", "options", "run", "sources")
@@ -231,6 +233,36 @@ class OperateDiffWorkerRequest(_message.Message):
     run: str
     sources: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., task: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class OperateServersDiffRequest(_message.Message):
+    __slots__ = ("op", "name", "options", "run", "upstreams", "sources", "settleSeconds", "outputDir")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMS_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SETTLESECONDS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTDIR_FIELD_NUMBER: _ClassVar[int]
+    op: DiffOp
+    name: str
+    options: DiffOptions
+    run: str
+    upstreams: _containers.RepeatedScalarFieldContainer[str]
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    settleSeconds: float
+    outputDir: str
+    def __init__(self, op: _Optional[_Union[DiffOp, str]] = ..., name: _Optional[str] = ..., options: _Optional[_Union[DiffOptions, _Mapping]] = ..., run: _Optional[str] = ..., upstreams: _Optional[_Iterable[str]] = ..., sources: _Optional[_Iterable[str]] = ..., settleSeconds: _Optional[float] = ..., outputDir: _Optional[str] = ...) -> None: ...
+
+class OperateServersDiffResponse(_message.Message):
+    __slots__ = ("result", "msg", "sources")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    sources: _containers.RepeatedCompositeFieldContainer[DiffSourceStatus]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[DiffSourceStatus, _Mapping]]] = ...) -> None: ...
 
 class DiffTableStatus(_message.Message):
     __slots__ = ("target", "sources", "state", "reason", "rows", "bytes", "totalRows", "chunks", "chunksDone", "missing", "extra", "changed", "doubled", "firstKeys", "how", "position", "repaired")
@@ -417,7 +449,7 @@ class ShardingGroup(_message.Message):
     def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
-    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended")
+    __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes", "takenOver", "targetDDL", "lagReason", "bytesBehind", "eta", "held", "ended", "streamSecondsBehind", "streamBytesBehind", "streamLagReason")
     TOTALEVENTS_FIELD_NUMBER: _ClassVar[int]
     TOTALTPS_FIELD_NUMBER: _ClassVar[int]
     RECENTTPS_FIELD_NUMBER: _ClassVar[int]
@@ -444,6 +476,9 @@ class SyncStatus(_message.Message):
     ETA_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    STREAMSECONDSBEHIND_FIELD_NUMBER: _ClassVar[int]
+    STREAMBYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
+    STREAMLAGREASON_FIELD_NUMBER: _ClassVar[int]
     totalEvents: int
     totalTps: int
     recentTps: int
@@ -470,22 +505,49 @@ class SyncStatus(_message.Message):
     eta: str
     held: str
     ended: str
-    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ...) -> None: ...
+    streamSecondsBehind: int
+    streamBytesBehind: int
+    streamLagReason: str
+    def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ..., streamSecondsBehind: _Optional[int] = ..., streamBytesBehind: _Optional[int] = ..., streamLagReason: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("source", "worker", "result", "relayStatus")
+    __slots__ = ("source", "worker", "result", "relayStatus", "purgeDistances")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     RELAYSTATUS_FIELD_NUMBER: _ClassVar[int]
+    PURGEDISTANCES_FIELD_NUMBER: _ClassVar[int]
     source: str
     worker: str
     result: ProcessResult
     relayStatus: RelayStatus
-    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ...) -> None: ...
+    purgeDistances: _containers.RepeatedCompositeFieldContainer[PurgeDistance]
+    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ..., purgeDistances: _Optional[_Iterable[_Union[PurgeDistance, _Mapping]]] = ...) -> None: ...
+
+class PurgeDistance(_message.Message):
+    __slots__ = ("task", "risk", "needed", "oldest", "bytesBefore", "bytesNeeded", "retention", "secondsLeft", "text")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    RISK_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    BYTESBEFORE_FIELD_NUMBER: _ClassVar[int]
+    BYTESNEEDED_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_FIELD_NUMBER: _ClassVar[int]
+    SECONDSLEFT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    risk: int
+    needed: str
+    oldest: str
+    bytesBefore: int
+    bytesNeeded: int
+    retention: int
+    secondsLeft: int
+    text: str
+    def __init__(self, task: _Optional[str] = ..., risk: _Optional[int] = ..., needed: _Optional[str] = ..., oldest: _Optional[str] = ..., bytesBefore: _Optional[int] = ..., bytesNeeded: _Optional[int] = ..., retention: _Optional[int] = ..., secondsLeft: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class RelayStatus(_message.Message):
-    __slots__ = ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid", "relayCatchUpMaster", "stage", "result")
+    __slots__ = ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid", "relayCatchUpMaster", "stage", "result", "secondsBehind", "bytesBehind", "lagReason")
     MASTERBINLOG_FIELD_NUMBER: _ClassVar[int]
     MASTERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     RELAYSUBDIR_FIELD_NUMBER: _ClassVar[int]
@@ -494,6 +556,9 @@ class RelayStatus(_message.Message):
     RELAYCATCHUPMASTER_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    SECONDSBEHIND_FIELD_NUMBER: _ClassVar[int]
+    BYTESBEHIND_FIELD_NUMBER: _ClassVar[int]
+    LAGREASON_FIELD_NUMBER: _ClassVar[int]
     masterBinlog: str
     masterBinlogGtid: str
     relaySubDir: str
@@ -502,7 +567,10 @@ class RelayStatus(_message.Message):
     relayCatchUpMaster: bool
     stage: Stage
     result: ProcessResult
-    def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ...) -> None: ...
+    secondsBehind: int
+    bytesBehind: int
+    lagReason: str
+    def __init__(self, masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., relaySubDir: _Optional[str] = ..., relayBinlog: _Optional[str] = ..., relayBinlogGtid: _Optional[str] = ..., relayCatchUpMaster: _Optional[bool] = ..., stage: _Optional[_Union[Stage, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., secondsBehind: _Optional[int] = ..., bytesBehind: _Optional[int] = ..., lagReason: _Optional[str] = ...) -> None: ...
 
 class SubTaskStatus(_message.Message):
     __slots__ = ("name", "stage", "unit", "result", "unresolvedDDLLockID", "msg", "check", "dump", "load", "sync", "validation", "profile", "cutover")
@@ -535,7 +603,7 @@ class SubTaskStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., unit: _Optional[_Union[UnitType, str]] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., unresolvedDDLLockID: _Optional[str] = ..., msg: _Optional[str] = ..., check: _Optional[_Union[CheckStatus, _Mapping]] = ..., dump: _Optional[_Union[DumpStatus, _Mapping]] = ..., load: _Optional[_Union[LoadStatus, _Mapping]] = ..., sync: _Optional[_Union[SyncStatus, _Mapping]] = ..., validation: _Optional[_Union[ValidationStatus, _Mapping]] = ..., profile: _Optional[_Union[TimeProfile, _Mapping]] = ..., cutover: _Optional[_Union[CutoverWatchStatus, _Mapping]] = ...) -> None: ...
 
 class CutoverWatchStatus(_message.Message):
-    __slots__ = ("agreed", "watched", "writes", "first", "file", "problem", "lastWrite")
+    __slots__ = ("agreed", "watched", "writes", "first", "file", "problem", "lastWrite", "replicatedBy")
     AGREED_FIELD_NUMBER: _ClassVar[int]
     WATCHED_FIELD_NUMBER: _ClassVar[int]
     WRITES_FIELD_NUMBER: _ClassVar[int]
@@ -543,6 +611,7 @@ class CutoverWatchStatus(_message.Message):
     FILE_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     LASTWRITE_FIELD_NUMBER: _ClassVar[int]
+    REPLICATEDBY_FIELD_NUMBER: _ClassVar[int]
     agreed: str
     watched: str
     writes: int
@@ -550,7 +619,8 @@ class CutoverWatchStatus(_message.Message):
     file: str
     problem: str
     lastWrite: str
-    def __init__(self, agreed: _Optional[str] = ..., watched: _Optional[str] = ..., writes: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., file: _Optional[str] = ..., problem: _Optional[str] = ..., lastWrite: _Optional[str] = ...) -> None: ...
+    replicatedBy: str
+    def __init__(self, agreed: _Optional[str] = ..., watched: _Optional[str] = ..., writes: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., file: _Optional[str] = ..., problem: _Optional[str] = ..., lastWrite: _Optional[str] = ..., replicatedBy: _Optional[str] = ...) -> None: ...
 
 class TimeProfile(_message.Message):
     __slots__ = ("seconds", "sums")

@@ -109,6 +109,11 @@ class WorkerStub:
                 request_serializer=dmworker__pb2.OperateDiffWorkerRequest.SerializeToString,
                 response_deserializer=dmworker__pb2.DiffSourceStatus.FromString,
                 _registered_method=True)
+        self.OperateServersDiff = channel.unary_unary(
+                '/pb.Worker/OperateServersDiff',
+                request_serializer=dmworker__pb2.OperateServersDiffRequest.SerializeToString,
+                response_deserializer=dmworker__pb2.OperateServersDiffResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -205,6 +210,12 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OperateServersDiff(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -282,6 +293,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.OperateDiff,
                     request_deserializer=dmworker__pb2.OperateDiffWorkerRequest.FromString,
                     response_serializer=dmworker__pb2.DiffSourceStatus.SerializeToString,
+            ),
+            'OperateServersDiff': grpc.unary_unary_rpc_method_handler(
+                    servicer.OperateServersDiff,
+                    request_deserializer=dmworker__pb2.OperateServersDiffRequest.FromString,
+                    response_serializer=dmworker__pb2.OperateServersDiffResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -689,6 +705,33 @@ class Worker:
             '/pb.Worker/OperateDiff',
             dmworker__pb2.OperateDiffWorkerRequest.SerializeToString,
             dmworker__pb2.DiffSourceStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OperateServersDiff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Worker/OperateServersDiff',
+            dmworker__pb2.OperateServersDiffRequest.SerializeToString,
+            dmworker__pb2.OperateServersDiffResponse.FromString,
             options,
             channel_credentials,
             insecure,

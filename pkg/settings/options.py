@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pkg import errors
 from pkg.errors import Code, ErrorKind
 from pkg.settings.connections import SecurityConfig
+from pkg.settings.keys import EffectKind
 from pkg.settings.rotation import parse_rotation
 from pkg.settings.units import parse_duration
 
@@ -42,11 +43,18 @@ LOG_FORMATS = ("text", "json")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting. ``name`` is both flag and TOML key; a dot in it names a TOML table."""
+    """One setting. ``name`` is both flag and TOML key; a dot in it names a TOML table.
+
+    ``effect`` is what -h and the page about keys say. ``default``, ``acts`` and ``effect_kind`` are for that page and
+    the warnings, as those of :class:`pkg.settings.keys.FileKey`.
+    """
 
     name: str
     kind: OptionKind = "str"
-    help: str = ""
+    effect: str = ""
+    default: str = ""
+    acts: str = ""
+    effect_kind: EffectKind = "works"
     flag: bool = True
     file: bool = True
     short: str = ""
@@ -67,25 +75,49 @@ class OptionErrors:
     toml: ErrorKind
 
 
-COMMON_OPTIONS = (
-    Option("config", help="path of the TOML configuration file", file=False),
-    Option("version", "bool", "print the version and exit", file=False, short="V"),
-    Option("print-sample-config", "bool", "print a sample configuration file and exit", file=False),
-    Option("log-level", help="debug, info, warn, error or fatal", short="L"),
-    Option("log-file", help="file to log to; empty for standard error"),
-    Option("log-format", help="text or json"),
-    Option("log-rotate", help="size at which the log file is renamed, such as 512MiB or 512MiB,10; off", flag=False),
-    Option("ssl-ca", help="path of the CA certificate for TLS"),
-    Option("ssl-cert", help="path of the own certificate for TLS"),
-    Option("ssl-key", help="path of the own key for TLS"),
-    Option("cert-allowed-cn", "list", "common names a peer's certificate may have"),
-    Option("ssl-ca-bytes", "bytes", flag=False),
-    Option("ssl-cert-bytes", "bytes", flag=False),
-    Option("ssl-key-bytes", "bytes", flag=False, secret=True),
-    Option("ssl-ca-base64", "bytes", flag=False),
-    Option("ssl-cert-base64", "bytes", flag=False),
-    Option("ssl-key-base64", "bytes", flag=False, secret=True),
-)
+_CHANNEL = "pkg/rpc/channel.py"
+
+
+def common_options(cli: str) -> tuple[Option, ...]:
+    """The settings of both programs; ``cli`` is the module that starts the program and its log."""
+    return (
+        Option("config", effect="Path of the TOML configuration file.", file=False),
+        Option("version", "bool", "Print the version and exit.", file=False, short="V"),
+        Option("print-sample-config", "bool", "Print a sample configuration file and exit.", file=False),
+        Option("log-level", effect="debug, info, warn, error or fatal.", default="info", acts=cli, short="L"),
+        Option("log-file", effect="File to append to; empty: standard error.", acts=cli),
+        Option("log-format", effect="text or json.", default="text", acts=cli),
+        Option(
+            "log-rotate",
+            effect="Size at which the log file is renamed and a new one begins; `512MiB,10` keeps the last 10 renamed "
+            "files, without a number all stay. off: never. DM's day and hour are warned of.",
+            default="512MiB",
+            acts=cli,
+            flag=False,
+        ),
+        Option(
+            "ssl-ca", effect="Path of the CA of the cluster's certificates; TLS for all connections.", acts=_CHANNEL
+        ),
+        Option("ssl-cert", effect="Path of the own certificate.", acts=_CHANNEL),
+        Option("ssl-key", effect="Path of the key of the own certificate.", acts=_CHANNEL),
+        Option(
+            "cert-allowed-cn",
+            "list",
+            "Names, one of which a client's certificate must have.",
+            default="[]",
+            acts="pkg/rpc/server/port_server.py",
+        ),
+        Option("ssl-ca-bytes", "bytes", "ssl-ca as PEM text in place of a path.", acts=_CHANNEL, flag=False),
+        Option("ssl-cert-bytes", "bytes", "ssl-cert as PEM text in place of a path.", acts=_CHANNEL, flag=False),
+        Option(
+            "ssl-key-bytes", "bytes", "ssl-key as PEM text in place of a path.", acts=_CHANNEL, flag=False, secret=True
+        ),
+        Option("ssl-ca-base64", "bytes", "ssl-ca as base64 in place of a path.", acts=_CHANNEL, flag=False),
+        Option("ssl-cert-base64", "bytes", "ssl-cert as base64 in place of a path.", acts=_CHANNEL, flag=False),
+        Option(
+            "ssl-key-base64", "bytes", "ssl-key as base64 in place of a path.", acts=_CHANNEL, flag=False, secret=True
+        ),
+    )
 
 
 def read_settings(argv: Sequence[str], options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
@@ -119,7 +151,7 @@ def usage(program: str, options: Sequence[Option]) -> str:
     for option in options:
         if option.flag:
             value = "" if option.kind == "bool" else f" {option.kind}"
-            lines.append(f"  -{option.short or option.name}{value}\n    \t{option.help}")
+            lines.append(f"  -{option.short or option.name}{value}\n    \t{option.effect}")
     return "\n".join(lines)
 
 
@@ -157,7 +189,7 @@ def _flag_value(option: Option, text: str, codes: OptionErrors) -> Any:
         return _from_text(option.kind, text)
     except ValueError as exc:
         raise errors.new(
-            codes.flags, f"flag -{option.name}: {text!r} is not {_NOUN[option.kind]}", raw=exc, workaround=option.help
+            codes.flags, f"flag -{option.name}: {text!r} is not {_NOUN[option.kind]}", raw=exc, workaround=option.effect
         ) from None
 
 

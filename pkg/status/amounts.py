@@ -15,12 +15,14 @@ def in_bytes(count: float) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Seconds as ``4 s``, ``3 min 20 s``, or ``5 h 12 min``."""
+    """Seconds as ``4 s``, ``3 min 20 s``, ``5 h 12 min``, or ``6 d 23 h``."""
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    if seconds < 2 * 86400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
 
 
 def counted(count: int, noun: str) -> str:

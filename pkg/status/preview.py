@@ -64,6 +64,7 @@ _STOP = (
 )
 
 _STOP_AND_KEEP = ("The subtask ends; its configuration and the checkpoint stay, so that it can be started again.",)
+_FORCE = "If the target does not answer, the checkpoints stay there, and the task goes all the same."
 _REMOVE = (
     "The task ends and leaves the cluster, and its checkpoints are removed from the target. The target's rows stay.",
 )
@@ -83,7 +84,7 @@ def _operate_task(request: master.OperateTaskRequest) -> Preview | None:
     if request.op == worker.Stop and request.keep:
         return Preview(f"Stop {whose}", "", _STOP_AND_KEEP)
     if request.op == worker.Delete and request.removeMeta:
-        return Preview(f"Remove {whose}", "", _REMOVE, danger=True)
+        return Preview(f"Remove {whose}", "", (*_REMOVE, *([_FORCE] if request.force else [])), danger=True)
     if request.op in (worker.Stop, worker.Delete):
         return Preview(
             f"Stop {whose}", _command("stop-task", request.name, sources=request.sources), _STOP, danger=True
@@ -280,6 +281,8 @@ def _stop_validation(request: master.StopValidationRequest) -> Preview:
 
 
 def _diff(request: master.OperateDiffRequest) -> Preview | None:
+    if request.comparison:
+        return _servers_diff(request)
     whose = _whose(request.task, request.sources)
     if request.op == worker.StartDiff:
         effects = [
@@ -294,6 +297,22 @@ def _diff(request: master.OperateDiffRequest) -> Preview | None:
     if request.op == worker.StopDiff:
         command = _command("diff", "stop", request.task, sources=request.sources)
         return Preview(f"End the comparison of {whose}", command, ("The results so far stay.",))
+    return None
+
+
+def _servers_diff(request: master.OperateDiffRequest) -> Preview | None:
+    title = f"the servers of comparison {request.comparison}"
+    if request.op == worker.StartDiff:
+        effects = (
+            "All rows of both sides are read on a worker, and nothing is written to the servers.",
+            "Rows that differ are read again: without a task they may be on their way.",
+        )
+        return Preview(
+            f"Compare {title}", _command("diff", "start", "--config", "FILE.yaml", sources=request.sources), effects
+        )
+    if request.op == worker.StopDiff:
+        command = _command("diff", "stop", "--config", "FILE.yaml", sources=())
+        return Preview(f"End the comparison of {title}", command, ("The results so far stay.",))
     return None
 
 

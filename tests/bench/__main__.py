@@ -22,11 +22,14 @@ from tests.bench import (
     decode,
     diff,
     fullcopy,
+    idle,
     keyless,
     lag,
     load_keys,
     many_tables,
+    partial_images,
     relay,
+    shapes,
     slow,
     tidb,
     validation,
@@ -54,7 +57,11 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     made["many-tables"] = lambda rig: many_tables.run(rig, args.tables, args.statements)
     made["validation"] = validation.run
+    made["sweep"] = validation.sweep
     made["keyless"] = keyless.run
+    made["partial"] = partial_images.run
+    made["shapes"] = shapes.run
+    made["idle"] = idle.run
     return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import threading
@@ -31,6 +32,8 @@ from tests.harness.proctree import by_kind
 WARM_TURNS, WARM_CHANGES = 4, 200_000
 #: A catch-up that takes longer, or applies nothing for this time, has failed (seconds).
 _CATCH_UP_TIMEOUT, _STANDSTILL = 1800.0, 180.0
+#: Tables are filled in any order.
+_UNCHECKED = "SET SESSION foreign_key_checks = 0"
 
 
 def subtask(
@@ -104,7 +107,7 @@ class Rig:
     engine: SparkEngine = field(default_factory=lambda: SparkEngine(slots=8))
     source: MariaDBServer = field(default_factory=lambda: MariaDBServer(gtid=True))
     target: MariaDBServer = field(default_factory=lambda: MariaDBServer(binlog=False))
-    _tasks: int = 0
+    _tasks: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _warm: bool = False
 
     def start(self) -> None:
@@ -117,8 +120,7 @@ class Rig:
         self.target.cleanup()
 
     def next_task(self) -> int:
-        self._tasks += 1
-        return self._tasks
+        return next(self._tasks)
 
     def config(self, mode: TaskMode, *, target: DBConfig | None = None) -> SubTaskConfig:
         number = self.next_task()
@@ -143,10 +145,7 @@ class Rig:
         if self._warm:
             return
         began = time.monotonic()
-        # A process for each slot. Code of this module must not get there: it would import the whole driver, and each
-        # task ends with a garbage collection of everything loaded after the fork.
-        slots = self.engine.slots
-        self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
+        self.fill_slots()
         workload = workloads.all_workloads()["oltp"]
         start = self.fresh_source(workload, 20_000)
         copy_tables(self.source, self.target)
@@ -158,6 +157,13 @@ class Rig:
             self.check(workload.tables, "warm-up")
         self._warm = True
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
+
+    def fill_slots(self) -> None:
+        """Starts a process for each slot: those that were idle for a minute have ended."""
+        # Code of this module must not get there: it would import the whole driver, and each task ends with a garbage
+        # collection of everything loaded after the fork.
+        slots = self.engine.slots
+        self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
 
     @contextmanager
     def syncing(
@@ -214,7 +220,8 @@ def copy_tables(source: SQLServer, target: SQLServer) -> None:
     target.execute(f"CREATE DATABASE {schema}")
     for (table,) in source.execute(f"SHOW TABLES FROM {schema}"):
         name = f"{schema}.{table}"
-        target.execute(source.execute(f"SHOW CREATE TABLE {name}")[0][1].replace("TABLE ", f"TABLE {schema}.", 1))
+        created = source.execute(f"SHOW CREATE TABLE {name}")[0][1].replace("TABLE ", f"TABLE {schema}.", 1)
+        target.execute(_UNCHECKED, created)
         _copy_rows(source, target, name)
 
 
@@ -229,6 +236,7 @@ def _copy_rows(source: SQLServer, target: SQLServer, name: str) -> None:
     bits = ", ".join(f"`{column}` = CAST(@{column} AS UNSIGNED)" for column, kind in columns if "bit(" in kind)
     target.execute(
         "SET SESSION sql_mode = ''",
+        _UNCHECKED,
         f"LOAD DATA INFILE '{path}' INTO TABLE {name} CHARACTER SET binary ({variables})"
         + (f" SET {bits}" if bits else ""),
     )
@@ -253,7 +261,7 @@ class Copies:
 
     def restore(self) -> None:
         for table, kept in self._tables.items():
-            self._server.execute(f"TRUNCATE TABLE {table}", f"INSERT INTO {table} SELECT * FROM {kept}")
+            self._server.execute(_UNCHECKED, f"TRUNCATE TABLE {table}", f"INSERT INTO {table} SELECT * FROM {kept}")
 
 
 def cpu_line(cpu: Mapping[str, float], rows: int) -> str:

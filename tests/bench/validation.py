@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
 
 from deploy.local.process import HarnessError, wait_until
+from dm_worker.diff.companion import DiffCompanion
+from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.validator.validator import Validator
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SubTaskConfig, ValidatorConfig
@@ -22,7 +25,10 @@ from tests.harness.cputime import cpu_by_kind, spent
 #: The validation's share of the syncer's CPU that is allowed.
 MOST_SHARE = 0.25
 _TIMEOUT = 900.0
+#: Seconds for which the processes are measured without a sweep.
+_IDLE_SECONDS = 20.0
 Mode = Literal["none", "fast", "full"]
+_MODES: tuple[Mode, ...] = ("none", "fast", "full")
 _SERVERS = ("source", "target")
 
 
@@ -37,11 +43,16 @@ def run(rig: Rig) -> None:
     changes = workload.write(rig.source, rig.rows, rig.changes)
     title = "validation beside OLTP"
     print(f"\n{title}: {changes:,} row changes", flush=True)
-    found: dict[Mode, list[dict[str, float]]] = {"none": [], "fast": [], "full": []}
-    for _ in range(rig.runs):
-        for mode, turns in found.items():
+    found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in _MODES}
+    # Not counted: the validation's code is loaded.
+    kept.restore()
+    _turn(rig, start, "full")
+    for number in range(rig.runs):
+        # Each mode follows each other one: what one turn leaves behind is not always the same mode's.
+        for mode in (*_MODES[number % len(_MODES) :], *_MODES[: number % len(_MODES)]):
             kept.restore()
-            turns.append(_turn(rig, start, mode))
+            rig.fill_slots()
+            found[mode].append(_turn(rig, start, mode))
             rig.check(workload.tables, title)
     per_row = {mode: _per_row(turns, changes) for mode, turns in found.items()}
     for mode, taken in per_row.items():
@@ -54,8 +65,70 @@ def run(rig: Rig) -> None:
         rig.report.add(Figure("", title, f"{mode}: the servers' CPU for it", servers / whole, "x"))
 
 
+def sweep(rig: Rig) -> None:
+    """The CPU time of whole rounds of the sweep, beside a task that has nothing to replicate."""
+    rig.warm_up()
+    workload = all_workloads()["oltp"]
+    start = rig.fresh_source(workload, rig.rows)
+    copy_tables(rig.source, rig.target)
+    rows = sum(int(rig.source.execute(f"SELECT COUNT(*) FROM {table}")[0][0]) for table in workload.tables)
+    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode="full"))
+    title = "sweep"
+    print(f"\n{title}: rounds of {rows:,} rows, at most {cfg.validator.sweep_rate:,} a second", flush=True)
+    turns = []
+    with _validated(rig, cfg, "full") as validator, rig.syncing(start, cfg, validator) as running:
+        validator.start(_never)
+        running.wait_synced()
+        idle = _measured(rig, lambda: time.sleep(_IDLE_SECONDS))
+        companion = DiffCompanion(cfg, lambda: diff_surroundings(running.unit, rig.engine, list), validator)
+        try:
+            companion.start(_never)
+            for number in range(rig.runs + 1):
+                _wait_sweep(validator, "present round")
+                taken = _measured(rig, lambda: _wait_sweep(validator, "next round"))
+                # The first one is not counted: its code is loaded.
+                if number:
+                    turns.append(_above(taken, idle))
+        finally:
+            companion.join()
+    per_row = _per_row([cpu for _, cpu in turns], rows)
+    stages = ", ".join(f"{kind} {seconds:.2f}" for kind, seconds in per_row.items())
+    seconds = statistics.median(elapsed for elapsed, _ in turns)
+    print(f"  a round takes {seconds:.0f} s; µs of CPU per row: {stages}", flush=True)
+    rig.report.add(Figure("", title, "our CPU per row", _own(per_row), "µs"))
+    rig.report.add(Figure("", title, "both servers' CPU per row", _of_servers(per_row), "µs"))
+    used = sum(per_row.values()) * rows / 1e6 / seconds
+    rig.report.add(Figure("", title, "all CPU while it runs, of a core", used, "x"))
+
+
+def _measured(rig: Rig, work: Callable[[], None]) -> tuple[float, dict[str, float]]:
+    """Seconds, and CPU seconds by kind."""
+    before, began = cpu_by_kind(rig.stages()), time.monotonic()
+    work()
+    return time.monotonic() - began, spent(before, cpu_by_kind(rig.stages()))
+
+
+def _above(
+    taken: tuple[float, dict[str, float]], idle: tuple[float, dict[str, float]]
+) -> tuple[float, dict[str, float]]:
+    """The same without what the processes use in that time anyway."""
+    seconds, cpu = taken
+    return seconds, {kind: max(0.0, one - idle[1].get(kind, 0.0) * seconds / idle[0]) for kind, one in cpu.items()}
+
+
+def _wait_sweep(validator: Validator, text: str) -> None:
+    def reached() -> bool:
+        status = validator.status()
+        if status is None or status.result.errors or status.errorRowsStatus != "new/ignored/resolved: 0/0/0":
+            raise HarnessError(f"the validation failed, or reports rows that are right: {status}")
+        return text in status.sweepStatus
+
+    wait_until(reached, f"the sweep says {text}", _TIMEOUT, step=0.1)
+
+
 def _turn(rig: Rig, start: Location, mode: Mode) -> dict[str, float]:
-    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode=mode, validate_interval=1.0))
+    # With the interval of the default: each round costs a job, and a slow machine would get more of them.
+    cfg = replace(rig.config("incremental"), validator=ValidatorConfig(mode=mode))
     before = cpu_by_kind(rig.stages())
     if mode != "none":
         with _validated(rig, cfg, mode) as validator, rig.syncing(start, cfg, validator) as running:
@@ -81,6 +154,8 @@ def _validated(rig: Rig, cfg: SubTaskConfig, mode: str) -> Iterator[Validator]:
 
 def _wait_compared(rig: Rig, validator: Validator) -> None:
     end = end_of_binlog(rig.source).position
+    # The rest does not wait for the interval.
+    validator.cut_over_at(str(end), "")
 
     def compared() -> bool:
         status = validator.status()

@@ -20,7 +20,7 @@ PASSWORD = "correct horse"
 SECRET = "battery staple"
 PICTURES = ROOT / "docs" / "console"
 #: The pages that docs/console.md shows.
-SHOWN = {"overview", "new-task", "task", "preview", "rules", "locks", "diff", "cutover", "events"}
+SHOWN = {"overview", "new-task", "task", "failed-task", "preview", "rules", "locks", "diff", "cutover", "events"}
 
 
 @pytest.fixture
@@ -98,6 +98,22 @@ def _pass_a_lock(pages: ConsolePages, tour: _Tour, first: SQLServer, second: SQL
     pages.wait_for("No DDL waits for other shards.")
 
 
+def _fail_and_resume(pages: ConsolePages, tour: _Tour, first: SQLServer, target: SQLServer) -> None:
+    """Somebody renames the target's table: the page says what happened, and has the button for it."""
+    target.execute("RENAME TABLE shop.orders TO shop.orders_old")
+    first.execute("INSERT INTO shop_1.orders VALUES (1901, 2, 2)")
+    pages.open("task?name=orders")
+    pages.wait_for("What to do:")
+    assert "orders" in pages.text
+    tour.look("failed-task")
+    target.execute("RENAME TABLE shop.orders_old TO shop.orders")
+    pages.follow("Resume")
+    pages.confirm()
+    pages.open("task?name=orders")
+    pages.wait_for("in step with the upstream")
+    assert target.execute("SELECT amount FROM shop.orders WHERE id = 1901") == [(2,)]
+
+
 @pytest.fixture
 def shards(mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer) -> Iterator[tuple[SQLServer, SQLServer]]:
     """Both upstreams, which other tests use after this one: the user does not stay there."""
@@ -148,6 +164,7 @@ def test_a_whole_migration_in_a_browser(
         pages.wait_for("in step with the upstream")
         tour.look("task")
         assert target.execute("SELECT note FROM shop.orders WHERE id = 1900") == [(1,)]
+        _fail_and_resume(pages, tour, first, target)
 
         pages.open("rules?task=orders")
         pages.wait_for("merged from 2 tables")
@@ -156,7 +173,7 @@ def test_a_whole_migration_in_a_browser(
         pages.follow("Compare now")
         pages.confirm()
         pages.open("checks?task=orders")
-        pages.wait_reloading("101 rows")
+        pages.wait_reloading("102 rows")
         pages.wait_reloading("equal")
         tour.look("diff")
         pages.open("cutover?task=orders")

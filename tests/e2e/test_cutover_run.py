@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,75 +15,33 @@ from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
 from tests.e2e.scrape import address_of, scraped
-
-TASK = """
-name: task
-task-mode: all
-target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
-mysql-instances: [{{source-id: one, block-allow-list: app}}]
-block-allow-list: {{app: {{do-dbs: [app]}}}}
-"""
-#: What the test servers do not have: equal settings, a validator that runs, a binlog of the target.
-ACCEPTED = ("validator", "settings", "users", "way-back")
-
-
-def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, task: str = TASK) -> None:
-    upstream.execute(
-        "CREATE DATABASE app",
-        "CREATE TABLE app.orders (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), price DOUBLE)",
-        "INSERT INTO app.orders (name, price) VALUES ('a', 1.5), ('b', NULL), (NULL, -0.25)",
-        "ALTER TABLE app.orders AUTO_INCREMENT = 500",
-    )
-    cluster.add_source(upstream, "one")
-    cluster.ok("start-task", cluster.write_task(task.format(port=target.port)))
-    cluster.wait_stage("task", "Running", unit="Sync")
-    cluster.wait_synced("task")
-
-
-@contextlib.contextmanager
-def _read_only(upstream: SQLServer) -> Iterator[None]:
-    name = "read_only" if isinstance(upstream, MariaDBServer) else "super_read_only"
-    upstream.execute(f"SET GLOBAL {name} = 1")
-    try:
-        yield
-    finally:
-        upstream.execute(f"SET GLOBAL {name} = 0", "SET GLOBAL read_only = 0")
-
-
-def _run(cluster: Cluster, folder: Path) -> dict[str, Any]:
-    """The certificate of a cutover that is carried out."""
-    accept = [word for name in ACCEPTED for word in ("--accept", name)]
-    cluster.dmctl_text(
-        "cutover", "run", "task", "--quiet-seconds", "0.5", "--certificate", str(folder), *accept, timeout=300
-    )
-    (path,) = folder.glob("*.json")
-    assert "Comparison: equal" in path.with_suffix(".txt").read_text()
-    certificate: dict[str, Any] = json.loads(path.read_text())
-    return {**certificate, "path": str(path)}
-
-
-def _fails(cluster: Cluster, *args: str) -> str:
-    with pytest.raises(HarnessError) as failed:
-        cluster.dmctl_text(*args)
-    return str(failed.value)
+from tests.harness.cutovers import (
+    MOVED_INSTANCE,
+    MOVED_TASK,
+    carried_out,
+    ends_cutover,
+    failure,
+    late_writes,
+    read_only,
+    start,
+)
 
 
 @pytest.fixture
 def running(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> Iterator[Cluster]:
-    _start(free_cluster, mariadb_upstream, target)
-    yield free_cluster
-    with contextlib.suppress(HarnessError):
-        free_cluster.dmctl("cutover", "end", "task")
+    start(free_cluster, {"one": mariadb_upstream}, target)
+    with ends_cutover(free_cluster):
+        yield free_cluster
 
 
 @pytest.mark.timeout(600)
 def test_a_cutover_ends_the_task_and_its_certificate_stays_true(
     running: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
 ) -> None:
-    assert "read-only" in _fails(running, "cutover", "run", "task", "--certificate", str(tmp_path))
+    assert "read-only" in failure(running, "cutover", "run", "task", "--certificate", str(tmp_path))
     assert not [*tmp_path.iterdir()]
-    with _read_only(mariadb_upstream):
-        certificate = _run(running, tmp_path)
+    with read_only(mariadb_upstream):
+        certificate = carried_out(running, tmp_path)
         assert [(one["table"], one["rows"]) for one in certificate["tables"]] == [("orders", 3)]
         assert running.subtask("task", "one")["stage"] == "Paused"
         ((name, position, *_),) = mariadb_upstream.execute("SHOW MASTER STATUS")
@@ -95,14 +51,14 @@ def test_a_cutover_ends_the_task_and_its_certificate_stays_true(
             assert "43202" in answer["msg"]
         # Run again, it has the same certificate.
         (tmp_path / "again").mkdir()
-        assert _run(running, tmp_path / "again") == {
+        assert carried_out(running, tmp_path / "again") == {
             **certificate,
             "path": str(tmp_path / "again" / Path(certificate["path"]).name),
         }
         assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
         target.execute("INSERT INTO app.orders (name) VALUES ('of the application')")
         assert target.execute("SELECT MAX(id) FROM app.orders") == [(500,)]
-        shown = _fails(running, "cutover", "verify", certificate["path"])
+        shown = failure(running, "cutover", "verify", certificate["path"])
         assert "`app`.`orders`: different since a moment after" in shown
         target.execute("DELETE FROM app.orders WHERE id = 500")
         assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
@@ -118,13 +74,13 @@ def test_a_cutover_survives_killed_processes(
     for number in range(20):
         mariadb_upstream.execute(f"CREATE TABLE app.t{number} (id INT PRIMARY KEY)")
     running.wait_synced("task")
-    with _read_only(mariadb_upstream):
+    with read_only(mariadb_upstream):
         for stage in ("comparing", "ending"):
             ended = threading.Event()
 
             def run(ended: threading.Event = ended) -> None:
                 with contextlib.suppress(HarnessError):
-                    _run(running, tmp_path)
+                    carried_out(running, tmp_path)
                 ended.set()
 
             runner = threading.Thread(target=run)
@@ -144,7 +100,7 @@ def test_a_cutover_survives_killed_processes(
             runner.join()
         for left in tmp_path.iterdir():
             left.unlink()
-        certificate = _run(running, tmp_path)
+        certificate = carried_out(running, tmp_path)
         assert len(certificate["tables"]) == 21
         for worker in running.workers:
             worker.kill()
@@ -154,23 +110,13 @@ def test_a_cutover_survives_killed_processes(
         assert "everything is as it was" in running.dmctl_text("cutover", "verify", certificate["path"])
 
 
-def _late_writes(cluster: Cluster) -> list[dict[str, Any]]:
-    """The lines of the file, once the worker watches."""
-    (source,) = cluster.dmctl("query-status", "task")["sources"]
-    (subtask,) = source["subTaskStatus"] or [{}]
-    watch = subtask.get("cutover") or {"problem": "not yet"}
-    if watch.get("problem") or not watch.get("file"):
-        return []
-    return [json.loads(line) for line in Path(watch["file"]).read_text().splitlines()]
-
-
 @pytest.mark.timeout(600)
 def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
     running: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
 ) -> None:
     mariadb_upstream.execute("CREATE DATABASE IF NOT EXISTS other", "CREATE TABLE IF NOT EXISTS other.t (id INT)")
-    with _read_only(mariadb_upstream):
-        _run(running, tmp_path)
+    with read_only(mariadb_upstream):
+        carried_out(running, tmp_path)
         assert "0 writes since" in running.dmctl_text("cutover", "status", "task")
     mariadb_upstream.execute(
         "INSERT INTO other.t VALUES (1)",
@@ -179,9 +125,9 @@ def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
         "TRUNCATE TABLE app.orders",
     )
     began = time.monotonic()
-    wait_until(lambda: len(_late_writes(running)) >= 3, "the writes are listed", 60, step=0.1)
+    wait_until(lambda: len(late_writes(running)) >= 3, "the writes are listed", 60, step=0.1)
     print(f"late writes were listed after {time.monotonic() - began:.1f} s")
-    writes = _late_writes(running)
+    writes = late_writes(running)
     assert [(one["kind"], one["table"]) for one in writes] == [
         ("update", "`app`.`orders`"),
         ("delete", "`app`.`orders`"),
@@ -189,14 +135,14 @@ def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
     ]
     assert writes[0]["before"]["price"] == "1.5e0"
     assert writes[0]["after"]["price"] == "2.5e0"
-    assert "3 writes since the cutover" in _fails(running, "cutover", "status", "task")
+    assert "3 writes since the cutover" in failure(running, "cutover", "status", "task")
     assert target.execute("SELECT price FROM app.orders WHERE id = 1") == [(1.5,)]
     for worker in running.workers:
         worker.kill()
         worker.start()
     running.master.kill()
     running.master.start()
-    wait_until(lambda: _late_writes(running) == writes, "the writes are listed again", 120)
+    wait_until(lambda: late_writes(running) == writes, "the writes are listed again", 120)
     pages = [scraped(address_of(worker)) for worker in running.workers]
     assert any(re.search(r"^dm_worker_writes_after_cutover\{.*\} 3", page, re.MULTILINE) for page in pages)
     assert running.dmctl("cutover", "end", "task")["result"]
@@ -206,30 +152,70 @@ def test_writes_after_the_cutover_are_listed_row_by_row_also_after_a_restart(
 
 
 @pytest.mark.timeout(600)
-def test_a_mysql_upstream_is_cut_over(
-    free_cluster: Cluster, mysql_upstream: MySQLServer, target: MariaDBServer, tmp_path: Path
+@pytest.mark.parametrize("reading", ["gtid", "relay"])
+def test_a_cutover_of_a_task_that_reads_by_gtid_or_from_a_relay(
+    free_cluster: Cluster, mysql_upstream: MySQLServer, target: MariaDBServer, tmp_path: Path, reading: str
 ) -> None:
-    _start(free_cluster, mysql_upstream, target)
-    try:
-        with _read_only(mysql_upstream):
-            certificate = _run(free_cluster, tmp_path)
-            assert certificate["tables"][0]["rows"] == 3
-    finally:
-        with contextlib.suppress(HarnessError):
-            free_cluster.dmctl("cutover", "end", "task")
+    start(free_cluster, {"one": mysql_upstream}, target, gtid=reading == "gtid", relay=reading == "relay")
+    with ends_cutover(free_cluster):
+        if reading == "relay":
+            wait_until(lambda: _reads_from(free_cluster) == "local", "the task reads the relay log", 120)
+        mysql_upstream.execute("INSERT INTO app.orders (name) VALUES ('replicated')")
+        free_cluster.wait_synced("task")
+        with read_only(mysql_upstream):
+            certificate = carried_out(free_cluster, tmp_path)
+        assert certificate["tables"][0]["rows"] == 4
+        mysql_upstream.execute("DELETE FROM app.orders WHERE id = 1")
+        wait_until(lambda: bool(late_writes(free_cluster)), "the write is listed", 60, step=0.1)
+        (write,) = late_writes(free_cluster)
+        assert (write["kind"], write["before"]["name"]) == ("delete", "'a'")
+        ((_, _, _, _, executed),) = mysql_upstream.execute("SHOW MASTER STATUS")
+        assert write["gtid"].partition(":")[2] == str(executed).rpartition("-")[2]
 
 
-def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, folder: Path) -> None:
+def _reads_from(cluster: Cluster) -> str:
+    """Where the task reads the binlog."""
+    return str(cluster.subtask("task", "one")["sync"]["binlogType"])
+
+
+@pytest.mark.timeout(600)
+def test_a_cutover_of_merged_sources_watches_all_of_them_and_has_no_way_back(
+    free_cluster: Cluster,
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    new_mariadb: Callable[..., MariaDBServer],
+    tmp_path: Path,
+) -> None:
+    target = new_mariadb()
+    start(free_cluster, {"one": mariadb_upstream, "two": mysql_upstream}, target)
+    with ends_cutover(free_cluster):
+        with read_only(mariadb_upstream):
+            # Of one upstream alone.
+            assert "on two: SET GLOBAL super_read_only = 1" in failure(free_cluster, "cutover", "check", "task")
+            with read_only(mysql_upstream):
+                certificate = carried_out(free_cluster, tmp_path)
+        assert [(one["table"], one["rows"]) for one in certificate["tables"]] == [("orders", 6)]
+        assert [one["source"] for one in certificate["sources"]] == ["one", "two"]
+        assert {one["stage"] for one in free_cluster.subtasks("task").values()} == {"Paused"}
+        refused = failure(free_cluster, "cutover", "reverse", "task")
+        assert "there is no way back for task task: several tables merge into `app`.`orders`" in refused
+        mysql_upstream.execute("UPDATE app.orders SET name = 'late' WHERE id = 101")
+        wait_until(lambda: bool(late_writes(free_cluster, "two")), "the write is listed", 60, step=0.1)
+        assert not late_writes(free_cluster, "one")
+        assert "two: 1 writes since the cutover" in failure(free_cluster, "cutover", "status", "task")
+
+
+def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, folder: Path, *, gtid: bool) -> None:
     """Cuts over, goes back, and writes at the target: the upstream gets exactly that."""
     upstream.execute("CREATE TABLE app.notes (v INT)", "INSERT INTO app.notes VALUES (1), (1), (2)")
     cluster.wait_synced("task")
-    with _read_only(upstream):
-        _run(cluster, folder)
+    with read_only(upstream):
+        carried_out(cluster, folder)
     address = re.escape(f"no source has the target's address 127.0.0.1:{target.port}")
-    assert re.search(address, _fails(cluster, "cutover", "reverse", "task"))
+    assert re.search(address, failure(cluster, "cutover", "reverse", "task"))
     # Before the reverse task runs; and the forward task's own tables change too.
     target.execute("INSERT INTO moved.orders (name) VALUES ('early')", "DELETE FROM moved.notes WHERE v = 2")
-    cluster.add_source(target, "back")
+    cluster.add_source(target, "back", gtid=gtid)
     cluster.ok("cutover", "reverse", "task")
     cluster.wait_stage("task_reverse", "Running", unit="Sync")
     target.execute(
@@ -249,18 +235,33 @@ def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, fold
     assert upstream.execute("SELECT v FROM app.notes ORDER BY v") == [(1,), (1,), (3,), (3,)]
     assert "replicated back by task_reverse" in cluster.dmctl_text("cutover", "status", "task")
     (path,) = folder.glob("*.json")
-    shown = _fails(cluster, "cutover", "verify", str(path))
+    shown = failure(cluster, "cutover", "verify", str(path))
     assert re.search(r"`moved`.`notes`: different since .* UTC, \(.*\) of the target's binlog: other rows: 4", shown)
     # Again, it changes nothing.
     cluster.ok("cutover", "reverse", "task")
+    _others_in_the_old_upstream(cluster, upstream)
 
 
-_MOVED = (
-    TASK
-    + """
-routes: {{move: {{schema-pattern: app, target-schema: moved}}}}
-"""
-)
+def _others_in_the_old_upstream(cluster: Cluster, upstream: SQLServer) -> None:
+    """All that the reverse task wrote there does not count; what others write does."""
+
+    def watched() -> bool:
+        watch = cluster.subtask("task", "one").get("cutover") or {}
+        return not watch.get("problem") and watch.get("replicatedBy") == "task_reverse"
+
+    wait_until(watched, "the old upstream is watched", 60)
+    assert "0 writes of others since" in cluster.dmctl_text("cutover", "status", "task")
+    began = time.monotonic()
+    upstream.execute("UPDATE app.orders SET name = 'astray' WHERE name = 'late'")
+    wait_until(lambda: bool(late_writes(cluster)), "the write is listed", 60, step=0.1)
+    print(f"a write of others was listed after {time.monotonic() - began:.1f} s")
+    upstream.execute("ALTER TABLE app.notes ADD COLUMN astray INT")
+    wait_until(lambda: len(late_writes(cluster)) > 1, "the statement is listed", 60, step=0.1)
+    assert [(one["kind"], one["table"]) for one in late_writes(cluster)] == [
+        ("update", "`app`.`orders`"),
+        ("statement", "`app`.`notes`"),
+    ]
+    assert "2 writes since the cutover" in failure(cluster, "cutover", "status", "task")
 
 
 @pytest.mark.timeout(600)
@@ -274,10 +275,8 @@ def test_a_cutover_is_reversed_without_a_lost_or_echoed_row(
 ) -> None:
     target = new_mariadb()
     upstream: SQLServer = request.getfixturevalue(kind)
-    task = _MOVED.replace("block-allow-list: app}}]", "block-allow-list: app, route-rules: [move]}}]")
-    _start(free_cluster, upstream, target, task)
-    try:
-        _reversed(free_cluster, upstream, target, tmp_path)
-    finally:
-        with contextlib.suppress(HarnessError):
-            free_cluster.dmctl("cutover", "end", "task")
+    # What is replicated back is read by GTID as well as by position.
+    gtid = kind == "mysql_upstream"
+    start(free_cluster, {"one": upstream}, target, task=MOVED_TASK, instance=MOVED_INSTANCE, gtid=gtid)
+    with ends_cutover(free_cluster):
+        _reversed(free_cluster, upstream, target, tmp_path, gtid=gtid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import WAIT_TIMEOUT, free_port, wait_until
 from tests.harness.events import events_of
 from tests.harness.openapi import ApiClient, api_source, api_task, part
+from tests.harness.proxy import CountingProxy
+
+#: Seconds in which a task is deleted although its target does not answer.
+QUICK = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -281,10 +286,36 @@ def test_a_task_is_deleted_while_its_target_is_away(
         api.ok("POST", "tasks/t1/stop", {})
         assert api.refused("DELETE", "tasks/t1")["error_code"] in (10001, 10002, 10003)
         assert api.ok("GET", "tasks/t1")["name"] == "t1"
+        began = time.monotonic()
         api.ok("DELETE", "tasks/t1", force=True)
+        assert time.monotonic() - began < QUICK
         assert api.refused("GET", "tasks/t1")["status"] == 404
     finally:
         target.start()
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])
+def test_a_task_is_deleted_while_its_target_hangs(
+    api: ApiClient, mariadb_upstream: MariaDBServer, target: SQLServer, running: bool
+) -> None:
+    _seed(mariadb_upstream)
+    link = CountingProxy(target.port)
+    try:
+        api.ok("POST", "sources", {"source": api_source(mariadb_upstream, "s1")})
+        task = api_task(target, "t1", ["s1"], "shop")
+        task["target_config"]["port"] = link.port
+        api.ok("POST", "tasks", {"task": task})
+        api.ok("POST", "tasks/t1/start", {})
+        _wait_unit(api, "t1", "Sync")
+        if not running:
+            api.ok("POST", "tasks/t1/stop", {})
+        link.delay = 3600.0
+        began = time.monotonic()
+        api.ok("DELETE", "tasks/t1", force=True)
+        assert time.monotonic() - began < QUICK
+        assert api.refused("GET", "tasks/t1")["status"] == 404
+    finally:
+        link.close()
 
 
 def test_templates_and_converters(api: ApiClient, mariadb_upstream: MariaDBServer, target: SQLServer) -> None:

@@ -9,33 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from schemathesis import Case, GenerationMode, openapi
-from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import BaseSchema
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    negative_data_rejection,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import up
 from deploy.local.targets import new_target
 from dm_master.openapi.contract import Operation, contract
-from tests.harness.openapi import ApiClient, api_source, api_task
+from tests.harness.openapi import CONTRACT_CHECKS, ApiClient, api_source, api_task
 from tests.harness.targets import TARGET
 from tests.sweeps import LONG
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    negative_data_rejection,
-]
 #: Of valid requests, and of invalid ones, for each operation.
 EXAMPLES = 100 if LONG else 1
 CHAINS = 50 if LONG else 2
@@ -104,7 +88,7 @@ def test_each_answer_is_as_the_contract_says(api: Api, operation: Operation, mod
     @given(case=served.as_strategy(generation_mode=mode))
     def ask(case: Case[Any]) -> None:
         api.make_meaningful(case)
-        case.call_and_validate(checks=CHECKS, timeout=60)
+        case.call_and_validate(checks=CONTRACT_CHECKS, timeout=60)
 
     ask()
 
@@ -123,6 +107,6 @@ def test_chains_of_requests(api: Api) -> None:
         def validate_response(
             self, response: Any, case: Case[Any], additional_checks: Any = None, **kwargs: Any
         ) -> None:
-            case.validate_response(response, checks=CHECKS)
+            case.validate_response(response, checks=CONTRACT_CHECKS)
 
     Chain.run(settings=settings(max_examples=CHAINS, stateful_step_count=6, suppress_health_check=list(HealthCheck)))

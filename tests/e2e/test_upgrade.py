@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import pytest
 
 from deploy.local.cluster import ROOT, Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import wait_until
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc, dmworker_pb2
 from tests.harness.certified import NotAsked
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
@@ -204,9 +206,7 @@ def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> N
         "CREATE TABLE back.t (id INT PRIMARY KEY, v INT)",
     )
     before.upgrade()
-    # The sources cannot get a task before their workers have joined again.
-    task = before.task("back", "all")
-    wait_until(lambda: bool(cluster.dmctl("start-task", task)["result"]), "the task starts", 120, step=0.5)
+    _start_once_workers_joined(cluster, before.task("back", "all"))
     cluster.wait_stage("back", "Running", unit="Sync")
     writer = RowWriter(one, "back")
     writer.start()
@@ -222,6 +222,41 @@ def test_the_version_before_continues_what_the_next_one_ran(before: Before) -> N
         query = f"SELECT * FROM back.{table} ORDER BY 1, 2"
         assert target.execute(query) == one.execute(query)
     cluster.ok("stop-task", "back")
+
+
+def test_a_stopped_task_stays_stopped_in_the_version_before_and_can_be_resumed_there(before: Before) -> None:
+    """Only the API stops a task so that it stays; the version before knows no such tasks."""
+    cluster, one, target = before.cluster, before.one, before.target
+    for schema in ("resting", "moving"):
+        one.execute(f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    before.upgrade()
+    for schema in ("resting", "moving"):
+        _start_once_workers_joined(cluster, before.task(schema, "all"))
+        cluster.wait_stage(schema, "Running", unit="Sync")
+    with grpc.insecure_channel(cluster.master.address) as channel:
+        stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+        order = dmmaster_pb2.OperateTaskRequest(op=dmworker_pb2.Stop, keep=True, name="resting")
+        assert stub.OperateTask(order).result
+    cluster.wait_stage("resting", "Stopped")
+    before.roll_back()
+    one.execute("INSERT INTO resting.t VALUES (1)", "INSERT INTO moving.t VALUES (1)")
+    arrives(target, "SELECT 1 FROM moving.t WHERE id = 1", "the other task runs")
+    assert target.execute("SELECT * FROM resting.t") == []
+    wait_until(lambda: cluster.dmctl("query-status", "resting")["result"], "the status is shown", 120)
+    cluster.ok("resume-task", "resting")
+    cluster.wait_stage("resting", "Running", unit="Sync")
+    arrives(target, "SELECT 1 FROM resting.t WHERE id = 1", "it continues")
+    # The next version takes it over again.
+    before.upgrade()
+    one.execute("INSERT INTO resting.t VALUES (2)")
+    arrives(target, "SELECT 1 FROM resting.t WHERE id = 2", "it runs on")
+    for schema in ("resting", "moving"):
+        cluster.ok("stop-task", schema)
+
+
+def _start_once_workers_joined(cluster: Cluster, task: str) -> None:
+    """The sources cannot get a task before their workers have joined again."""
+    wait_until(lambda: bool(cluster.dmctl("start-task", task)["result"]), "the task starts", 120, step=0.5)
 
 
 class RowWriter:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -195,3 +198,125 @@ def test_the_sweep_finds_foreign_writes_also_after_a_failover(
         ("Expected rows not exist", "NewErr"),
         ("Deleted rows exist", "ResolvedErr"),
     )
+
+
+def test_a_start_by_time_compares_what_was_applied_before(
+    checked: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
+) -> None:
+    checked.ok("validation", "stop", "checked")
+    insert(mariadb_upstream, 100)
+    checked.wait_synced("checked")
+    target.execute("DELETE FROM checked.t WHERE id = 105")
+    start = ("validation", "start", "checked", "--mode", "fast", "--start-time")
+    with pytest.raises(HarnessError, match="20057"):
+        checked.ok(*start, "2037-01-01 00:00:00")
+    checked.ok(*start, "2020-01-01 00:00:00")
+    wait_errors(checked, "checked", ("Expected rows not exist", "NewErr"))
+    wait_until(
+        lambda: any(
+            "all changes from (mysql-bin." in note for one in status(checked, "checked") for note in one["notes"]
+        ),
+        lambda: f"it is done: {status(checked, 'checked')}",
+        60,
+        step=0.5,
+    )
+
+
+class _Load:
+    """Writes until it is stopped: new rows, a hot row, deleted rows. ``changes``: how many row changes so far."""
+
+    def __init__(self, upstream: SQLServer) -> None:
+        self._upstream = upstream
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._failure: BaseException | None = None
+        self.changes = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join()
+        assert self._failure is None, self._failure
+
+    def more(self, changes: int) -> None:
+        """Waits until so many changes more are written."""
+        wanted = self.changes + changes
+        wait_until(lambda: self.changes >= wanted, f"{changes} changes are written", 120, step=0.05)
+
+    def _main(self) -> None:
+        first = 1000
+        try:
+            while not self._stop.is_set():
+                insert(self._upstream, first)
+                self._upstream.execute(
+                    "UPDATE checked.t SET v = v + 1 WHERE id = 0", f"DELETE FROM checked.t WHERE id = {first}"
+                )
+                first += 20
+                self.changes += 22
+        except HarnessError as exc:
+            self._failure = exc
+
+
+def _rows(text: str) -> int:
+    """The sum of "insert/update/delete: 1/2/3"."""
+    return sum(map(int, text.rpartition(":")[2].split("/")))
+
+
+@pytest.mark.timeout(600)
+def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer]
+) -> None:
+    """A hundred times as much waits as may stay in memory."""
+    target, most = new_mariadb(), 10
+    mariadb_upstream.execute(
+        "CREATE DATABASE checked", "CREATE TABLE checked.t (id INT PRIMARY KEY, v INT NOT NULL, c VARCHAR(20))"
+    )
+    insert(mariadb_upstream, 0)
+    free_cluster.add_source(mariadb_upstream, "s1")
+    text = TASK.format(port=target.port).replace(
+        "validate-interval: 1s", f"validate-interval: 60s, sweep-rate: 0, max-pending-row-count: {most}"
+    )
+    free_cluster.ok("start-task", free_cluster.write_task(text, "checked.yaml"))
+    free_cluster.wait_stage("checked", "Running", unit="Sync")
+    load = _Load(mariadb_upstream)
+    log = free_cluster.worker_of("s1").log
+    with load.running():
+        shown: dict[str, Any] = {}
+
+        def much_waits() -> bool:
+            shown.update(*status(free_cluster, "checked"))
+            return bool(shown) and _rows(shown["pendingRowsStatus"]) > 100 * most
+
+        wait_until(much_waits, lambda: f"rows wait: {shown}", 120, step=0.1)
+        lost = _lost_row(mariadb_upstream, target)
+        (shown,) = status(free_cluster, "checked")
+        assert _rows(shown["pendingRowsStatus"]) > 100 * most, "a round came between"
+        target.stop()
+        before = log.read_text().count("validation: a step failed")
+        load.more(600)
+        wait_until(lambda: log.read_text().count("validation: a step failed") > before + 2, "rounds fail", 120)
+        (shown,) = status(free_cluster, "checked")
+        assert (shown["stage"], shown["result"], _rows(shown["errorRowsStatus"])) == ("Running", None, 0)
+        assert _rows(shown["pendingRowsStatus"]) > 100 * most
+        target.start()
+        load.more(600)
+    # All that waits is compared at once.
+    name, position, *_ = mariadb_upstream.binlog_status()
+    free_cluster.ok("validation", "update", "checked", "--cutover-binlog-pos", f"({name}, {position})")
+    wait_compared(free_cluster, "checked", 1)
+    (shown,) = status(free_cluster, "checked")
+    assert _rows(shown["processedRowsStatus"]) == load.changes + 1, (load.changes, shown)
+    found = free_cluster.dmctl("validation", "show-error", "--error", "all", "checked")["error"]
+    assert [(one["errorType"], one["srcData"]) for one in found] == [("Expected rows not exist", lost)]
+
+
+def _lost_row(upstream: SQLServer, target: SQLServer) -> str:
+    """A row that is replicated and then lost in the target, as errors show it."""
+    upstream.execute("INSERT INTO checked.t VALUES (999, 9, 'lost')")
+    arrives(target, "SELECT id FROM checked.t WHERE id = 999", "the row is replicated")
+    target.execute("DELETE FROM checked.t WHERE id = 999")
+    return '{"id": "999", "v": "9", "c": "lost"}'

@@ -6,7 +6,7 @@ Names are those of the table in docs/fuzzing.md. A finding that none of them fit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.fuzz.history import History
@@ -85,7 +85,7 @@ HOLES: tuple[Hole, ...] = (
     Hole(
         "target fills NULL in",
         "NULL into TIMESTAMP NOT NULL becomes the time",
-        _script(r"-- target: .* MODIFY `c` TIMESTAMP.* NOT NULL", "different"),
+        _script(r"-- target: .* MODIFY `[cx]` TIMESTAMP.* NOT NULL", "different"),
     ),
     Hole(
         "narrower target",
@@ -142,13 +142,13 @@ def certain_hole_of(history: History, verdict: Verdict) -> str:
 
 def hole_of(history: History, verdict: Verdict) -> str:
     """The name of the known hole that this is; empty for a new one."""
-    return first_form(history, verdict, [hole.name for hole in HOLES])
+    return next(forms(history, verdict), "")
 
 
-def first_form(history: History, verdict: Verdict, names: Collection[str]) -> str:
-    """The first of these holes whose form the finding has; empty if it has none."""
+def forms(history: History, verdict: Verdict) -> Iterator[str]:
+    """The names of the holes whose form the finding has."""
     script = history.script()
-    return next((hole.name for hole in HOLES if hole.name in names and hole.matches(history, verdict, script)), "")
+    return (hole.name for hole in HOLES if hole.matches(history, verdict, script))
 
 
 def described(name: str) -> str:

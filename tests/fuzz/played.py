@@ -67,6 +67,8 @@ class Played:
     copied: dict[str, Copied] = field(default_factory=dict)
     #: How the target differed when the task was waited for.
     early: str = ""
+    #: How the replica that took the upstream's place was not like it.
+    unlike: str = ""
     #: What the target's table should hold, where a filter leaves out changes of some rows.
     filtered: FilteredRows | None = None
 

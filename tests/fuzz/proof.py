@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.proof [NAME …]``: puts known holes and defects back at once, and lets one search find each.
 
 A finding is some hole's if it comes with that hole alone, and not without any. A hole that was found is closed, and
-the search goes on for the others. Prints the table of docs/fuzzing.md.
+the search goes on for the others. Histories are shrunk at the end. Prints the table of docs/fuzzing.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.fuzz.__main__ import in_memory
@@ -18,8 +18,8 @@ from tests.fuzz.engine import LocalEngine
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
 from tests.fuzz.holes import DEFECTS, EVERY, open_holes
-from tests.fuzz.known import HOLES, first_form, hole_of
-from tests.fuzz.runner import Runner
+from tests.fuzz.known import HOLES, forms
+from tests.fuzz.runner import Runner, is_alone
 from tests.fuzz.search import SHRINK_SECONDS, Finding, Search
 from tests.fuzz.servers import running_servers
 from tests.fuzz.shrink import shrink
@@ -28,12 +28,16 @@ from tests.fuzz.verdict import Verdict
 #: Each search may take an hour.
 _SECONDS = 3600.0
 _SEED = 1_000_000
+#: So often a finding's hole is looked for: which of two writers comes first decides whether some of them show.
+_ATTEMPTS = 2
+#: After so many histories of a group that stop its task, each of the others plays alone: that takes less time.
+_STOPS = 2
 
 
 @dataclass(frozen=True)
 class Row:
     """A line of the table; ``finding`` None: not found. The seconds are all since the start, with those in which other
-    holes were found and histories shrunk."""
+    holes were found."""
 
     hole: str
     pair: Pair
@@ -78,68 +82,98 @@ class Proof:
         runner: Runner,
         seed: int,
         focus: Sequence[str] = (),
-        shrink_seconds: float = SHRINK_SECONDS,
         strange: Callable[[Finding], None] = lambda _: None,
     ) -> None:
         self.left = list(names)
         self._runner = runner
         self._focus = focus
-        self._shrink_seconds = shrink_seconds
         self._strange = strange
-        self._search = Search(runner, runner.pair, seed, shrink_seconds=0)
+        self._search = Search(runner, runner.pair, seed, shrink_seconds=0, play=self._judged)
         self._search.focus = focus
+        self._began = 0.0
+        #: Of all groups that have begun.
+        self._histories = 0
+        self._found: list[Row] = []
 
     def rows(self, seconds: float) -> Iterator[Row]:
         """A row for each hole as it is found, then one for each that was not."""
-        began = time.monotonic()
-
-        def row(name: str, finding: Finding | None) -> Row:
-            histories = self._search.tally.histories
-            return Row(name, self._runner.pair, time.monotonic() - began, histories, finding, self._focus)
-
-        while self.left and (rest := seconds - (time.monotonic() - began)) > 0:
-            opened = list(self.left)
-            for finding in self._next_findings(rest):
-                if self.left != opened and self._fails(finding.history, self.left) is None:
-                    continue  # It shows a hole that another history of its group has just shown.
-                shown = self._explained(finding)
-                if shown is not None and shown.hole in self.left:
-                    self.left.remove(shown.hole)
-                    yield row(shown.hole, shown)
+        self._began = time.monotonic()
+        while self.left and (rest := seconds - self._seconds) > 0:
+            self._search.run(rest, lambda _: None, enough=lambda _: bool(self._found))
+            yield from self._found
+            self._found.clear()
         for name in self.left:
-            yield row(name, None)
+            yield self._row(name, None)
 
-    def _next_findings(self, seconds: float) -> list[Finding]:
-        """Those of the next group that has any, with all holes open that are left."""
-        found: list[Finding] = []
-        with open_holes(self.left):
-            self._search.run(seconds, found.append, enough=lambda _: bool(found))
-        return found
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
 
-    def _explained(self, finding: Finding) -> Finding | None:
-        """The finding with the hole that it shows, shrunk; None where no hole that is left shows it alone."""
-        name = self._hole_of(finding)
-        if not name or self._fails(finding.history, ()) is not None:
+    def _row(self, name: str, finding: Finding | None) -> Row:
+        return Row(name, self._runner.pair, self._seconds, self._histories, finding, self._focus)
+
+    def _judged(self, group: Sequence[History]) -> list[Verdict]:
+        """The verdicts on the histories of a group while those holes are open that none of them shows alone.
+
+        A hole is closed as soon as one history shows it, and the others play on without it: while many holes are open,
+        most histories of a group fail, each for a hole that the others show as well.
+        """
+        self._histories += len(group)
+        verdicts: dict[int, Verdict] = {}
+        stops = 0
+        while waiting := [history for history in group if history.seed not in verdicts]:
+            with open_holes(self.left):
+                suspect = waiting[0] if stops == _STOPS else self._suspect(waiting, verdicts)
+                if suspect is None:
+                    continue
+                (verdict,) = self._runner.run([suspect])
+            if verdict.is_finding and self._attributed(suspect, verdict):
+                stops = 0
+            else:
+                verdicts[suspect.seed] = verdict
+                stops = min(stops + 1, _STOPS)
+        return [verdicts[history.seed] for history in group]
+
+    def _suspect(self, waiting: Sequence[History], verdicts: dict[int, Verdict]) -> History | None:
+        """A history that has to play alone; what is certain of the others goes to ``verdicts``."""
+        together = [history for history in waiting if not is_alone(history)]
+        if len(together) < 2:
+            return waiting[0]
+        one_task = self._runner.in_one_task(together)
+        found = list(zip(together, one_task.verdicts, strict=False))
+        verdicts.update((history.seed, verdict) for history, verdict in found if not verdict.is_finding)
+        if not found:
+            return together[one_task.blamed or 0]
+        return next((history for history, verdict in found if verdict.is_finding), None)
+
+    def _attributed(self, history: History, verdict: Verdict) -> bool:
+        """Whether the history shows a hole that is left; it is closed then."""
+        finding = Finding(history, verdict, self._seconds, history)
+        attempts = () if verdict.kind == "hang" else (self._hole_of(finding) for _ in range(_ATTEMPTS))
+        name = next(filter(None, attempts), "")
+        if not name or self._fails(history, ()) is not None:
             self._strange(finding)
-            return None
-        smallest, last = self._shrunk(finding, name)
-        # Some holes are open in one place, and only their form tells them apart.
-        same = [other for other in EVERY if EVERY[other] == EVERY[name]]
-        named = name if len(same) == 1 else first_form(smallest, last, same)
-        return Finding(smallest, last, finding.seconds, finding.original, named)
+            return False
+        self.left.remove(name)
+        self._found.append(self._row(name, replace(finding, hole=name)))
+        return True
 
     def _hole_of(self, finding: Finding) -> str:
-        """The hole with which alone the history fails: first the one that it looks like, then half of them at a
+        """The hole with which alone the history fails: first those that it looks like, then half of the others at a
         time."""
         history = finding.history
-        guess = hole_of(history, finding.verdict)
-        if guess in self.left and self._fails(history, [guess]):
-            return guess
-        names = list(self.left)
+        alike = [name for name in forms(history, finding.verdict) if name in self.left]
+        for name in alike:
+            if self._fails(history, [name]):
+                return name
+        names = [name for name in self.left if name not in alike]
+        if alike and not self._fails(history, names):
+            return ""
         while len(names) > 1:
-            half = names[: len(names) // 2]
-            names = half if self._fails(history, half) else names[len(half) :]
-        return names[0] if names and self._fails(history, names) else ""
+            middle = len(names) // 2
+            halves = (names[:middle], names[middle:])
+            names = next((half for half in halves if self._fails(history, half)), [])
+        return next(iter(names), "")
 
     def _fails(self, history: History, names: Collection[str]) -> Verdict | None:
         """What is wrong with the history while these holes are open."""
@@ -147,23 +181,34 @@ class Proof:
             (verdict,) = self._runner.run([history])
         return verdict if verdict.is_finding else None
 
-    def _shrunk(self, finding: Finding, name: str) -> tuple[History, Verdict]:
-        last, end = finding.verdict, time.monotonic() + self._shrink_seconds
+    def shrunk(self, row: Row, seconds: float) -> Row:
+        """The row with the smallest history that shows its hole, as far as that is found in so many seconds."""
+        if row.finding is None:
+            return row
+        wanted = last = row.finding.verdict
+        end = time.monotonic() + seconds
 
         def fails(smaller: History) -> bool:
             nonlocal last
-            found = self._fails(smaller, [name]) if time.monotonic() < end else None
-            if found is None or found.signature != finding.verdict.signature:
+            found = self._fails(smaller, [row.hole]) if time.monotonic() < end else None
+            if found is None or found.signature != wanted.signature:
                 return False
             last = found
             return True
 
-        smallest = shrink(finding.history, fails)
-        return smallest, last
+        smallest = shrink(row.finding.history, fails)
+        return replace(row, finding=replace(row.finding, history=smallest, verdict=last))
 
 
 def _tell(finding: Finding) -> None:
     print(f"no hole explains seed {finding.original.seed} alone: {finding.verdict.text[:300]}", file=sys.stderr)
+
+
+def _keep(row: Row, out: Path | None) -> None:
+    """Writes the history that shows the row's hole to the folder ``out``."""
+    if row.finding is not None and out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{row.hole.replace(' ', '-')}.json").write_text(row.finding.history.to_json())
 
 
 def main() -> int:
@@ -172,27 +217,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=_SEED)
     parser.add_argument("--pair", type=Pair.parse, default=Pair.parse("mariadb"))
     parser.add_argument("--focus", action="append", default=[], help="a feature that histories have where they can")
-    parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each hole")
+    parser.add_argument("--shrink", type=float, default=SHRINK_SECONDS, help="seconds for each hole, at the end")
     parser.add_argument("--out", type=Path, help="a folder for the shrunk histories")
     parser.add_argument("names", nargs="*", metavar="HOLE", default=[*(hole.name for hole in HOLES), *DEFECTS])
     options = parser.parse_args()
     unknown = set(options.names) - set(EVERY)
     if unknown:
         parser.error(f"no hole is called {', '.join(sorted(unknown))}; there are {', '.join(EVERY)}")
-    print(
-        "| hole | focus | pair | seed | seconds | histories | what failed |\n|---|---|---|---|---|---|---|", flush=True
-    )
-    missed = 0
     with in_memory(), running_servers(options.pair) as servers:
         runner = Runner(servers, LocalEngine())
-        proof = Proof(options.names, runner, options.seed, options.focus, options.shrink, _tell)
+        proof = Proof(options.names, runner, options.seed, options.focus, _tell)
+        rows = []
         for row in proof.rows(options.seconds):
-            print(row.markdown(), flush=True)
-            missed += row.finding is None
-            if row.finding is not None and options.out is not None:
-                options.out.mkdir(parents=True, exist_ok=True)
-                (options.out / f"{row.hole.replace(' ', '-')}.json").write_text(row.finding.history.to_json())
+            print(row.markdown(), file=sys.stderr, flush=True)
+            rows.append(row)
+            _keep(row, options.out)
+        print("| hole | focus | pair | seed | seconds | histories | what failed |\n|---|---|---|---|---|---|---|")
+        for row in rows:
+            shrunk = proof.shrunk(row, options.shrink)
+            print(shrunk.markdown(), flush=True)
+            _keep(shrunk, options.out)
         runner.close()
+    missed = sum(row.finding is None for row in rows)
     return 1 if missed else 0
 
 

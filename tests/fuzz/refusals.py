@@ -39,7 +39,11 @@ _OF_TIDB: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "when index is defined on it",
         ("modify column", "convert charset"),
     ),
-    ("TiDB does not convert between utf8mb4 and other charsets", "Unsupported modify charset", ("convert charset",)),
+    (
+        "TiDB does not convert between utf8mb4 and other charsets",
+        "Unsupported modify charset",
+        ("convert charset", "modify column"),
+    ),
     (
         "TiDB does not convert between utf8mb4 and other charsets",
         "Unsupported modifying collation",
@@ -168,6 +172,12 @@ TABLE: tuple[Refusal, ...] = (
             words="1901",
         )
         for way in ("stored", "virtual")
+    ),
+    _one(
+        10006,
+        "the target computes one value for rows to which sessions with other time zones gave several",
+        "attribute=stored with zone",
+        words="two rows may have one value at the target",
     ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
     *(

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,20 @@ from tests.fuzz.verdict import Kind, Verdict
 #: XA_RBROLLBACK.
 _ROLLED_BACK = 1402
 _SESSION = ("SET SESSION innodb_lock_wait_timeout = 1", "SET SESSION lock_wait_timeout = 2")
+#: Pairs of which only the upstream has a negative zero.
+_WITHOUT_NEGATIVE_ZERO = frozenset({"mysql to mariadb", "mysql to tidb"})
 #: Tables of online schema change tools, which a task leaves out.
 _SHADOW = re.compile("|".join((*SHADOW_TABLE_RULES, *TRASH_TABLE_RULES)))
 _LOADED = "21\t3\n22\t4\n1\t5\n3\t6\n"
+
+
+@dataclass(frozen=True)
+class InOneTask:
+    """The verdict on each history; none where the task of several has stopped: then the number of the one that the
+    error names, if it names one."""
+
+    verdicts: Sequence[Verdict]
+    blamed: int | None = None
 
 
 class Runner:
@@ -90,6 +102,8 @@ class Runner:
         history takes the binlog away or its target is no copy: a replica has no rules."""
         settings = history.settings
         ruled = settings["rule"] != "none" or is_ruled(settings)
+        if settings["event"] == "failover":
+            return self._successors_own(history)
         if settings["event"] in ALONE or ruled or settings["mode"] == "full":
             return ""
         if self._replica is None:
@@ -100,6 +114,17 @@ class Runner:
         finally:
             attempt.close()
 
+    def _successors_own(self, history: History) -> str:
+        """How the replica that took the upstream's place differed from it; empty if it did not."""
+        attempt = self._attempt([history])
+        try:
+            with suppress(Stopped, Hang):
+                attempt.run()
+            found = attempt.played[0].unlike
+        finally:
+            attempt.close()
+        return f"a native replica is not like its upstream: {found}" if found else ""
+
     def run_in_cluster(self, histories: Sequence[History]) -> list[Verdict]:
         """As :meth:`run`, in real processes, of which some are killed."""
         return self.run(histories, self.cluster if plays_in_cluster(histories[0].settings) else None)
@@ -109,28 +134,30 @@ class Runner:
 
         In a ``cluster``, processes are killed. What would stop the tasks of others plays in threads all the same.
         """
-        alone = {number for number, one in enumerate(histories) if _is_alone(one)}
-        if alone and len(histories) > 1:
-            return self._apart(histories, alone, cluster, None)
+        alone = {number for number, one in enumerate(histories) if is_alone(one)}
         several = len(histories) > 1
-        attempt = self._attempt(histories, cluster)
-        verdicts: list[Verdict] = []
-        try:
-            verdicts = attempt.run()
-        except (Stopped, Hang) as exc:
-            if several:
-                blamed = attempt.blamed(exc)
-            else:
-                verdicts = [attempt.verdict_of(exc, attempt.played[0])]
-        finally:
-            attempt.close()
-        if not verdicts:
-            return self._without(blamed, histories, cluster)
+        if alone and several:
+            return self._apart(histories, alone, cluster, None)
+        one_task = self.in_one_task(histories, cluster)
+        if not one_task.verdicts:
+            return self._without(one_task.blamed, histories, cluster)
         # What was not alone may be another's fault.
         return [
             self.run([one], cluster)[0] if several and found.is_finding else found
-            for one, found in zip(histories, verdicts, strict=True)
+            for one, found in zip(histories, one_task.verdicts, strict=True)
         ]
+
+    def in_one_task(self, histories: Sequence[History], cluster: FuzzCluster | None = None) -> InOneTask:
+        """What came of all in one task, where a finding may be another history's fault."""
+        attempt = self._attempt(histories, cluster)
+        try:
+            return InOneTask(attempt.run())
+        except (Stopped, Hang) as exc:
+            if len(histories) == 1:
+                return InOneTask([attempt.verdict_of(exc, attempt.played[0])])
+            return InOneTask([], attempt.blamed(exc))
+        finally:
+            attempt.close()
 
     def _apart(
         self,
@@ -424,19 +451,32 @@ class _Attempt:
 
     def _look(self, one: Played) -> None:
         """Compares while the task runs. At the end a difference may be gone, or the task may have stopped for a good
-        reason. A difference of which the task tells itself is none."""
-        if not one.early and oracle.differences(*self._contents(one)):
+        reason. A difference of which the task tells itself is none; among several histories nobody waits for that, for
+        each that differs is run again alone."""
+        if one.early or not (found := oracle.differences(*self._contents(one))):
+            return
+        if len(self.played) == 1:
             self._task.ensure_going(self._upstream)
-            one.early = "\n".join(oracle.differences(*self._contents(one)))
+            found = oracle.differences(*self._contents(one))
+        one.early = "\n".join(found)
 
     def _moved(self, upstream: SQLServer) -> None:
         """The sessions that there were are gone, with their transactions."""
-        self._upstream = upstream
+        before, self._upstream = self._upstream, upstream
         for one in self.played:
+            if upstream is not before:
+                one.unlike = self._replica_differs(one, before)
             for session in one.sessions:
                 with suppress(pymysql.Error):
                     session.close()
             one.sessions = [self._session(settings) for settings in one.history.sessions]
+
+    def _replica_differs(self, one: Played, before: SQLServer) -> str:
+        """How the tables of the server in the upstream's place differ from those of the one that it replicated."""
+        tables = self._sources(one)
+        then, now = (oracle.contents(server, dict.fromkeys(tables)) for server in (before, self._upstream))
+        was, became = (oracle.structures(server, tables) for server in (before, self._upstream))
+        return "\n".join([*oracle.differences(then, now), *oracle.structure_differences(was, became)])
 
     # -- the comparison -------------------------------------------------------------------------------------------
 
@@ -455,7 +495,7 @@ class _Attempt:
 
     def _contents(self, one: Played) -> tuple[dict[oracle.Table, Content | None], dict[oracle.Table, Content | None]]:
         """What the target should hold, and what it holds, by its own tables."""
-        unsigned = self._servers.pair.families == "mysql to mariadb"
+        unsigned = self._servers.pair.families in _WITHOUT_NEGATIVE_ZERO
         there = {table: found for seen in one.copied.values() for table, found in seen.contents.items()}
         if not one.copied:
             there = one.contents(self._upstream, self._sources(one))
@@ -476,6 +516,6 @@ class _Attempt:
         return oracle.structure_differences(want, oracle.structures(self._target, list(want)))
 
 
-def _is_alone(history: History) -> bool:
+def is_alone(history: History) -> bool:
     """Whether it would stop the tasks of others, or change their servers."""
     return history.settings["event"] in ALONE or not STOPPING.isdisjoint(history.planned)

@@ -71,10 +71,18 @@ class Search:
     """Groups of histories from ``seed`` on."""
 
     def __init__(
-        self, runner: Runner, pair: Pair, seed: int, shrink_seconds: float = SHRINK_SECONDS, clusters: int = 0
+        self,
+        runner: Runner,
+        pair: Pair,
+        seed: int,
+        shrink_seconds: float = SHRINK_SECONDS,
+        clusters: int = 0,
+        play: Callable[[Sequence[History]], Sequence[Verdict]] | None = None,
     ) -> None:
-        """``clusters``: each group of this number plays in a cluster of real processes; 0 for none."""
+        """``clusters``: each group of this number plays in a cluster of real processes; 0 for none. ``play`` judges
+        the histories of the others; the runner if not given."""
         self._runner = runner
+        self._play = play or runner.run
         self._next = seed // GROUP
         #: Features that all histories are to have where they can.
         self.focus: Collection[str] = ()
@@ -103,7 +111,7 @@ class Search:
             self.tally.seconds = time.monotonic() - began
         return self.tally
 
-    def _verdicts(self, group: list[History]) -> list[Verdict]:
+    def _verdicts(self, group: list[History]) -> Sequence[Verdict]:
         self._played += 1
         if self._clusters and self._played % self._clusters == 0:
             began, before = time.monotonic(), self._runner.cluster.compared
@@ -112,7 +120,7 @@ class Search:
                 self.tally.cluster_seconds += time.monotonic() - began
                 self.tally.in_clusters = self._runner.cluster.compared
             return verdicts
-        return self._runner.run(group)
+        return self._play(group)
 
     def _groups(self) -> Iterator[list[History]]:
         """In turn: of the next few groups the one that brings the most new pairs, and some made for open pairs.

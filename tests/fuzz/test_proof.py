@@ -7,12 +7,13 @@ from typing import cast
 
 import pytest
 
+from pkg.rules.value_loss import ColumnLoss
 from tests.fuzz import holes
 from tests.fuzz.features import Pair
 from tests.fuzz.history import History
-from tests.fuzz.holes import Replaced, open_holes
+from tests.fuzz.holes import REPLACED, Replaced, open_holes
 from tests.fuzz.proof import Proof, Row
-from tests.fuzz.runner import Runner
+from tests.fuzz.runner import InOneTask, Runner
 from tests.fuzz.search import Finding
 from tests.fuzz.verdict import Verdict
 
@@ -45,14 +46,20 @@ class _Servers:
     def __init__(self, wrong: Callable[[int, set[str]], bool]) -> None:
         self._wrong = wrong
 
+    def in_one_task(self, group: Sequence[History]) -> InOneTask:
+        """Stops for the last history that fails, if that one's seed is even."""
+        verdicts = self.run(group)
+        stopped = [number for number, one in enumerate(group) if verdicts[number].is_finding and one.seed % 2 == 0]
+        return InOneTask([], stopped[-1]) if stopped else InOneTask(verdicts)
+
     def run(self, group: Sequence[History]) -> list[Verdict]:
         return [Verdict("different" if self._wrong(one.seed, _open()) else "equal", one.planned) for one in group]
 
 
 def _prove(wrong: Callable[[int, set[str]], bool], seconds: float = 60.0) -> tuple[list[Row], list[Finding]]:
     strange: list[Finding] = []
-    proof = Proof(_NAMES, cast(Runner, _Servers(wrong)), 0, shrink_seconds=0, strange=strange.append)
-    return list(proof.rows(seconds)), strange
+    proof = Proof(_NAMES, cast(Runner, _Servers(wrong)), 0, strange=strange.append)
+    return [proof.shrunk(row, 0) for row in proof.rows(seconds)], strange
 
 
 def test_each_hole_is_found_by_a_history_that_fails_with_it_alone() -> None:
@@ -78,3 +85,41 @@ def test_holes_that_replace_one_function_are_all_undone() -> None:
     with open_holes(["hole 1", "hole 2"]):
         assert getattr(_Product, "hole 0") == "second"
     assert getattr(_Product, "hole 0") is False
+
+
+def test_a_group_shows_several_holes_and_what_it_stopped_for_is_not_counted_twice() -> None:
+    """Each history of a group shows a hole of its own, and one that all of them show."""
+    seen: list[Finding] = []
+
+    def wrong(seed: int, there: set[str]) -> bool:
+        return "hole 6" in there or (seed < 6 and f"hole {seed}" in there)
+
+    proof = Proof(_NAMES, cast(Runner, _Servers(wrong)), 0, strange=seen.append)
+    rows = list(proof.rows(3600))
+    assert sorted(row.hole for row in rows) == sorted(_NAMES)
+    assert {row.finding.original.seed for row in rows if row.finding and row.hole != "hole 6"} <= set(range(8))
+    assert not seen
+
+
+def test_a_hole_that_shows_every_second_time_is_found() -> None:
+    asked = 0
+
+    def wrong(seed: int, there: set[str]) -> bool:
+        nonlocal asked
+        asked += there == {"hole 3"}
+        return "hole 3" in there and (len(there) > 1 or asked % 2 == 0)
+
+    rows, _ = _prove(wrong, seconds=2)
+    assert [row.hole for row in rows if row.finding is not None] == ["hole 3"]
+
+
+def test_two_losses_of_a_target_are_put_back_apart_and_together() -> None:
+    fills, narrows = (REPLACED[name][0].by for name in ("target fills NULL in", "narrower target"))
+    losses = [ColumnLoss("a", "int", "timestamp", nulls=True), ColumnLoss("b", "int", "tinyint", kind="every")]
+
+    def found() -> list[ColumnLoss]:
+        return losses
+
+    assert fills(found)() == losses[1:]
+    assert narrows(found)() == losses[:1]
+    assert fills(narrows(found))() == []

@@ -21,8 +21,8 @@ def event(kind: int, body: bytes, **kw: int) -> Event:
     return event_from_bytes(raw(kind, body, **kw))  # type: ignore[arg-type]
 
 
-def format_description(*, checksum: bool, server: bytes = b"10.11.6-MariaDB-log") -> bytes:
-    body = struct.pack("<H50sIB", 4, server, 0, 19) + bytes(40) + bytes([int(checksum)])
+def format_description(*, checksum: bool, server: bytes = b"10.11.6-MariaDB-log", created: int = 0) -> bytes:
+    body = struct.pack("<H50sIB", 4, server, created, 19) + bytes(40) + bytes([int(checksum)])
     return raw(15, body, checksum=True)
 
 

@@ -72,6 +72,9 @@ def replicating(name: str, *, lag: int = 0, rows_per_second: int = 0) -> worker_
         bytesBehind=8100 * lag,
         eta=f"{lag}s",
         lagReason="target_slow" if lag else "source_idle",
+        streamSecondsBehind=lag // 2,
+        streamBytesBehind=4000 * lag,
+        streamLagReason="applying" if lag else "source_idle",
         recentRps=rows_per_second,
         totalRows=18_211_904,
     )
@@ -111,7 +114,13 @@ def paused(name: str) -> worker_pb.SubTaskStatus:
 def small_cluster() -> CannedCluster:
     """Four tasks on three sources: one replicates, one copies, one has failed, one is paused; a DDL lock."""
     cluster = CannedCluster()
-    relay = worker_pb.RelayStatus(relayBinlog="(mysql-bin.000012, 48210)", stage=worker_pb.Running)
+    relay = worker_pb.RelayStatus(
+        relayBinlog="(mysql-bin.000012, 48210)",
+        stage=worker_pb.Running,
+        secondsBehind=1,
+        bytesBehind=8200,
+        lagReason="reading",
+    )
     for name, subtasks in (
         ("eu-shop-1", [replicating("orders", lag=2, rows_per_second=18_400), failed("invoices"), paused("audit")]),
         ("eu-shop-2", [replicating("orders", lag=5, rows_per_second=9_300)]),
@@ -119,6 +128,7 @@ def small_cluster() -> CannedCluster:
     ):
         source = cluster.add_source(name, relay=relay if name == "eu-shop-1" else None)
         source.subTaskStatus.extend(subtasks)
+    _add_purge_distances(cluster.status.sources[0].sourceStatus)
     cluster.locks.locks.add(
         ID="orders-`shop`.`orders`",
         task="orders",
@@ -131,8 +141,22 @@ def small_cluster() -> CannedCluster:
         since="2026-11-26T06:10:00Z",
         waitsFor=["eu-shop-2"],
         heldRows=[pb.HeldRows(source="eu-shop-1", rows=1830)],
+        unlocks=[pb.UnlockChoice(op=pb.SkipLock)],
     )
     return cluster
+
+
+def _add_purge_distances(status: worker_pb.SourceStatus) -> None:
+    """The relay log is safe; a task that stands still will lose a file."""
+    status.purgeDistances.add(
+        needed="(mysql-bin.000012, 48210)", oldest="mysql-bin.000004", bytesBefore=8_600_000_000, bytesNeeded=8_200,
+        retention=604_800, secondsLeft=604_000,
+    )  # fmt: skip
+    status.purgeDistances.add(
+        task="invoices", risk=1, needed="(mysql-bin.000005, 120)", oldest="mysql-bin.000004", bytesBefore=1_073_741_944,
+        bytesNeeded=7_516_192_768, retention=604_800, secondsLeft=86_000,
+        text="the upstream will purge mysql-bin.000005, which is needed, in about 24 hours: nothing is read from it",
+    )  # fmt: skip
 
 
 def large_cluster(tasks: int, sources: int = 50) -> CannedCluster:

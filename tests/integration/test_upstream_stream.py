@@ -329,17 +329,17 @@ def test_minimal_row_image_is_refused(upstream: SQLServer) -> None:
     assert caught.value.kind is Code.BinlogNotLogColumn
 
 
-def test_statement_based_load_data_is_refused(new_mariadb: Callable[..., MariaDBServer]) -> None:
+def test_statement_based_load_data_is_read_as_a_statement(new_mariadb: Callable[..., MariaDBServer]) -> None:
     server = new_mariadb()
     server.execute("CREATE DATABASE s", "CREATE TABLE s.t (a INT) ENGINE=MyISAM")
     start = here(server)
     path = server.dir / "rows.txt"
     path.write_text("1\n2\n")
     server.execute("SET SESSION binlog_format=STATEMENT", f"LOAD DATA INFILE '{path}' INTO TABLE s.t")
-    with pytest.raises(errors.DMError) as caught:
-        events_between(server, start, here(server).position)
-    assert caught.value.kind is Code.BinlogUnexpectedEv
-    assert "binlog_format=ROW" in caught.value.workaround
+    events = events_between(server, start, here(server).position)
+    (found,) = (parse_query(event) for event in events if event.type == c.EXECUTE_LOAD_QUERY_EVENT)
+    assert found.sql.startswith("LOAD DATA INFILE")
+    assert found.sql.endswith("(`a`)")
 
 
 def test_gtid_sets_agree_with_the_server(mysql_upstream: MySQLServer) -> None:

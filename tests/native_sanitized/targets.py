@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dm_worker.comparison.unpaired_rows import TARGET, PythonUnpairedRows
 from dm_worker.loader import sql_file
 from dm_worker.relay.scan import Scanned, python_scan
 from dm_worker.syncer.execution import merge, partition, row_statements
@@ -32,6 +33,7 @@ from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
 from tests.unit.pkg.native import damaged_rows
 from tests.unit.pkg.native import test_derived_literals as derived
+from tests.unit.pkg.native import test_partial_images as partial_images
 from tests.unit.pkg.native import test_placement as placement
 from tests.unit.pkg.native import test_rows_kernel as rows
 from tests.unit.pkg.native import test_scan as scan
@@ -39,7 +41,9 @@ from tests.unit.pkg.native.scan_log import WORDS, Writer
 from tests.unit.pkg.native.support import assert_reassigned_alike
 
 Target = Callable[[bytes], object]
-_ROWS, _RELAY, _DUMP, _SQL, _SCAN = (required(name) for name in ("rows", "relay", "dump", "sqlscan", "scan"))
+_ROWS, _RELAY, _DUMP, _SQL, _SCAN, _COMPARE = (
+    required(name) for name in ("rows", "relay", "dump", "sqlscan", "scan", "compare")
+)
 
 
 def _property(test: Any) -> Target:
@@ -197,6 +201,39 @@ def damaged_dump(buffer: bytes) -> None:
         )
 
 
+def damaged_compare(buffer: bytes) -> None:
+    """Packets of the rows of two sides, damaged and cut anywhere: the same rows are left, or both refuse."""
+    random_ = random.Random(buffer)
+    width = random_.randrange(1, 4)
+    forms, shares = random_.randrange(1, width + 1), random_.choice((1, 1, 3))
+    keys = tuple(random_.sample(range(forms), random_.randrange(forms + 1)))
+
+    def value() -> bytes | None:
+        return random_.choice((None, b"", b"a", b"b", b"\xfb", b"x" * 251))
+
+    sides = []
+    for source in random_.choices((0, 1, TARGET), k=3):
+        rows_ = [[value() for _ in range(width)] for _ in range(random_.randrange(6))]
+        data = dump._stream(rows_)
+        sides.append((source, _damaged(random_, data) if random_.random() < 0.5 else data, random_.randrange(1, 400)))
+    found = []
+    for make in (_COMPARE.UnpairedRows, PythonUnpairedRows):
+        table = make(forms, keys, 0, shares)
+        found.append(_outcome(partial(_unpaired, table, width, sides), ValueError))
+    # The shares of the two are not the same rows.
+    assert shares > 1 or found[0] == found[1]
+
+
+def _unpaired(table: Any, width: int, sides: list[tuple[int, bytes, int]]) -> object:
+    for source, data, step in sides:
+        consumer = table.rows_of(source, width)
+        for start in range(0, len(data), step):
+            consumer.feed(data[start : start + step])
+    found, held = table.take(), table.held
+    table.discard()
+    return found, held
+
+
 def damaged_sql(buffer: bytes) -> None:
     """Text of INSERT statements, damaged: ends are found alike, rows are read within it."""
     random_ = random.Random(buffer)
@@ -220,6 +257,7 @@ TARGETS: dict[str, Target] = {
     "damaged_relay": damaged_relay,
     "damaged_scan": damaged_scan,
     "damaged_dump": damaged_dump,
+    "damaged_compare": damaged_compare,
     "damaged_sql": damaged_sql,
 }
 #: They have no compiled part.
@@ -227,7 +265,19 @@ _PYTHON = {
     "test_rows_are_read_whole_however_the_network_cuts_them",
     "test_damaged_table_maps_are_tables_or_errors",
 }
-for _module in (rows, placement, derived, scan, relay, dump, sql_statements, bulk_rows, row_rules, binlog):
+for _module in (
+    rows,
+    partial_images,
+    placement,
+    derived,
+    scan,
+    relay,
+    dump,
+    sql_statements,
+    bulk_rows,
+    row_rules,
+    binlog,
+):
     for _name, _test in vars(_module).items():
         usable = hasattr(_test, "hypothesis") and not hasattr(_test, "pytestmark")  # no parameters of pytest's
         if _name.startswith("test_") and usable and _name not in _PYTHON:

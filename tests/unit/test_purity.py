@@ -45,6 +45,8 @@ CALLS = re.compile(r"(^|\.)(open|print|input|now|utcnow|today|read_text|read_byt
 
 def says_pure(text: str) -> bool:
     """Whether the first paragraph of a module's docstring calls the module pure."""
+    if "Pure" not in text:
+        return False
     first = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0]
     return re.search(r"\bPure\b", first) is not None
 

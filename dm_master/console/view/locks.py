@@ -14,14 +14,13 @@ _MEANINGS = {
     "executing": "{owner} executes this DDL now.",
     "skipping": "This DDL is executed. Each other source skips it as soon as it reads it. No rows are held back.",
 }
-_SKIP, _EXECUTE = {"action": "skip"}, {"action": "exec"}
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingLock:
     """``synced`` sources have sent the DDL, and hold rows back until it is ``executed``; ``missing`` ones have not.
 
-    ``orders``: the text of each unlock that the phase allows, and its fields.
+    ``orders``: the text of each unlock that is accepted now, and its fields.
     """
 
     id: str
@@ -67,13 +66,16 @@ def _view(lock: master.DDLLock) -> WaitingLock:
 
 
 def _orders(lock: master.DDLLock) -> list[tuple[str, Mapping[str, str]]]:
-    """The unlocks that the master accepts in this phase."""
-    if lock.phase == "waiting" and lock.synced:
-        return [("Unlock: do not wait for the others", _SKIP)]
+    """The unlocks that the master accepts now, as it says."""
+    return [_order(lock, choice) for choice in lock.unlocks]
+
+
+def _order(lock: master.DDLLock, choice: master.UnlockChoice) -> tuple[str, Mapping[str, str]]:
+    fields = {"action": "exec" if choice.op == master.ExecLock else "skip"}
+    if choice.owner:
+        return f"Unlock: let {choice.owner} execute it", {**fields, "owner": choice.owner}
+    if choice.op == master.ExecLock:
+        return "Unlock: execute each sequence once", fields
     if lock.phase == "conflict":
-        return [("Unlock: execute the owner's alone", _SKIP), ("Unlock: execute each sequence once", _EXECUTE)]
-    if lock.phase == "owner left":
-        # It has to be another one by name.
-        others = [name for name in lock.synced if name != lock.owner]
-        return [(f"Unlock: let {name} execute it", {**_SKIP, "owner": name}) for name in others]
-    return []
+        return "Unlock: execute the owner's alone", fields
+    return "Unlock: do not wait for the others", fields

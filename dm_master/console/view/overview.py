@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 
 from dm_master.console.snapshot import ClusterSnapshot
 from dm_master.console.view.paging import Paged, paged
-from dm_master.console.view.progress import HEALTHS, Health, lag_text, progress, subtask_health
+from dm_master.console.view.progress import (
+    HEALTHS,
+    Health,
+    lag_text,
+    progress,
+    stream_of_relay,
+    stream_text,
+    subtask_health,
+)
+from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.operations import allowed_for_relay
@@ -32,7 +41,11 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """``relay`` is '' without a relay log; ``relay_operations`` are those that its stage allows."""
+    """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
+
+    ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
+    ``relay_needs``: which tasks read the relay log.
+    """
 
     name: str
     worker: str
@@ -42,7 +55,10 @@ class SourceLine:
     position: str
     relay: str
     relay_position: str
+    relay_lag: str
     relay_operations: Sequence[str]
+    purge: Sequence[PurgeView]
+    relay_needs: Sequence[RelayNeed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +159,21 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         problems += [f"relay log: {error_line(one)}" for one in relay.result.errors]
     sync = next((one.sync for one in answer.subTaskStatus if one.WhichOneof("status") == "sync"), None)
     paused = relay is not None and relay.stage == worker.Paused
+    purge = purge_views(status)
+    health: Health = "bad" if problems else "warn" if paused or not status.worker else "good"
     return SourceLine(
         name=status.source,
         worker=status.worker,
-        health="bad" if problems else "warn" if paused or not status.worker else "good",
+        health=min((health, *(one.health for one in purge)), key=HEALTHS.index),
         tasks=sum(bool(one.name) for one in answer.subTaskStatus),
         problem="; ".join(filter(None, problems)),
         position=sync.masterBinlog if sync is not None else "",
         relay=worker.Stage.Name(relay.stage) if relay is not None else "",
         relay_position=relay.relayBinlog if relay is not None else "",
+        relay_lag=stream_text(stream_of_relay(relay)) if relay is not None else "",
         relay_operations=allowed_for_relay(relay) if relay is not None else (),
+        purge=purge,
+        relay_needs=relay_needs(answer.subTaskStatus),
     )
 
 

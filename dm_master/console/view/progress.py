@@ -8,6 +8,7 @@ from typing import Literal
 
 from pkg.pb import dmworker_pb2 as pb
 from pkg.status.amounts import counted, duration, in_bytes
+from pkg.status.lag import UNKNOWN, StreamLag
 from pkg.status.profile import ProfileNode, main_loop, reader
 from pkg.status.task_stage import error_line
 
@@ -30,6 +31,9 @@ _REASONS = {
     "held": "held at a position",
     "retry": "tries again: a server does not answer",
     "stopped": "stopped until it is resumed",
+    "upstream_away": "the upstream does not answer",
+    "relay": "waits for the relay log",
+    "applying": "waits until what was read is applied",
 }
 
 
@@ -134,7 +138,8 @@ def _sync(sync: pb.SyncStatus, *, running: bool) -> ProgressView:
         _reason(sync.lagReason),
         "warn" if sync.secondsBehindMaster > HIGH_LAG else "good",
     )
-    stream = FigureView("binlog not applied", _behind(sync), _stream_reason(sync))
+    stream = _stream("binlog not read", stream_of_task(sync))
+    backlog = FigureView("binlog not applied", _bytes(sync.bytesBehind), _backlog_note(sync))
     speed = FigureView("rows per second", f"{sync.recentRps:,}", f"{counted(sync.totalRows, 'row')} in all")
     if sync.ended:
         text = f"has ended: {sync.ended}"
@@ -147,7 +152,7 @@ def _sync(sync: pb.SyncStatus, *, running: bool) -> ProgressView:
         text = f"held: {sync.held}"
     else:
         text = "in step with the upstream" if sync.synced else "replicates"
-    return ProgressView(None, text, (commit, stream, speed))
+    return ProgressView(None, text, (stream, commit, backlog, speed))
 
 
 def _age(sync: pb.SyncStatus) -> str:
@@ -158,16 +163,50 @@ def _reason(reason: str) -> str:
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
-def _behind(sync: pb.SyncStatus) -> str:
-    return "unknown" if sync.bytesBehind < 0 else in_bytes(sync.bytesBehind)
+def _bytes(size: int) -> str:
+    return "unknown" if size < 0 else in_bytes(size)
 
 
-def _stream_reason(sync: pb.SyncStatus) -> str:
+def stream_of_task(sync: pb.SyncStatus) -> StreamLag:
+    """How far the task's reader is behind its upstream; not known of a worker that is too old to say it."""
+    if not sync.HasField("streamSecondsBehind"):
+        return StreamLag(UNKNOWN, UNKNOWN, "")
+    return StreamLag(sync.streamSecondsBehind, sync.streamBytesBehind, sync.streamLagReason)
+
+
+def stream_of_relay(relay: pb.RelayStatus) -> StreamLag:
+    """The same of a relay log."""
+    if not relay.HasField("secondsBehind"):
+        return StreamLag(UNKNOWN, UNKNOWN, "")
+    return StreamLag(relay.secondsBehind, relay.bytesBehind, relay.lagReason)
+
+
+def relay_figure(relay: pb.RelayStatus) -> FigureView:
+    return _stream("binlog not in the relay log", stream_of_relay(relay))
+
+
+def _stream(name: str, lag: StreamLag) -> FigureView:
+    health: Health = "warn" if lag.seconds > HIGH_LAG else "good"
+    return FigureView(name, stream_text(lag), _reason(lag.reason), health)
+
+
+def stream_text(lag: StreamLag) -> str:
+    """Seconds and bytes, as far as known."""
+    if lag.seconds < 0 and lag.unread < 0:
+        return "unknown"
+    parts = [] if lag.seconds < 0 else [duration(lag.seconds)]
+    if lag.unread > 0:
+        parts.append(in_bytes(lag.unread))
+    return " · ".join(parts)
+
+
+def _backlog_note(sync: pb.SyncStatus) -> str:
     if sync.bytesBehind < 0:
         return "the upstream's end is not known yet"
     if not sync.bytesBehind:
         return "all that the upstream has written is applied"
-    return f"{sync.eta} left at this speed" if sync.eta not in ("", "unknown") else "no speed is known yet"
+    left = sync.eta.removesuffix("s")
+    return f"{duration(int(left))} left at this speed" if left.isdigit() else "no speed is known yet"
 
 
 def _eta(seconds: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dm_master.console.snapshot import ClusterSnapshot, CurvePoint
 from dm_master.console.view.locks import WaitingLock, locks_of
@@ -17,8 +17,10 @@ from dm_master.console.view.progress import (
     errors_of,
     profile_bars,
     progress,
+    relay_figure,
     subtask_health,
 )
+from dm_master.console.view.purge import PurgeView, purge_views
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.amounts import counted
 from pkg.status.operations import OPERATIONS, allowed, allowed_for_task
@@ -45,6 +47,7 @@ class SubTaskView:
     progress: ProgressView
     positions: Sequence[PositionView]
     notes: Sequence[str]
+    purge: Sequence[PurgeView]
     errors: Sequence[ErrorView]
     operations: Sequence[str]
     profile: Sequence[BarView]
@@ -101,14 +104,23 @@ def _subtask(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> SubT
         worker=source.worker,
         health=subtask_health(subtask),
         stage=stage_text(subtask),
-        progress=progress(subtask),
+        progress=_progress(source, subtask),
         positions=list(_positions(subtask.sync)) if subtask.WhichOneof("status") == "sync" else [],
         notes=list(_notes(subtask)),
+        purge=[one for one in purge_views(source) if one.reader == f"task {subtask.name}" and one.problem],
         errors=errors_of(subtask.result),
         operations=[name for name in OPERATIONS if name in able],
         profile=profile_bars(subtask),
         validation=_validation(subtask),
     )
+
+
+def _progress(source: worker.SourceStatus, subtask: worker.SubTaskStatus) -> ProgressView:
+    found = progress(subtask)
+    if subtask.sync.binlogType != "local" or not source.HasField("relayStatus"):
+        return found
+    # What the task reads: its lag is at least that of the relay log.
+    return replace(found, figures=(relay_figure(source.relayStatus), *found.figures))
 
 
 def _positions(sync: worker.SyncStatus) -> Iterator[PositionView]:
@@ -143,7 +155,8 @@ def _validation(subtask: worker.SubTaskStatus) -> str:
 def _curves(points: Sequence[CurvePoint]) -> Iterator[CurveView]:
     if len(points) > 1:
         yield _curve("rows per second", [point.rows_per_second for point in points])
-        yield _curve("seconds behind", [point.lag for point in points])
+        yield _curve("seconds not read", [point.stream for point in points])
+        yield _curve("seconds not applied", [point.lag for point in points])
 
 
 def _curve(name: str, values: Sequence[int]) -> CurveView:

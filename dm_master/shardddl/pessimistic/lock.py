@@ -40,11 +40,11 @@ any phase ``damaged``, in which the master does nothing. ``done`` and a forced r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm_master.shardddl import lock_errors
-from dm_master.shardddl.locks import LockDecision, UnlockProgress
+from dm_master.shardddl.locks import LockDecision, UnlockOrder, UnlockProgress
 from dm_master.shardddl.pessimistic import problems
 from pkg.errors import DMError
 from pkg.etcd.types import Compare, Delete, EtcdOperation, Put, missing, mod_revision_is
@@ -237,9 +237,9 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
     after the other, the owner's first. Sources that report the same later skip. Raises 38022 for an owner that does not
     wait, 38020 while a source executes or when all is executed, 42502 if a record is damaged.
     """
-    running = lock.executions(done=False)
-    if running and running[0] in members:
-        raise problems.resolving(lock.id, f"source {running[0]} executes its DDLs")
+    executing = _executing(lock, members)
+    if executing:
+        raise executing
     return _order(lock, members, owner, every, ())
 
 
@@ -271,13 +271,52 @@ def force_remove(lock: Lock) -> LockStep:
     return LockStep(_unchanged(lock), _delete_all(lock))
 
 
-def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: list[str] | tuple[()]) -> LockStep:
+def unlocks(lock: Lock, members: frozenset[str]) -> list[UnlockOrder]:
+    """The orders that :func:`unlock` accepts now, those that differ in what they do: the owner's first."""
+    if _executing(lock, members) or _impossible(lock):
+        return []
+    waiting, owner = _free(lock, _taken(lock, members, ()), members), lock.owner(members)
+    differ = len({lock.ddls_of(source) for source in waiting}) > 1
+    orders = [UnlockOrder()] if owner in waiting else []
+    if orders and differ:
+        orders.append(UnlockOrder(action="exec"))
+    if differ or not orders:
+        orders += [UnlockOrder(source) for source in waiting if source != owner]
+    return orders
+
+
+def _executing(lock: Lock, members: frozenset[str]) -> DMError | None:
+    """Why only force helps: a source executes."""
+    running = lock.executions(done=False)
+    if running and running[0] in members:
+        return problems.resolving(lock.id, f"source {running[0]} executes its DDLs")
+    return None
+
+
+def _impossible(lock: Lock) -> DMError | None:
+    """Why no order can name who executes."""
     if lock.damaged:
-        raise _damage(lock)
+        return _damage(lock)
     if lock.sequences() and not lock.unexecuted():
-        raise problems.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
-    taken = {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
-    waiting = [source for source in lock.waiting(members) if source not in taken]
+        return problems.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
+    return None
+
+
+def _taken(lock: Lock, members: frozenset[str], revoked: Sequence[str]) -> set[str]:
+    """The sources that lose their DDLs by an order."""
+    return {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
+
+
+def _free(lock: Lock, taken: set[str], members: frozenset[str]) -> list[str]:
+    return [source for source in lock.waiting(members) if source not in taken]
+
+
+def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: Sequence[str]) -> LockStep:
+    impossible = _impossible(lock)
+    if impossible:
+        raise impossible
+    taken = _taken(lock, members, revoked)
+    waiting = _free(lock, taken, members)
     chosen = owner or lock.owner(members)
     if chosen not in waiting:
         raise problems.not_waiting(lock.id, chosen, waiting)

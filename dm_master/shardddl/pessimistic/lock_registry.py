@@ -151,6 +151,10 @@ class LockRegistry:
             return rules.take_over(lock, members, owner=order.owner, every=every)
         return rules.force_remove(lock)
 
+    def unlocks(self, lock: Lock) -> list[UnlockOrder]:
+        """The orders that :meth:`unlock` accepts for ``lock`` now, without force."""
+        return rules.unlocks(lock, self.members(lock))
+
     def progress(self, lock_id: LockId, revision: int) -> UnlockProgress | None:
         """How far the order of ``revision`` is; None when the lock is gone, or has another order."""
         lock = self._locks.get(lock_id)

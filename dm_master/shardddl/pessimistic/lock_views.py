@@ -37,6 +37,7 @@ def view(locks: LockRegistry, lock: Lock, refused: DMError | None = None) -> Loc
         waits_for=decision.waits_for,
         problem=str(decision.problem or refused or ""),
         held_rows={},
+        unlocks=locks.unlocks(lock),
     )
 
 

@@ -10,7 +10,7 @@ from pymysql.connections import Connection
 
 from pkg.binlog.position import Location, Position, stored_identity
 from pkg.errors import DMError
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import classify, connect, is_alive
 from pkg.mysql.retry import retrying
 from pkg.process.log import get_logger
 from pkg.settings.connections import DBConfig
@@ -58,6 +58,11 @@ class MetaTransactions:
             log.warning("the checkpoint's transaction is tried again", attempt=attempt, error=str(exc))
 
         return retrying(attempt, should_stop=self._should_stop, on_retry=note)
+
+    def drop_lost(self) -> None:
+        """Forgets a connection that was lost while it was idle: for a caller that does not try again."""
+        if self._conn is not None and not is_alive(self._conn):
+            self.close()
 
     def close(self) -> None:
         if self._conn is not None:

@@ -17,6 +17,7 @@ import pymysql
 
 from dm_worker.meta.early_progress import early_table
 from dm_worker.meta.loader_keys import keys_table
+from dm_worker.meta.syncer_tables import syncer_table
 from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable, StoredStructures
 from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
@@ -95,7 +96,7 @@ class MetaStore:
         self.exit_safe: Location | None = None
 
     def _name(self, what: str) -> str:
-        return qualified(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{what}")
+        return qualified(self._cfg.meta_schema, syncer_table(self._cfg.name, what))
 
     @property
     def batches(self) -> str:
@@ -131,7 +132,7 @@ class MetaStore:
     def _check_engines(self, conn: MetaConnection) -> None:
         """Raises 36004 for a table that can't roll back, created by another program or with a server's default."""
         names = ("checkpoint", "taken_over", "batch", "marker", "ddl", "xa", "temporary", "sharding_meta")
-        tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
+        tables = [(self._cfg.meta_schema, syncer_table(self._cfg.name, name)) for name in names]
         tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
         for table, engine in engines.tables_without_transactions(conn, tables):
             raise errors.new(

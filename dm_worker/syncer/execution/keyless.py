@@ -1,11 +1,13 @@
 """Many row changes of a table without a key in a few scans of it. Pure.
 
 Rows without a key are equal or not; it does not matter which of several equal ones changes. So a table is a multiset of
-row images, and a run of changes sets another count for each image. One scan counts the images that the changes start
-from, the changes are applied to the counts, one scan deletes the images whose count decreased, and INSERT writes the
-remaining copies of them, and the new ones.
+row images, and a run of changes sets another count for each image. The images that the changes start from are counted
+and deleted, in one scan where DELETE returns rows and in two elsewhere; the changes are applied to the counts, and
+INSERT writes the copies that there are then.
 
-A digest of its values identifies an image. If the target can write its rows as literals, as
+A digest of its values identifies an image. To find a digest among many costs the target more than to delete a row.
+Where the values of an integer column distinguish nearly all images, a scan looks for these values, and the digests of
+the rows that it finds show whether it was to find them. If the target can write its rows as literals, as
 :func:`row_matching.literal_text` says, it computes the digests of these texts, and those of the images are computed
 here. A row may have another text than its image. So if a row is missing, and where there are no such texts, the target
 computes the digests of literals too, in the form that it uses for its rows.
@@ -62,20 +64,13 @@ class ImageDigests:
     of: Mapping[int, bytes]
 
 
-@dataclass(slots=True)
-class ImageChanges:
-    """The changes to write: images that lose rows, and images with the number of copies to insert."""
-
-    fewer: list[int]
-    inserts: list[tuple[int, int]]
-
-
 class MissingRow(Exception):
-    """The change with the number ``change`` finds no row equal to its before image."""
+    """The change with the number ``change`` finds no row equal to its before image, of which ``found`` were there."""
 
-    def __init__(self, change: int) -> None:
-        super().__init__(change)
+    def __init__(self, change: int, found: int) -> None:
+        super().__init__(change, found)
         self.change = change
+        self.found = found
 
 
 def plan_for(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> TablePlan | None:
@@ -160,29 +155,28 @@ def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
     return None if number is None else same.get(number, number)
 
 
-def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> ImageChanges:
+def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> list[tuple[int, int]]:
     """Applies the changes to the existing rows: ``counts`` of the images that were looked for.
 
+    Returns the images with the numbers of copies that there are then; the rows that were counted are gone.
     Raises :class:`MissingRow` for the first change of a missing row.
     """
     now = dict(counts)
     for change, (before, after) in enumerate(images.changes):
         if before is not None:
             if now.get(before, 0) == 0:
-                raise MissingRow(change)
+                raise MissingRow(change, counts.get(before, 0))
             now[before] -= 1
         if after is not None:
             now[after] = now.get(after, 0) + 1
-    outcome = ImageChanges([], [])
-    for number, count in now.items():
-        there = counts.get(number, 0)
-        if count < there:
-            # A DELETE can't select one of several equal rows: it deletes all, and the others are inserted again.
-            outcome.fewer.append(number)
-            there = 0
-        if count > there:
-            outcome.inserts.append((number, count - there))
-    return outcome
+    return [(number, count) for number, count in now.items() if count]
+
+
+def distinguishing_column(plan: TablePlan, images: DistinctImages) -> int | None:
+    """The number among the written columns of an integer column that distinguishes nearly all images, or None."""
+    counted = [(len(_values_at(plan, images, at, images.looked_for)[1]), at) for at in plan.integers]
+    most, at = max(counted, default=(0, 0))
+    return at if most * 10 >= len(images.looked_for) * 9 else None
 
 
 # -- statements -----------------------------------------------------------------------------------------------------
@@ -214,23 +208,36 @@ def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
         yield numbers[first : first + step]
 
 
-def count_query(
-    plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int
-) -> bytes:
-    """The SELECT of the digest and row count of these images in the table. It locks the rows."""
-    where = _where(plan, images, digests, numbers, most)
-    # By its position: a column of the table may have any name.
-    return b"SELECT %b, COUNT(*) FROM %b%b GROUP BY 1 FOR UPDATE" % (digests.of_row, _table(plan), where)
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How a statement finds the rows of the images with these ``numbers``: by digest, or by the values of the written
+    column ``column``, which other rows may have too. ``most``: the server's limit for a statement, in bytes."""
+
+    digests: ImageDigests
+    numbers: Sequence[int]
+    column: int | None
+    most: int
 
 
-def removal(plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int) -> bytes:
-    """The DELETE of all rows that have one of the images."""
-    return b"DELETE FROM %b%b" % (_table(plan), _where(plan, images, digests, numbers, most))
+def digest_query(plan: TablePlan, images: DistinctImages, search: Search) -> bytes:
+    """The SELECT of the digests of the rows, which it locks."""
+    where = _where(plan, images, search)
+    return b"SELECT %b FROM %b%b FOR UPDATE" % (search.digests.of_row, _table(plan), where)
 
 
-def new_rows(images: DistinctImages, outcome: ImageChanges) -> list[bytes]:
+def removal(plan: TablePlan, images: DistinctImages, search: Search) -> bytes:
+    """The DELETE of the rows."""
+    return b"DELETE FROM %b%b" % (_table(plan), _where(plan, images, search))
+
+
+def returning_removal(plan: TablePlan, images: DistinctImages, search: Search) -> bytes:
+    """The DELETE that returns the digests of the rows."""
+    return b"%b RETURNING %b" % (removal(plan, images, search), search.digests.of_row)
+
+
+def new_rows(images: DistinctImages, copies: Iterable[tuple[int, int]]) -> list[bytes]:
     """The SQL tuples of the rows to insert."""
-    return [b"(%b)" % images.literals[number] for number, count in outcome.inserts for _ in range(count)]
+    return [b"(%b)" % images.literals[number] for number, count in copies for _ in range(count)]
 
 
 def _table(plan: TablePlan) -> bytes:
@@ -243,13 +250,19 @@ def _digest(values: Iterable[bytes]) -> bytes:
     return b"UNHEX(SHA2(CONCAT(%b),256))" % quoted
 
 
-def _where(plan: TablePlan, images: DistinctImages, digests: ImageDigests, numbers: Sequence[int], most: int) -> bytes:
-    listed = b",".join([b"x'%b'" % digests.of[number].hex().encode() for number in numbers])
-    room = min(_LOOKUP_BYTES, most // _LOOKUP_PART) // max(1, len(plan.lookups))
+def _where(plan: TablePlan, images: DistinctImages, search: Search) -> bytes:
+    numbers, column = search.numbers, search.column
+    room = min(_LOOKUP_BYTES, search.most // _LOOKUP_PART) // max(1, len(plan.lookups))
     # The server evaluates the conditions in this order, and a digest costs more than all others.
-    parts = [lookup for at in plan.lookups if (lookup := _lookup(plan, images, at, numbers, room))]
-    parts += [_range(plan, images, at, numbers) for at in plan.integers]
-    return b" WHERE " + b" AND ".join([*parts, b"%b IN (%b)" % (digests.of_row, listed)])
+    indexed = [at for at in plan.lookups if at != column]
+    parts = [lookup for at in indexed if (lookup := _lookup(plan, images, at, numbers, room))]
+    parts += [_range(plan, images, at, numbers) for at in (plan.integers if column is None else (column,))]
+    if column is None:
+        listed = b",".join([b"x'%b'" % search.digests.of[number].hex().encode() for number in numbers])
+        parts.append(b"%b IN (%b)" % (search.digests.of_row, listed))
+    else:
+        parts.append(_lookup(plan, images, column, numbers, search.most))
+    return b" WHERE " + b" AND ".join(parts)
 
 
 def _lookup(plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int], room: int) -> bytes:

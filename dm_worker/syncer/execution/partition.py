@@ -85,7 +85,7 @@ def partition_slice(
     if kept and not safe:
         # In safe mode it is unknown whether a row was moved already.
         raise KeysMoved(kept)
-    counts.update(_ordered(part, used, decoders, buckets, placed, pairs))
+    counts.update(_ordered(part, used, decoders, buckets, placed, pairs, kernel))
     changes = sum(map(sum, counts.values()))
     blocks = []
     for bucket in sorted(placed):
@@ -264,7 +264,7 @@ def _place_states(
         place = hashes[number](key)
         records.setdefault(place % buckets, []).append(record(number, state, place, key, values))
     for bucket, found in records.items():
-        placed.setdefault(bucket, []).append(row_block.section(target, row_block.STATES, found))
+        placed.setdefault(bucket, []).append(row_block.section(target, row_block.STATES, found, len(found)))
 
 
 def _compacted_natively(
@@ -310,6 +310,24 @@ def _compacted_natively(
     return counted
 
 
+class _OrderedRecords:
+    """Packed ordered rows by (bucket, target number)."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], list[bytes]] = {}
+        self._counts: Counter[tuple[int, int]] = Counter()
+
+    def add(self, bucket: int, target: int, packed: bytes, count: int = 1) -> None:
+        self._kept.setdefault((bucket, target), []).append(packed)
+        self._counts[bucket, target] += count
+
+    def place(self, placed: BucketSections) -> None:
+        for place, kept in sorted(self._kept.items()):
+            bucket, target = place
+            found = row_block.section(target, row_block.ROWS, kept, self._counts[place])
+            placed.setdefault(bucket, []).append(found)
+
+
 def _ordered(
     part: Slice,
     plans: Mapping[int, TablePlan],
@@ -317,6 +335,7 @@ def _ordered(
     buckets: int,
     placed: BucketSections,
     pairs: ConflictPairs,
+    kernel: ModuleType | None,
 ) -> dict[int, Changes]:
     """Distributes the rows of tables whose order matters; returns the row changes by plan.
 
@@ -333,26 +352,45 @@ def _ordered(
         if plan.key_changes_conflict
     }
     place = _EventPlace(part, plans)
-    records: dict[tuple[int, int], list[bytes]] = {}
+    records = _OrderedRecords()
     with place.locating_errors():
         for event, (data, place.plan, place.position) in enumerate(part.events()):
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
-            images: Sequence[RowImages] = decoders[plan.number].images(data)
+            decoder, counted = decoders[plan.number], counts.setdefault(plan.number, [0, 0, 0])
             unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
+            if kernel is not None and not plan.spread and not plan.filter.reads_rows:
+                op, packed, count = _packed(kernel, decoder, plan, data, event, unchecked, place.position)
+                counted[op] += count
+                records.add(plan.seed % buckets, plan.target_number, packed, count)
+                continue
+            images: Sequence[RowImages] = decoder.images(data)
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
-            counted = counts.setdefault(plan.number, [0, 0, 0])
             for n, (op, before, after) in enumerate(images):
                 counted[op] += 1
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
                 for where, moved in _moves(row, plan, buckets, collectors.get(plan.number), pairs):
-                    kept = records.setdefault((where % buckets, plan.target_number), [])
-                    kept.append(row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
-    for (bucket, target), kept in sorted(records.items()):
-        placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, kept))
+                    packed = row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where)
+                    records.add(where % buckets, plan.target_number, packed)
+    records.place(placed)
     return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items() if any(found)}
+
+
+def _packed(
+    kernel: ModuleType, decoder: RowDecoder, plan: TablePlan, data: bytes, event: int, flags: int, position: int
+) -> tuple[int, bytes, int]:
+    """The operation of an event whose rows stay in one bucket, its packed rows, and their number."""
+    whole, op, start = decoder.prepare(data)
+    try:
+        packed, count = kernel.records(
+            *(decoder.readers, whole, start, op, op | flags, plan.number, plan.seed, event << 32),
+            row_block.packed_position(position),
+        )
+    except MALFORMED as exc:
+        raise decoder.malformed(data, "", exc) from exc
+    return op, packed, count
 
 
 def _moves(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from dm_worker.syncer.rows.computed_samples import as_plain
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
 from pkg.mysql import generated
 from pkg.mysql.connection import TOO_LARGE_ROW, TOO_MUCH_AT_ONCE, error_number, error_text
-from pkg.mysql.names import qualified
+from pkg.mysql.names import qualified, quote
 
 #: The operator action for a row that the target refuses, by the server's error number.
 REPAIRS = {
@@ -130,6 +131,13 @@ def _plain_repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> 
         return (
             f"The target table merges this upstream table with {', '.join(merged)}: give them disjoint keys. "
             + REPAIRS[_DUPLICATE]
+        )
+    dependent = [column for column in plan.sampled if column.dependent]
+    if number == _DUPLICATE and dependent:
+        return (
+            f"If the key has {quote(dependent[0].name)}: the target computes it from the session's variables. Where a "
+            "session of the upstream had another time_zone, or another variable that the expression depends on, two "
+            f"rows may have one value at the target. {as_plain(plan, dependent[0])} Otherwise: {REPAIRS[_DUPLICATE]}"
         )
     return REPAIRS.get(number, REPAIR)
 

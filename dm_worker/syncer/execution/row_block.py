@@ -24,6 +24,8 @@ SECTION = struct.Struct("<IBI")
 STATE = struct.Struct("<IBIII")
 #: Sequence, plan number, operation, row hash, length; ``marshal`` of (position, before, after) follows.
 ROW = struct.Struct("<QIBII")
+#: Later versions write reference counts of objects: the bytes would not depend on the row alone.
+_MARSHAL = 2
 #: Kinds of sections.
 STATES, ROWS = 0, 1
 
@@ -42,15 +44,18 @@ def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes
 def row_record(row: OrderedRow, row_hash: int) -> bytes:
     """One row for a section of kind ``ROWS``."""
     sequence, op, plan, position, before, after = row
-    # Later versions write reference counts of objects: the bytes would not depend on the row alone.
-    body = marshal.dumps((position, before, after), 2)
+    body = marshal.dumps((position, before, after), _MARSHAL)
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
-def section(target: int, kind: int, records: Iterable[bytes]) -> bytes:
-    """The records of one target table, after their header."""
-    whole = list(records)
-    return SECTION.pack(target, kind, len(whole)) + b"".join(whole)
+def packed_position(position: int) -> bytes:
+    """A row's position, as the kernel puts it into a record."""
+    return marshal.dumps(position, _MARSHAL)
+
+
+def section(target: int, kind: int, records: Iterable[bytes], count: int) -> bytes:
+    """The ``count`` records of one target table, after their header; some may be in one piece."""
+    return SECTION.pack(target, kind, count) + b"".join(records)
 
 
 def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[OrderedRow]]]:
@@ -128,7 +133,7 @@ def reassign(
                 bucket = moved[number] % buckets if number in moved else home
                 records.setdefault(bucket, []).append(record)
             for bucket, kept in records.items():
-                found.setdefault(bucket, []).append(section(target, kind, kept))
+                found.setdefault(bucket, []).append(section(target, kind, kept, len(kept)))
     except struct.error as exc:
         raise ValueError(f"torn block: {exc}") from exc
     # The changes are counted once, regardless of the new buckets of their rows.

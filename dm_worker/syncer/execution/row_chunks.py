@@ -85,7 +85,7 @@ def chunks_of(
             spans += [(middle, end), (start, middle)]
             continue
         there = row_group(plan.number, UPSERT_ROWS, rows[first:last])
-        text = there.body if full else b",".join(_keys_there(keys[start:end], rows[first:last]))
+        text = there.body if full else _in_parentheses(_keys_there(keys[start:end], rows[first:last]))
         yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
 
 
@@ -97,14 +97,20 @@ def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:
     return bisect_left(rows, key[:-1] if key[:1] == b"(" else b"(" + key)
 
 
-def _keys_there(keys: Sequence[bytes], rows: Sequence[bytes]) -> Iterator[bytes]:
-    """The keys of the rows, in parentheses."""
-    number = 0
-    for key in keys:
-        head = key[:-1] if key[:1] == b"(" else b"(" + key
-        if number < len(rows) and rows[number].startswith((head + b",", head + b")")):
-            number += 1
-            yield head + b")"
+def _keys_there(keys: Sequence[bytes], rows: Sequence[bytes]) -> Sequence[bytes]:
+    """The keys of the rows. Each row has one of the keys, and most keys have a row."""
+    if not rows or len(rows) == len(keys):
+        return keys[: len(rows)]
+    middle = len(keys) // 2
+    at = _place(keys, middle, rows)
+    return [*_keys_there(keys[:middle], rows[:at]), *_keys_there(keys[middle:], rows[at:])]
+
+
+def _in_parentheses(keys: Sequence[bytes]) -> bytes:
+    """The text of rows that have a key alone."""
+    if not keys or keys[0][:1] == b"(":
+        return b",".join(keys)
+    return b"(%b)" % b"),(".join(keys)
 
 
 def _with_commas(texts: Sequence[str]) -> Iterator[str]:

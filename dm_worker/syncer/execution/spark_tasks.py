@@ -44,6 +44,7 @@ from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_set
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
+from pkg.process.garbage import collection_paused
 
 #: The number of buckets that one task writes at the same time.
 WRITERS = 4
@@ -270,7 +271,7 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
 def _consume_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
     """Runs several buckets of one task at the same time: most of a writer's time is waiting for the server."""
     rules = {number: job.action.rule_of(plan) for number, plan in job.plans.items()}
-    with ThreadPoolExecutor(WRITERS) as pool:
+    with collection_paused(), ThreadPoolExecutor(WRITERS) as pool:
         yield from pool.map(lambda entry: _consume(job, rules, *entry), buckets.items())
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-#: Instead of a lag that is unknown.
-UNKNOWN = -1
+from pkg.status.lag import UNKNOWN
+
 #: For this many seconds after a check found all applied, the task counts as up to date.
 FRESH = 5.0
 

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dm_worker.syncer.figures import batch_report
+from pkg.status.lag import DDL, ENGINE, HELD, LOCK, PLAN, READ, RETRY, SOURCE_IDLE, STOPPED, TARGET
 
 #: Stages of the main loop.
 WAITING, CHECKPOINT, JOB, STATEMENT, DRIVER = "waiting", "checkpoint", "job", "ddl", "driver"
-#: The run is held at a location: a stage and a reason.
-HELD = "held"
 #: Stages of the planning thread.
 SOURCE, READING, PLANNING, HANDING, REOPENING = "source", "reading", "planning", "handing over", "reopening"
 
-#: Reasons, as in the metric. ``engine``: decoding, moving and compacting rows takes longer than writing them.
-SOURCE_IDLE, READ, PLAN, TARGET, ENGINE = "source_idle", "reading", "planning", "target_slow", "engine"
-DDL, LOCK, RETRY, STOPPED = "ddl", "lock", "retry", "stopped"
+#: Reasons, as in the metric. ``engine``: decoding, moving and compacting rows takes longer than writing them. HELD, at
+#: a location, is a stage of the main loop, too.
 REASONS = (SOURCE_IDLE, READ, PLAN, TARGET, ENGINE, DDL, LOCK, HELD, RETRY, STOPPED)
 
 

@@ -14,18 +14,11 @@ from dataclasses import dataclass
 
 from dm_worker.syncer.figures.batch_report import COMPACT, DECODE, SHUFFLE, WRITE, BatchReport, BucketFigures
 from dm_worker.syncer.figures.lag import LagWatch
-from dm_worker.syncer.figures.lag_reason import (
-    DRIVER,
-    HANDING,
-    PLANNING,
-    READING,
-    REASONS,
-    SOURCE,
-    STOPPED,
-)
+from dm_worker.syncer.figures.lag_reason import DRIVER, HANDING, PLANNING, READING, REASONS, SOURCE
 from dm_worker.syncer.figures.stage_clock import RecentTimes, StageClock
 from dm_worker.syncer.figures.table_counts import TableCounts
 from pkg.process.metrics import Distribution
+from pkg.status.lag import STOPPED
 
 #: Writers share this many queue labels, as in DM.
 QUEUES = 8

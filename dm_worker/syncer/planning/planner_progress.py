@@ -5,7 +5,7 @@ from __future__ import annotations
 from dm_worker.syncer.planning.batch_cutter import BatchCutter
 from dm_worker.syncer.planning.event_buffer import EventBuffer
 from dm_worker.syncer.planning.reading_state import ReadingState
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, Position
 
 
 class PlannerProgress:
@@ -37,6 +37,11 @@ class PlannerProgress:
     def read_to(self) -> Location:
         """The end of the newest event, its transaction counted as executed: for errors that name the event."""
         return self._reading.read_to
+
+    @property
+    def position(self) -> Position:
+        """The end of the newest event; from any thread."""
+        return self._reading.position
 
     @property
     def newest(self) -> int:

@@ -1,4 +1,4 @@
-"""Which generated columns of a target are compared with the upstream's values by samples, and how one is asked. Pure.
+"""Which generated columns of a target are compared with the upstream's values, and how the target is asked. Pure.
 
 A stored generated column is decided by the plain columns that its expression names. So a row of the target that has a
 row image's values in these has to have the image's value in the generated column as well, whatever happened to the
@@ -7,7 +7,7 @@ row before or after. The expression is the target's: that of the upstream is not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dm_worker.syncer.rows.row_matching import around, condition
 from dm_worker.syncer.rows.row_shape import RowShape
@@ -15,7 +15,7 @@ from dm_worker.syncer.rows.table_plan import ComputedColumn, TablePlan
 from pkg.mysql.generated import base_columns
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
-from pkg.mysql.session_expressions import variables_of
+from pkg.mysql.session_expressions import TIME_ZONE, variables_of
 from pkg.mysql.target_values import TargetValues
 
 #: Types whose values are compared exactly. Two servers print floats and JSON documents differently.
@@ -53,6 +53,7 @@ def sampled_columns(
         same = len(plain) == len(bases) and all(0 <= shape.index_of(c.name) < len(upstream.columns) for c in plain)
         if same and _EXACT.issuperset(column.type_name for column in (here, there, *plain)):
             number = shape.index_of(there.name)
+            variables = variables_of(target, there.name)
             found.append(
                 ComputedColumn(
                     there.name,
@@ -61,23 +62,46 @@ def sampled_columns(
                     condition(shape.literal_column(number), there, values),
                     _SHOWN.get(there.type_name, _AS_TEXT),
                     tuple(sorted(numbers[column.name.lower()] for column in plain)),
-                    bool(variables_of(target, there.name)),
+                    bool(variables),
+                    TIME_ZONE in variables,
                 )
             )
     return tuple(found)
+
+
+def as_plain(plan: TablePlan, column: ComputedColumn) -> str:
+    """How the operator makes a column of the target one that it does not compute."""
+    target, name = qualified(*plan.target), quote(column.name)
+    return (
+        f"Make the target's column a plain one: `ALTER TABLE {target} MODIFY COLUMN {name} {column.definition};`. (In "
+        "TiDB, drop it and add a plain one.) Correct its values in the rows that were written before, then resume the "
+        "task. Replication now writes the upstream's values. MariaDB 11.8 does not log them in updates: with it, drop "
+        "the target's column instead."
+    )
 
 
 def question(plan: TablePlan, column: ComputedColumn, row: Sequence[bytes]) -> bytes:
     """A SELECT that gives the target's value and that of the image ``row``, as text, when they differ. It gives nothing
     otherwise, nor when the row has other values in the base columns by now, or is gone."""
     literal, name = row[column.number], quote(column.name).encode()
-    key = [b"%b = %b" % (quote(name).encode(), row[n]) for name, n in zip(plan.key_names, plan.key, strict=True)]
-    bases = [around(plan.matchers[base], row[plan.write[base]]) for base in column.bases]
-    # Of some values the condition is NULL.
-    differs = b"(%b) IS NOT TRUE" % around(column.matcher, literal)
     return b"SELECT %b, %b FROM %b WHERE %b LIMIT 1" % (
         name.join(map(str.encode, column.shown)),
         literal.join(map(str.encode, column.shown)),
         qualified(*plan.target).encode(),
-        b" AND ".join([*key, *bases, differs]),
+        _differs(plan, column, row),
     )
+
+
+def question_of_any(plan: TablePlan, column: ComputedColumn, rows: Iterable[Sequence[bytes]]) -> bytes:
+    """A SELECT that gives something if :func:`question` does for any of these rows."""
+    conditions = b" OR ".join(b"(%b)" % _differs(plan, column, row) for row in rows)
+    return b"SELECT 1, 1 FROM %b WHERE %b LIMIT 1" % (qualified(*plan.target).encode(), conditions)
+
+
+def _differs(plan: TablePlan, column: ComputedColumn, row: Sequence[bytes]) -> bytes:
+    """The condition for a row of the target with the image's key and base values, and another computed one."""
+    key = [b"%b = %b" % (quote(name).encode(), row[n]) for name, n in zip(plan.key_names, plan.key, strict=True)]
+    bases = [around(plan.matchers[base], row[plan.write[base]]) for base in column.bases]
+    # Of some values the condition is NULL.
+    differs = b"(%b) IS NOT TRUE" % around(column.matcher, row[column.number])
+    return b" AND ".join([*key, *bases, differs])

@@ -118,7 +118,7 @@ class _WrittenColumns:
     """The target's columns that rows have values for: ``there``, and ``numbers`` of their literals.
 
     ``pairs`` are the literals' columns and the target's. In ``compared``, the former are without a charset where
-    literals may come in several. ``sampled``: generated ones that are compared with the upstream's by samples.
+    literals may come in several. ``sampled``: generated ones that are compared with the upstream's.
     """
 
     there: tuple[Column, ...]
@@ -184,7 +184,7 @@ def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInf
         numbered=any(column.auto_increment for column in target.columns),
         computed=tuple(column.name for column in target.columns if column.generated),
         # Without a key a row is not found at once.
-        sampled=columns.sampled if plan.key else (),
+        sampled=tuple(column for column in columns.sampled if plan.key or column.zoned),
         # Rows written before a refusal can only be undone there.
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),

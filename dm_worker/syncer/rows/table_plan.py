@@ -39,7 +39,7 @@ class ComputedColumn:
     ``definition``: the target's type, as a plain column has it. ``number`` is that of the upstream's value in a row
     image, ``matcher`` compares it with the target's, and ``shown`` goes around a value to make it readable text.
     ``bases`` are indexes into ``write`` of the plain columns that decide the value. ``dependent``: session variables
-    may, too.
+    may, too; ``zoned``: among them is the time zone.
     """
 
     name: str
@@ -49,6 +49,7 @@ class ComputedColumn:
     shown: tuple[str, str]
     bases: tuple[int, ...]
     dependent: bool
+    zoned: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ class TablePlan:
     they can hold every value of it.
     ``filled`` names (lower case) the key columns that the target may fill in (ON UPDATE): upserts assign these too.
     ``checks``: numbers of literals, and how the target would change values of them without an error.
-    ``sampled``: generated columns of the target that are compared with the upstream's values by samples.
+    ``sampled``: generated columns of the target that are compared with the upstream's values: by samples, and in each
+    row those that depend on the time zone. Without a key there are only the latter.
     ``texts``, one per written column, are SQL expressions of the literal of the target's value, '' where there is none.
     """
 

@@ -1,9 +1,13 @@
-"""Compares what the target computed in generated columns with what the upstream did, by samples of the applied rows."""
+"""Compares what the target computed in generated columns with what the upstream did.
+
+Sessions often set a time zone of their own. So each applied row is looked for whose value depends on it; of other
+columns, there are samples.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain, islice
 from math import inf
@@ -13,7 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.known_keys import SHARE
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.rows.computed_samples import question
+from dm_worker.syncer.rows.computed_samples import as_plain, question, question_of_any
 from dm_worker.syncer.rows.table_plan import ComputedColumn, TablePlan
 from pkg import errors
 from pkg.binlog import constants as c
@@ -33,12 +37,16 @@ MOST_TABLES = 8
 SEARCHED = 2000
 #: Larger events, in bytes, are no samples: decoding them takes too long.
 LARGEST = 256 << 10
+#: At most so many rows, and about so many bytes of them, are looked for at once.
+TOGETHER, _TOGETHER_BYTES = 200, 256 << 10
 #: A value in a message is cut to so many characters.
 _SHOWN = 200
 _WRITING = frozenset({c.OP_INSERT, c.OP_UPDATE})
 
 #: The target's value and the upstream's, as the target sends them.
 BothValues = tuple[bytes | None, ...]
+#: A row's literals, and where its event is.
+PlacedRow = tuple[list[bytes], str]
 #: Asks the target: a SELECT's first row, None when it gives none.
 AskTarget = Callable[[bytes], BothValues | None]
 
@@ -52,7 +60,7 @@ def first_row(conn: Connection[Any], statement: bytes) -> BothValues | None:
 
 
 class ComputedSampler:
-    """One run's samples. ``clock`` gives seconds."""
+    """One run's comparisons. ``clock`` gives seconds."""
 
     def __init__(self, ask: AskTarget, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -65,6 +73,23 @@ class ComputedSampler:
     def difference(self, batch: Batch) -> DMError | None:
         """36027 for a row of the applied batch that has another value at the target. Raises DMError when the target
         can't be asked."""
+        for plan, found in zoned_rows(batch):
+            for column in _zoned(plan):
+                error = self._compared(plan, column, found)
+                if error is not None:
+                    return error
+        return self._sampled(batch)
+
+    def _compared(self, plan: TablePlan, column: ComputedColumn, found: Sequence[PlacedRow]) -> DMError | None:
+        if self._ask(question_of_any(plan, column, (row for row, _ in found))) is None:
+            return None
+        for row, position in found:
+            values = self._ask(question(plan, column, row))
+            if values is not None:
+                return _error(plan, column, values).at(position)
+        return None
+
+    def _sampled(self, batch: Batch) -> DMError | None:
         if not self._may_look():
             return None
         began = self._clock()
@@ -85,7 +110,7 @@ class ComputedSampler:
         waiting = [
             (number, plan)
             for number, plan in batch.plans.items()
-            if plan.sampled and (now - last(plan) >= SELDOM or any(column.dependent for column in plan.sampled))
+            if (others := _others(plan)) and (now - last(plan) >= SELDOM or any(column.dependent for column in others))
         ]
         due = dict(nsmallest(MOST_TABLES, waiting, key=lambda pair: last(pair[1])))
         self._looked.update((plan.source, now) for plan in due.values())
@@ -93,11 +118,66 @@ class ComputedSampler:
 
     def _look(self, batch: Batch, due: Mapping[int, TablePlan]) -> DMError | None:
         for plan, row, position in samples(batch, due):
-            for column in plan.sampled:
+            for column in _others(plan):
                 values = self._ask(question(plan, column, row))
                 if values is not None:
                     return _error(plan, column, values).at(position)
         return None
+
+
+def _zoned(plan: TablePlan) -> tuple[ComputedColumn, ...]:
+    return tuple(column for column in plan.sampled if column.zoned)
+
+
+def _others(plan: TablePlan) -> tuple[ComputedColumn, ...]:
+    return tuple(column for column in plan.sampled if not column.zoned)
+
+
+def zoned_rows(batch: Batch) -> Iterator[tuple[TablePlan, list[PlacedRow]]]:
+    """All rows that the batch wrote to tables with columns that depend on the time zone, as they were last; some of
+    one table at a time. Without a key, rows that are equal in what decides the value count once."""
+    plans = {number: plan for number, plan in batch.plans.items() if _zoned(plan)}
+    waiting: dict[int, list[PlacedRow]] = {number: [] for number in plans}
+    sizes = dict.fromkeys(plans, 0)
+    for number, row, position in _latest(batch, plans):
+        waiting[number].append((row, position))
+        sizes[number] += sum(map(len, row))
+        if len(waiting[number]) == TOGETHER or sizes[number] > _TOGETHER_BYTES:
+            yield plans[number], waiting[number]
+            waiting[number], sizes[number] = [], 0
+    for number, rest in waiting.items():
+        if rest:
+            yield plans[number], rest
+
+
+def _latest(batch: Batch, plans: Mapping[int, TablePlan]) -> Iterator[tuple[int, list[bytes], str]]:
+    if not plans:
+        return
+    decoders = {number: _decoder(plan) for number, plan in plans.items()}
+    deciding = {number: plan.key or _deciding(plan) for number, plan in plans.items()}
+    seen: set[tuple[int, tuple[bytes, ...]]] = set()
+    for part in reversed(batch.slices):
+        for data, number, position in part.latest_first():
+            if number not in plans or not _has_values(bytes(data), plans[number], part.file):
+                continue
+            images = [after for _, _, after in decoders[number].images(bytes(data), part.file)]
+            for row in reversed(images):
+                if row is None:
+                    continue
+                identity = number, tuple(row[n] for n in deciding[number])
+                if identity not in seen:
+                    seen.add(identity)
+                    yield number, row, _place(part.file, position)
+
+
+def _deciding(plan: TablePlan) -> tuple[int, ...]:
+    columns = _zoned(plan)
+    bases = (plan.write[base] for column in columns for base in column.bases)
+    return (*bases, *(column.number for column in columns))
+
+
+def _place(file: str, position: int) -> str:
+    return f"rows event that ends at {Position(file, position)}"
 
 
 def samples(batch: Batch, due: Mapping[int, TablePlan]) -> Iterator[tuple[TablePlan, list[bytes], str]]:
@@ -113,7 +193,7 @@ def samples(batch: Batch, due: Mapping[int, TablePlan]) -> Iterator[tuple[TableP
         del left[number]
         *_, (_, _, after) = _decoder(plan).images(bytes(data), part.file)
         if after is not None:
-            yield plan, after, f"rows event that ends at {Position(part.file, position)}"
+            yield plan, after, _place(part.file, position)
         if not left:
             return
 
@@ -152,8 +232,5 @@ def _error(plan: TablePlan, column: ComputedColumn, values: BothValues) -> DMErr
         f"row of {qualified(*plan.source)}",
         scope="downstream",
         workaround="A session of the upstream may have had another time_zone, or another variable that the expression "
-        "depends on, or the expressions differ. The rows up to here are applied. Make the target's column a plain one: "
-        f"`ALTER TABLE {target} MODIFY COLUMN {name} {column.definition};`. (In TiDB, drop it and add a plain one.) "
-        "Correct its values in the rows that were written before, then resume the task. Replication now writes the "
-        "upstream's values. MariaDB 11.8 does not log them in updates: with it, drop the target's column instead.",
+        f"depends on, or the expressions differ. The rows up to here are applied. {as_plain(plan, column)}",
     )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.subtask.rate import Rate
-from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.lag_reason import LONG_WAIT, LagFacts, lag_reason
+from dm_worker.syncer.figures.stream_lag import StreamWatch
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.shard_ddl.group_status import NO_GROUPS, GroupStatus, ShardingStatus
 from dm_worker.syncer.unit.target_look import TargetLook
 from pkg.binlog.gtid import parse_gtid_set
-from pkg.binlog.position import Location, Position
+from pkg.binlog.position import Location, Position, bytes_between
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
+from pkg.status.lag import STOPPED, UNKNOWN, StreamLag
 
 log = get_logger("syncer.status")
 
@@ -34,7 +35,7 @@ CLOCK_INTERVAL = 600.0
 class RunSnapshot:
     """What the running parts report. ``flushed``: the checkpoint; ``needed``: the same, but before a DDL of merged
     shards while that waits. ``oldest_commit``: upstream time of the oldest transaction that was read and is not
-    applied; ``newest``: of the newest event that was read.
+    applied; ``newest``: of the newest event that was read; ``read``: its end.
     ``batch_bytes``: bytes of rows events in the last batch. ``local``: the binlog is read from the relay log.
     ``sharding``: unsettled DDL of merged shards. ``taken_over``: what DM left. ``target_ddl``: what the target
     executes, and its progress. ``received``: bytes of the binlog stream that the upstream sent, over all runs."""
@@ -44,23 +45,13 @@ class RunSnapshot:
     needed: Location | None = None
     oldest_commit: int = 0
     newest: int = 0
+    read: Position | None = None
     received: int = 0
     batch_bytes: int = 0
     local: bool = False
     sharding: ShardingStatus = NO_GROUPS
     taken_over: str = ""
     target_ddl: str = ""
-
-
-def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
-    """Bytes of binlog from ``here`` to ``end``; None when ``sizes``, of the files in their order, lacks one of them."""
-    if here.name == end.name:
-        return max(0, end.pos - here.pos)
-    names = list(sizes)
-    if here.name not in sizes or end.name not in sizes:
-        return None
-    files = names[names.index(here.name) : names.index(end.name)]
-    return max(0, sum(sizes[name] for name in files) - here.pos + end.pos)
 
 
 def _group(status: GroupStatus) -> pb.ShardingGroup:
@@ -106,6 +97,7 @@ class Monitor:
         self._behind: int | None = None
         self._nearing = Rate(LOG_INTERVAL)
         self._sizes: dict[str, int] = {}
+        self._stream = StreamWatch()
         #: When the checkpoint last moved, or was at the upstream's end.
         self._at_end = time.monotonic()
         self._seen: Location | None = None
@@ -145,8 +137,9 @@ class Monitor:
             at_end = self._is_at_end(self._master, snapshot.flushed)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
                 self._clock_offset, self._clock_at = self._server.now() - time.time(), now
-            self._measure(now, snapshot.flushed)
+            self._measure(now, asked, snapshot)
         except DMError as exc:
+            self._stream.missed()
             log.debug("cannot get the end of the upstream's binlog", error=str(exc))
         held = bool(snapshot.sharding.unresolved)
         self._figures.lag_watch.look(
@@ -183,16 +176,22 @@ class Monitor:
         figures.remaining = 0.0 if behind == 0 else behind / rate if behind and rate else None
         figures.sample()
 
-    def _measure(self, now: float, flushed: Location | None) -> None:
-        """Measures how far the run is behind. Raises DMError."""
-        if self._master is None or flushed is None:
+    def _measure(self, now: float, asked: float, snapshot: RunSnapshot) -> None:
+        """Measures how far the run, and its reader, are behind. Raises DMError."""
+        flushed, end = snapshot.flushed, self._master.position if self._master else None
+        if flushed is None or end is None:
             return
-        here, end = flushed.position, self._master.position
-        if here.name != end.name and not {here.name, end.name} <= self._sizes.keys():
-            self._sizes = self._server.binlog_files()
-        self._behind = bytes_between(here, end, self._sizes)
+        self._behind = self._bytes_to(end, flushed.position)
         if self._behind is not None:
             self._nearing.sample(now, -self._behind)
+        # What is applied is read.
+        unread = self._bytes_to(end, snapshot.read) if snapshot.read and self._behind else self._behind
+        self._stream.look(asked, newest=snapshot.newest, unread=unread)
+
+    def _bytes_to(self, end: Position, here: Position) -> int | None:
+        if here.name != end.name and not {here.name, end.name} <= self._sizes.keys():
+            self._sizes = self._server.binlog_files()
+        return bytes_between(here, end, self._sizes)
 
     def _log(self) -> None:
         status, behind = self.status(), self._behind
@@ -225,9 +224,16 @@ class Monitor:
         return self._figures.lag_watch.seconds(self._upstream_time(), snapshot.oldest_commit)
 
     def _bytes_behind(self) -> int:
-        """The last measured bytes; UNKNOWN after a run that was at the end, because the upstream may have written."""
-        behind = self._behind
-        return UNKNOWN if behind is None or (behind == 0 and self._end.is_set()) else behind
+        """The last measured bytes; UNKNOWN while the upstream may have written more."""
+        known = not self._end.is_set() and self._stream.answers(self._upstream_time())
+        return self._behind if self._behind is not None and known else UNKNOWN
+
+    def _stream_lag(self, snapshot: RunSnapshot) -> StreamLag:
+        if self._end.is_set():
+            # What is not applied is to be read again.
+            return StreamLag(self._lag(snapshot), UNKNOWN, STOPPED)
+        stage = self._figures.reading.clock.stage
+        return self._stream.lag(self._upstream_time(), stage, local=snapshot.local)
 
     def status(self) -> pb.SyncStatus:
         snapshot = self._look()
@@ -238,7 +244,7 @@ class Monitor:
         # Held rows are not applied, regardless of the checkpoint.
         synced = not snapshot.sharding.unresolved and self._is_at_end(master, flushed)
         up_to_date = synced and not snapshot.oldest_commit and not self._end.is_set()
-        behind = self._bytes_behind()
+        behind, stream = self._bytes_behind(), self._stream_lag(snapshot)
         shown = snapshot.needed or flushed
         return pb.SyncStatus(
             totalEvents=rows,
@@ -263,6 +269,9 @@ class Monitor:
             lagReason=self._figures.reason,
             bytesBehind=behind,
             eta=self._nearing.eta(behind) if behind > 0 else "0s" if behind == 0 else "unknown",
+            streamSecondsBehind=stream.seconds,
+            streamBytesBehind=stream.unread,
+            streamLagReason=stream.reason,
         )
 
     def _is_at_end(self, master: Location | None, flushed: Location | None) -> bool:

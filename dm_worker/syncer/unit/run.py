@@ -11,7 +11,7 @@ from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.known_keys import ANY_TABLE
 from dm_worker.syncer.ddl.statement_effect import StatementEffect
-from dm_worker.syncer.figures.lag_reason import HELD, WAITING
+from dm_worker.syncer.figures.lag_reason import WAITING
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -47,6 +47,7 @@ from pkg.errors import DMError
 from pkg.errors.workarounds import Advice
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
+from pkg.status.lag import HELD
 
 log = get_logger("syncer")
 
@@ -448,6 +449,7 @@ class SyncRun:
             self.needed,
             oldest,
             planning.planner.progress.newest,
+            planning.planner.progress.position,
             figures.reading.received,
             parts.runner.batch_bytes,
             self._opener.is_local,

@@ -10,7 +10,6 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.figures.lag import UNKNOWN
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import LockService
@@ -28,6 +27,7 @@ from pkg.errors.workarounds import Advice
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
+from pkg.status.lag import STOPPED, UNKNOWN
 
 log = get_logger("syncer")
 
@@ -232,7 +232,15 @@ class SyncUnit:
             status.held = self.hold.shown
             status.ended = "" if run.finished is None else f"replication has ended at {run.finished}, as asked"
             return status
-        return pb.SyncStatus(binlogType="unknown", secondsBehindMaster=UNKNOWN, bytesBehind=UNKNOWN, eta="unknown")
+        return pb.SyncStatus(
+            binlogType="unknown",
+            secondsBehindMaster=UNKNOWN,
+            bytesBehind=UNKNOWN,
+            eta="unknown",
+            streamSecondsBehind=UNKNOWN,
+            streamBytesBehind=UNKNOWN,
+            streamLagReason=STOPPED,
+        )
 
     def remove_meta(self) -> None:
         """Deletes this source's rows from the syncer's meta tables. Raises DMError."""

@@ -1,10 +1,7 @@
-"""Completes partial row images, because later stages read images of all columns. Pure.
+"""Completes the images of MySQL's partial updates. Pure.
 
-- After an update in MySQL's PARTIAL_UPDATE_ROWS events (``binlog_row_value_options=PARTIAL_JSON``) JSON columns hold
-  the differences to the image before.
-- An image after an update may hold what changed alone (MariaDB's ``FULL_NODUP``): the rest is in the image before.
-- MariaDB 11.8 leaves generated columns out of updates and deletes. They become NULL here, as nothing reads them: the
-  target computes its own.
+In PARTIAL_UPDATE_ROWS events (``binlog_row_value_options=PARTIAL_JSON``) JSON columns after an update hold the
+differences to the image before.
 """
 
 from __future__ import annotations
@@ -92,68 +89,3 @@ class PartialUpdates:
             size = cursor.uint(column.prefix) if column.prefix else column.size
             values.append(cursor.take(size))
         return values
-
-
-#: The bytes of a value with its length; None for NULL.
-_Image = list[bytes | None]
-
-
-def completable(before: Sequence[bool], after: Sequence[bool] | None, spared: Sequence[bool]) -> bool:
-    """Whether the images of a rows event hold enough: those ``before`` and ``after`` an update, or its only images.
-
-    ``spared``: the columns that are not read.
-    """
-    held = all(there or spare for there, spare in zip(before, spared, strict=True))
-    return held and (after is None or all(map(any, zip(after, before, spared, strict=True))))
-
-
-class PartialImages:
-    """Completes the images of one table shape whose events have the columns ``before`` and ``after``."""
-
-    def __init__(
-        self, codecs: Sequence[Codec], nullable: Sequence[bool], before: Sequence[bool], after: Sequence[bool] | None
-    ) -> None:
-        self._shape = [(codec.prefix, codec.fixed_size, null) for codec, null in zip(codecs, nullable, strict=True)]
-        self._absent: _Image = [None if null else bytes(prefix or size) for prefix, size, null in self._shape]
-        self._bitmap = (len(codecs) + 7) // 8
-        self._before = _numbers(before)
-        self._after = None if after is None else _numbers(after)
-        self._head = ((1 << len(codecs)) - 1).to_bytes(self._bitmap, "little") * (1 if after is None else 2)
-
-    def completed(self, data: bytes, start: int) -> bytes:
-        """The event, which is not compressed, with complete images from ``start`` on.
-
-        Raises ``ValueError`` or ``IndexError`` for images that are torn.
-        """
-        cursor = Cursor(data, start)
-        out = [data[: start - len(self._head)], self._head]
-        while cursor.left:
-            image = list(self._absent)
-            self._read(cursor, data, self._before, image)
-            self._append(image, out)
-            if self._after is not None:
-                self._read(cursor, data, self._after, image)
-                self._append(image, out)
-        return b"".join(out)
-
-    def _read(self, cursor: Cursor, data: bytes, numbers: Sequence[int], image: _Image) -> None:
-        """Takes the values of those columns from the image at the cursor."""
-        nulls = int.from_bytes(cursor.take((len(numbers) + 7) // 8), "little")
-        for index, number in enumerate(numbers):
-            prefix, size, nullable = self._shape[number]
-            if nullable and nulls >> index & 1:
-                image[number] = None
-                continue
-            at = cursor.pos
-            length = cursor.uint(prefix) if prefix else size
-            cursor.take(length)
-            image[number] = data[at : cursor.pos]
-
-    def _append(self, image: _Image, out: list[bytes]) -> None:
-        nulls = sum(1 << number for number, value in enumerate(image) if value is None)
-        out.append(nulls.to_bytes(self._bitmap, "little"))
-        out.extend(value for value in image if value is not None)
-
-
-def _numbers(present: Sequence[bool]) -> list[int]:
-    return [number for number, there in enumerate(present) if there]

@@ -7,7 +7,7 @@ caches the readers of the compiled kernel and those in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +18,8 @@ from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.rows.column_programs import derived_programs, programs
 from pkg.binlog.rows.derived_literals import Derived
 from pkg.binlog.rows.literals import Codec, codec_for
-from pkg.binlog.rows.partial_updates import PartialImages, PartialUpdates, completable
+from pkg.binlog.rows.partial_images import completable
+from pkg.binlog.rows.partial_updates import PartialUpdates
 from pkg.binlog.rows.row_reader import PythonReaders, RowReaders
 from pkg.binlog.rows.table_check import check_table_map
 from pkg.binlog.table_map import RowsHeader, TableMap, parse_rows_header
@@ -34,6 +35,8 @@ RowImages = tuple[int, list[bytes] | None, list[bytes] | None]
 KERNEL: ModuleType | None = native.load("rows")
 #: (data, start, end, append) → the offset where it stopped.
 _Read = Callable[[bytes, int, int, Callable[[Any], None]], int]
+#: (event, offset of the images) → the event with complete images.
+_Complete = Callable[[bytes, int], bytes]
 _HEADERS_KEPT = 64
 
 
@@ -73,6 +76,11 @@ def _codecs(
     return [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
 
 
+def _bitmap(present: Sequence[bool]) -> bytes:
+    bits = sum(1 << number for number, there in enumerate(present) if there)
+    return bits.to_bytes((len(present) + 7) // 8, "little")
+
+
 class RowDecoder:
     """Turns the rows events of one table map into SQL literals.
 
@@ -105,7 +113,7 @@ class RowDecoder:
         read = {*key, *write, *needed, *(one.source for one in derived)}
         self._spared = tuple(bool(column.generated) and n not in read for n, column in enumerate(columns))
         #: Event headers that passed the checks, and how their images become complete.
-        self._known: dict[bytes, PartialImages | None] = {}
+        self._known: dict[bytes, _Complete | None] = {}
 
     def changes(self, data: bytes, file: str = "") -> list[RowChange]:
         """Every row change of a rows event, in order.
@@ -145,13 +153,13 @@ class RowDecoder:
         body = start + self._sizes[op == c.OP_UPDATE]
         head = data[27:body] + data[4:5]
         if head in self._known:
-            partial = self._known[head]
+            complete = self._known[head]
         else:
-            body, partial = self._checked(data, body, file)
-        if partial is not None or kind in c.ROWS_EVENTS_COMPRESSED or kind == c.PARTIAL_UPDATE_ROWS_EVENT:
+            body, complete = self._checked(data, body, file)
+        if complete is not None or kind in c.ROWS_EVENTS_COMPRESSED or kind == c.PARTIAL_UPDATE_ROWS_EVENT:
             try:
                 data = self._with_images(data, body)
-                data = data if partial is None else partial.completed(data, body)
+                data = data if complete is None else complete(data, body)
             except MALFORMED as exc:
                 raise self.malformed(data, file, exc) from exc
         return data, op, body
@@ -173,7 +181,7 @@ class RowDecoder:
             raise self.malformed(data, file, f"the last row ends at byte {stopped} of {end}")
         return op
 
-    def _checked(self, data: bytes, usual_body: int, file: str) -> tuple[int, PartialImages | None]:
+    def _checked(self, data: bytes, usual_body: int, file: str) -> tuple[int, _Complete | None]:
         """The images' offset, and how they become complete. Checks the columns of a rows event; caches valid
         headers."""
         event = event_from_bytes(data)
@@ -187,17 +195,16 @@ class RowDecoder:
                 f"{header.column_count} columns of {location}, but its table map has {self.table_map.column_count}",
                 workaround="The binlog is inconsistent here; migrate the table again from a full copy.",
             )
-        partial = None
+        complete = None
         after = header.present_after if header.op == c.OP_UPDATE else None
         if not (all(header.present) and all(header.present_after)):
-            types, metas, nullable, collations, columns = self._shape
-            if event.type != c.PARTIAL_UPDATE_ROWS_EVENT and completable(header.present, after, self._spared):
-                partial = PartialImages(_codecs(types, metas, collations, columns), nullable, header.present, after)
-            else:
+            if event.type == c.PARTIAL_UPDATE_ROWS_EVENT or not completable(header.present, after, self._spared):
                 raise self._incomplete(header, location)
+            held = None if after is None else _bitmap(after)
+            complete = partial(self.readers.completed, _bitmap(header.present), held)
         if header.body == usual_body and len(self._known) < _HEADERS_KEPT:
-            self._known[data[27:usual_body] + data[4:5]] = partial
-        return header.body, partial
+            self._known[data[27:usual_body] + data[4:5]] = complete
+        return header.body, complete
 
     def _incomplete(self, header: RowsHeader, location: str) -> errors.DMError:
         """11126 for an image that lacks a column that is read."""

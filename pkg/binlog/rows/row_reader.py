@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pkg.binlog import constants as c
 from pkg.binlog.rows.derived_literals import Derived
 from pkg.binlog.rows.literals import Codec
+from pkg.binlog.rows.partial_images import PartialImages, take
 
 #: The bytes of each value of an image; None for NULL.
 Values = list[bytes | None]
@@ -40,6 +41,10 @@ class RowReaders(Protocol):
 
     def image_pair(self, data: bytes, start: int, end: int, append: Append, /) -> int:
         """Gives such lists of the row before and after an update."""
+
+    def completed(self, before: bytes, after: bytes | None, data: bytes, start: int, /) -> bytes:
+        """The event ``data`` with complete images from ``start`` on. The bitmaps show the columns that its images hold:
+        those ``before`` and ``after`` an update, or the only ones (None)."""
 
 
 class PythonReaders:
@@ -94,10 +99,13 @@ class PythonReaders:
             append((self._all_literals(before), self._all_literals(after)))
         return start
 
+    def completed(self, before: bytes, after: bytes | None, data: bytes, start: int) -> bytes:
+        return PartialImages(self._codecs, self._nullable, before, after).completed(data, start)
+
     def _values(self, data: bytes, start: int, end: int) -> tuple[Values, int]:
         """The values of the image at ``start``, and the offset after it."""
         bitmap_size = (len(self._codecs) + 7) // 8
-        nulls = int.from_bytes(_take(data, start, bitmap_size, end), "little")
+        nulls = int.from_bytes(take(data, start, bitmap_size, end), "little")
         position = start + bitmap_size
         values: Values = []
         for number, (codec, nullable) in enumerate(zip(self._codecs, self._nullable, strict=True)):
@@ -106,9 +114,9 @@ class PythonReaders:
                 continue
             size = self._sizes[number]
             if codec.prefix:
-                size = int.from_bytes(_take(data, position, codec.prefix, end), "little")
+                size = int.from_bytes(take(data, position, codec.prefix, end), "little")
                 position += codec.prefix
-            values.append(_take(data, position, size, end))
+            values.append(take(data, position, size, end))
             position += size
         if position == start:
             raise ValueError("a row image without columns")
@@ -133,9 +141,3 @@ class PythonReaders:
 
     def _tuple_text(self, values: Values) -> bytes:
         return b"(%b)" % b",".join(self._literals(self._write, values))
-
-
-def _take(data: bytes, start: int, size: int, end: int) -> bytes:
-    if size > end - start:
-        raise ValueError("a row image ends beyond its event")
-    return data[start : start + size]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from pkg.config.effects.diff_keys import DIFF_EFFECTS
 from pkg.config.effects.effect import KeyEffect
-from pkg.config.effects.program_keys import MASTER_EFFECTS, WORKER_EFFECTS
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.effects.task_keys import TASK_EFFECTS
+from pkg.config.master import MASTER_EFFECTS
+from pkg.config.worker import WORKER_EFFECTS
 
 _HEAD = """\
 # Configuration: what each key does
@@ -30,6 +32,7 @@ Keys that are not on this page are errors. `*` stands for a name that you choose
 _FILES: tuple[tuple[str, str, tuple[KeyEffect, ...]], ...] = (
     ("Task file", "For `dmctl start-task`; sample: `configs/task-full.yaml`.", TASK_EFFECTS),
     ("Source file", "For `dmctl operate-source create`; sample: `configs/source.yaml`.", SOURCE_EFFECTS),
+    ("Comparison file", "For `dmctl diff start --config`; sample: `configs/diff.yaml`.", DIFF_EFFECTS),
     ("dm-master", "TOML; sample: `configs/dm-master.toml`.", MASTER_EFFECTS),
     ("dm-worker", "TOML; sample: `configs/dm-worker.toml`.", WORKER_EFFECTS),
 )

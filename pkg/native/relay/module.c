@@ -62,11 +62,11 @@ static int is_word(const unsigned char *text, size_t size, const char *word)
 static int after_query(int state, const unsigned char *event, size_t size)
 {
     const unsigned char *text;
-    size_t start;
-    if (size < HEADER_SIZE + 13)
+    size_t start, head = HEADER_SIZE + 13 + (event[4] == EXECUTE_LOAD_QUERY_EVENT ? LOAD_QUERY_HEAD : 0);
+    if (size < head)
         start = size;
     else {
-        start = HEADER_SIZE + 13 + (size_t)little_endian(event + 30, 2) + event[27] + 1;
+        start = head + (size_t)little_endian(event + 30, 2) + event[27] + 1;
         if (start > size)
             start = size;
     }
@@ -107,6 +107,7 @@ static int follow(Scan *scan, const unsigned char *event, size_t size)
         break;
     case QUERY_EVENT:
     case MARIADB_QUERY_COMPRESSED_EVENT:
+    case EXECUTE_LOAD_QUERY_EVENT:
         scan->state = after_query(scan->state, event, size);
         break;
     default:

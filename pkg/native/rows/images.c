@@ -10,9 +10,15 @@
 /* Result of add_base(): the literal has another form. */
 enum { NOT_A_NUMBER = 1 };
 
-static int torn(void)
+int torn_image(void)
 {
     PyErr_SetString(PyExc_ValueError, "a row image ends beyond its event");
+    return -1;
+}
+
+int no_columns(void)
+{
+    PyErr_SetString(PyExc_ValueError, "a row image without columns");
     return -1;
 }
 
@@ -20,7 +26,7 @@ int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Valu
 {
     const uint8_t *nulls = *at, *p = *at;
     if (end - p < self->bitmap)
-        return torn();
+        return torn_image();
     p += self->bitmap;
     for (Py_ssize_t i = 0; i < self->count; i++) {
         const Column *column = &self->columns[i];
@@ -32,20 +38,18 @@ int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Valu
         size_t size = column->size;
         if (column->prefix) {
             if (end - p < column->prefix)
-                return torn();
+                return torn_image();
             size = little_endian(p, column->prefix);
             p += column->prefix;
         }
         if ((size_t)(end - p) < size)
-            return torn();
+            return torn_image();
         values[i].data = p;
         values[i].size = size;
         p += size;
     }
-    if (p == nulls) {
-        PyErr_SetString(PyExc_ValueError, "a row image without columns");
-        return -1;
-    }
+    if (p == nulls)
+        return no_columns();
     *at = p;
     return 0;
 }

@@ -31,6 +31,10 @@ extern PyTypeObject readers_type;
 /* Finds the values of one image. ``values`` has an entry for every column; ``*at`` moves past the image. */
 int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Value *values);
 
+/* Raises ValueError for an image that is too long for its event, or that would not end; returns -1. */
+int torn_image(void);
+int no_columns(void);
+
 /* The literal ``i``: of a column or, after the columns, a derived one. */
 int append_value(const Readers *self, uint32_t i, const Value *values, Buffer *out);
 
@@ -48,6 +52,11 @@ int same_origin(const Readers *self, uint32_t i, const Value *one, const Value *
 
 /* Whether two images have the same key bytes; others may still have equal literals. */
 int same_key(const Readers *self, const Value *one, const Value *other);
+
+/* completed(before, after, data, start) → the event with complete images. The bitmaps show the columns that the images
+ * in ``data`` from ``start`` on hold: ``before`` and ``after`` an update (None: a row has one image).
+ */
+PyObject *readers_completed(PyObject *object, PyObject *args);
 
 /* The methods of ``Readers`` that return objects to Python. */
 extern PyMethodDef readers_methods[];

@@ -18,6 +18,9 @@ static PyMethodDef rows_methods[] = {
      "changes: {plan: (inserts, updates, deletes)}, of the plans that had any.\n"
      "plans: {number: (Readers, prepare, target, source, Placement)}; events of other plans are passed over.\n"
      "Raises EventError(number of the event, cause)."},
+    {"records", rows_records, METH_VARARGS,
+     "records(Readers, data, start, operation, kind, plan, row hash, sequence, position) -> (records, count)\n\n"
+     "The rows of an event as row_record() packs them. kind: the operation with its flags; position: as marshal."},
     {"merge", rows_merge, METH_VARARGS,
      "merge(blocks, rules, safe) -> (changes, [(plan, kind, body, cuts, count)], [(block, target, count, offset)])\n\n"
      "The last list shows where the rows that keep their order are. Raises Impossible and ValueError."},

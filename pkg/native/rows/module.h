@@ -5,6 +5,7 @@
 #include <Python.h>
 
 PyObject *rows_partition(PyObject *module, PyObject *args);
+PyObject *rows_records(PyObject *module, PyObject *args);
 PyObject *rows_merge(PyObject *module, PyObject *args);
 PyObject *rows_components(PyObject *module, PyObject *args);
 PyObject *rows_reassign(PyObject *module, PyObject *args);

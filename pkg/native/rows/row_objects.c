@@ -153,5 +153,6 @@ PyMethodDef readers_methods[] = {
     {"delete", (PyCFunction)(void (*)(void))readers_delete, METH_FASTCALL, NULL},
     {"image", (PyCFunction)(void (*)(void))readers_image, METH_FASTCALL, NULL},
     {"image_pair", (PyCFunction)(void (*)(void))readers_image_pair, METH_FASTCALL, NULL},
+    {"completed", readers_completed, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

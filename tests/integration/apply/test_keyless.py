@@ -21,6 +21,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.position import Location
 from pkg.binlog.rows.row_decoder import RowImages
 from pkg.errors import DMError
+from pkg.mysql import driver
 from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of
 from tests.integration.binlog_replay import decode_images, events_between, here
 from tests.integration.charset_codes import STEPS, charsets, codes
@@ -277,6 +278,48 @@ def test_copies_of_a_row_that_are_not_changed_stay(target: MariaDBServer, merged
     want = Counter(dict.fromkeys(range(5), 3) | dict.fromkeys(range(5, 10), 1))
     want[7] += 1
     assert Counter(row[0] for row in target.execute("SELECT a FROM d.t")) == want
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The beginnings of the statements that find rows: of a SELECT of digests, a DELETE, a DELETE that returns rows."""
+    seen: list[str] = []
+    for name in ("digest_query", "removal", "returning_removal"):
+        build = getattr(keyless, name)
+
+        def spy(plan: TablePlan, images: Any, search: keyless.Search, name: str = name, build: Any = build) -> bytes:
+            seen.append(f"{name} {'digests' if search.column is None else 'integers'}")
+            text: bytes = build(plan, images, search)
+            return text
+
+        monkeypatch.setattr(keyless, name, spy)
+    return seen
+
+
+@pytest.mark.parametrize("others", [False, True])
+@pytest.mark.parametrize("proxy", [False, True])
+def test_rows_with_the_integers_of_changed_rows_stay(
+    server: SQLServer,
+    merged: list[int],
+    statements: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    others: bool,
+    proxy: bool,
+) -> None:
+    """``proxy``: it hides that the server is MariaDB."""
+    monkeypatch.setattr(keyless, "IMAGES_PER_SCAN", 25)
+    if proxy:
+        monkeypatch.setattr(driver, "is_mariadb", lambda _: False)
+    _simple(server, 40)
+    # Equal to the collation, and other rows.
+    server.execute("INSERT INTO d.t SELECT a, 'X' FROM d.t WHERE a % 2" if others else "DO 0")
+    _apply(server, _changes(40, last="100"))
+    assert merged == [40]
+    expected = Counter({(100, "x"): 1}) + Counter((n, "X") for n in range(1, 40, 2) if others)
+    assert _rows(server, "d.t", ("a", "s")) == expected
+    returning = server.flavor == "mariadb" and not proxy
+    assert any(one.startswith("returning") for one in statements) == returning
+    assert any(one.endswith("removal digests") for one in statements) == others
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,8 @@ COLLISIONS = (
     ),
     Collision("INET6", "a INET6", "'::1'", "'::2'", "a", only="mariadb-mariadb"),
     Collision("mapped address", "a INET6", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "a", only="mariadb-mariadb"),
+    Collision("letters of latin1", "a VARCHAR(5) CHARACTER SET latin1", "'ä'", "'ö'", "a"),
+    Collision("characters of gbk", "a VARCHAR(5) CHARACTER SET gbk", "'啊'", "'阿'", "a"),
     Collision(
         "charset twin with the same bytes",
         "a VARCHAR(5) CHARACTER SET latin1",

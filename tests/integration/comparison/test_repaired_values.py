@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from deploy.local.mysql import SQLServer
+from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.compare_task import ComparedTable, apply_repairs
 from dm_worker.diff.repairs import matches_of
@@ -12,7 +15,7 @@ from dm_worker.diff.snapshot_pair import REPAIR_SESSION
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.target_values import fetch_target_values
-from tests.integration.comparison.support import SCHEMA, TABLE, Comparison, compare, fresh, pair_of, snapshots
+from tests.integration.comparison.support import SCHEMA, TABLE, compare, fresh, pair_of, snapshots
 from tests.integration.comparison.test_collisions import ON_PAIRS, Collision, create
 
 #: The target's column has no code for the upstream's character.
@@ -27,7 +30,7 @@ MEMBERS = {
 }
 
 
-def repaired(upstream: SQLServer, target: SQLServer, found: Comparison, schema: str, table: str) -> int:
+def repaired(upstream: SQLServer, target: SQLServer, found: Sequence[Difference], schema: str, table: str) -> int:
     """Repairs what was found; returns the number of rows."""
     with snapshots(upstream, target) as (here, there):
         pair = pair_of([here], there, schema=schema, table=table)
@@ -37,7 +40,7 @@ def repaired(upstream: SQLServer, target: SQLServer, found: Comparison, schema: 
     assert info is not None
     conn = connect(target.db_config, scope="downstream", autocommit=False, session=REPAIR_SESSION)
     with conn:
-        rows = apply_repairs(conn, ComparedTable(pair, (), matches_of(pair, info, values)), found.differences)
+        rows = apply_repairs(conn, ComparedTable(pair, (), matches_of(pair, info, values)), found)
         conn.commit()
     return rows
 
@@ -54,10 +57,10 @@ def test_a_repaired_row_has_the_upstream_s_value(case: Collision, key: str, side
     assert found.differences
     if case.name in NOT_STORABLE:
         # The statement writes what the target has already, or nothing: the row remains different.
-        repaired(upstream, target, found, schema, key)
+        repaired(upstream, target, found.differences, schema, key)
         assert compare(upstream, target, schema=schema, table=key).differences
         return
-    assert repaired(upstream, target, found, schema, key) == len(found.differences)
+    assert repaired(upstream, target, found.differences, schema, key) == len(found.differences)
     assert compare(upstream, target, schema=schema, table=key).differences == []
 
 
@@ -72,5 +75,5 @@ def test_members_are_repaired_by_what_they_are(name: str, sides: tuple[SQLServer
         target, f"CREATE TABLE t (id INT PRIMARY KEY, v {theirs})", f"INSERT INTO t VALUES {others}, (99, 0), (98, 1)"
     )
     found = compare(upstream, target)
-    assert repaired(upstream, target, found, SCHEMA, TABLE) == len(found.differences)
+    assert repaired(upstream, target, found.differences, SCHEMA, TABLE) == len(found.differences)
     assert compare(upstream, target).differences == []

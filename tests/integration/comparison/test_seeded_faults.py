@@ -157,7 +157,7 @@ def faults(chance: random.Random, shape: Shape, server: SQLServer) -> set[tuple[
                 wanted |= {("changed", n)} if shape.keyed else {("missing", n), ("extra", n)}
             case "added":
                 more = ROWS + place
-                server.execute("SET SESSION sql_mode = ''", _insert([f"{shape.values(chance, more)}, {more}"]))
+                server.execute("SET SESSION sql_mode = ''", insert([f"{shape.values(chance, more)}, {more}"]))
                 wanted.add(("extra", more))
             case "doubled":
                 server.execute(f"INSERT INTO d.t SELECT * FROM d.t WHERE {NUMBER} = {n}")
@@ -165,7 +165,7 @@ def faults(chance: random.Random, shape: Shape, server: SQLServer) -> set[tuple[
     return wanted
 
 
-def _insert(rows: list[str]) -> str:
+def insert(rows: list[str]) -> str:
     return f"INSERT INTO d.t VALUES {', '.join(f'({row})' for row in rows)}"
 
 
@@ -185,7 +185,7 @@ def test_every_fault_is_found_and_nothing_else(name: str, seed: int, sides: tupl
             server,
             f"CREATE TABLE t ({shape.columns}, {NUMBER} INT)",
             "SET SESSION sql_mode = ''",
-            _insert(rows),
+            insert(rows),
             "ANALYZE TABLE t",
         )
     parts: list[KeyRange] = [WHOLE]

@@ -170,7 +170,7 @@ def test_rows_of_10_mb_in_16_shards_take_bounded_memory(mariadbs: tuple[SQLServe
             pair = replace(pair, way=Way.STREAMED)
         tracemalloc.start()
         try:
-            compare_chunk([here], there, pair, report=lambda one: found.append(one.key[0]))
+            compare_chunk([here], there, pair, report=lambda some: found.extend(one.key[0] for one in some))
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -14,7 +14,7 @@ from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.diff.compare_task import ComparedTable, apply_repairs
-from dm_worker.diff.repairs import matches_of
+from dm_worker.diff.repairs import Repairs, matches_of
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.target_values import EXACT_VALUES
@@ -60,6 +60,38 @@ def test_rows_that_are_as_they_were_read_get_the_upstreams_values(target: SQLSer
     conn.commit()
     assert rows(target) == [(1, "new"), (2, "two")]
     assert rows(target, "k") == [(7, None), (8, None)]
+
+
+def test_a_row_is_deleted_before_another_one_gets_its_unique_value(target: SQLServer, conn: Connection[Any]) -> None:
+    target.execute("CREATE TABLE db.u (id INT UNIQUE, v VARCHAR(20))", "INSERT INTO db.u VALUES (1, 'old')")
+    unique = replace(KEYLESS, target=replace(SIDE, name="u"))
+    new = Difference(DifferenceKind.MISSING, (), BOTH, (b"1", b"'new'"), None, 0, (1, 0))
+    old = Difference(DifferenceKind.EXTRA, (), BOTH, None, (b"1", b"'old'"), 0, (0, 1))
+    assert apply_repairs(conn, table(conn, unique), [new, old]) == 2
+    conn.commit()
+    assert rows(target, "u") == [(1, "new")]
+
+
+def test_a_generated_column_gets_no_value(target: SQLServer, conn: Connection[Any]) -> None:
+    """MySQL refuses such a statement (3105): the test of seeded faults runs there, too."""
+    target.execute(
+        "CREATE TABLE db.g (id INT PRIMARY KEY, v VARCHAR(20), w VARCHAR(20) AS (UPPER(v)) STORED)",
+        "INSERT INTO db.g (id, v) VALUES (1, 'old')",
+    )
+    columns = (*COLUMNS, ComparedColumn("w", Reading.SAME, generated=True))
+    pair = replace(KEYED, columns=columns, target=replace(SIDE, name="g"))
+    both = (b"1", b"'new'", b"'NEW'"), (b"1", b"'old'", b"'OLD'")
+    changed = Difference(DifferenceKind.CHANGED, (b"1",), ("v", "w"), *both, 0)
+    missing = Difference(DifferenceKind.MISSING, (b"2",), (), (b"2", b"'two'", b"'TWO'"), None, 0)
+    made = table(conn, pair)
+    repairs = Repairs(pair, made.matches)
+    statements = [one for found in (changed, missing) for one in repairs.of(found)]
+    assert not any(b"`w` =" in one.partition(b" WHERE ")[0] or b"`w`)" in one for one in statements)
+    assert apply_repairs(conn, made, [changed, missing]) == 2
+    conn.commit()
+    assert target.execute("SELECT * FROM db.g ORDER BY id") == [(1, "new", "NEW"), (2, "two", "TWO")]
+    # What only the target computes can't be repaired by a statement.
+    assert repairs.of(changed._replace(columns=("w",))) == []
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
 """Hazard: a page that needs a mouse or good eyes, that its own policy breaks, or that does not follow the cluster.
 
-A real Chromium shows the console of a canned cluster. ``DM_TEST_PICTURES=1`` writes one picture of docs/console.md:
-a task that an error stopped. tests/e2e/test_console.py makes the others.
+A real Chromium shows the console of a canned cluster. tests/e2e/test_console.py makes the pictures of docs/console.md.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import ROOT
 from dm_master.console.app import add_console
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -23,7 +20,6 @@ from tests.harness.canned_cluster import CannedCluster, rules, small_cluster
 from tests.harness.pages import ConsolePages, console_pages
 
 PASSWORD = "correct horse"
-PICTURES = ROOT / "docs" / "console"
 PAGES = {
     "overview": "",
     "task": "task?name=orders",
@@ -43,8 +39,6 @@ PAGES = {
     "purge": "purge?source=eu-shop-1",
     "missing": "nope",
 }
-#: Those that docs/console.md shows.
-SHOWN = ("failed-task",)
 
 
 def _answers() -> dict[
@@ -109,9 +103,6 @@ def test_axe_finds_nothing_on_any_page_in_both_themes(pages: ConsolePages) -> No
     for name, address in PAGES.items():
         pages.open(address)
         found += [f"{name}: {one}" for one in pages.violations()]
-        if os.environ.get("DM_TEST_PICTURES") and name in SHOWN:
-            PICTURES.mkdir(exist_ok=True)
-            pages.picture(PICTURES / f"{name}.png")
     assert found == []
     # The policy of the pages is violated by nothing of theirs.
     assert not [one for one in pages.complaints() if "nope" not in one]

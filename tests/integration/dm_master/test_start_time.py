@@ -66,3 +66,6 @@ def test_a_task_starts_at_the_first_transaction_of_a_time(kind: str, request: py
     with pytest.raises(DMError) as caught:
         start_at(cfg, Moment("later", now(server) + 60), removes_meta=False)
     assert caught.value.kind is Code.ConfigStartTimeTooLate
+    with pytest.raises(DMError) as caught:
+        start_at(cfg, parse_moment("2999-01-01 00:00:00", ""), removes_meta=False)
+    assert caught.value.kind is Code.MasterInvalidOperateOp

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from deploy.local.mysql import MariaDBServer
+from deploy.local.mysql import MariaDBServer, MySQLServer
 from deploy.local.process import wait_until
 from dm_worker.diff import run as diff_run
 from dm_worker.diff import sweep, tables
@@ -37,10 +38,14 @@ def fails(found: object) -> None:
 
 
 @contextmanager
-def swept(cfg: SubTaskConfig, spark: SparkEngine, mode: str = "full") -> Iterator[tuple[Validated, DiffCompanion]]:
-    """A syncer, its validator and its comparisons."""
+def swept(
+    cfg: SubTaskConfig, spark: SparkEngine, mode: str = "full", siblings: Sequence[SubTaskConfig] = ()
+) -> Iterator[tuple[Validated, DiffCompanion]]:
+    """A syncer, its validator and its comparisons. ``siblings``: the task's subtasks on other sources."""
     with validated(cfg, spark, mode) as running:
-        companion = DiffCompanion(cfg, lambda: diff_surroundings(running.run.unit, spark, list), running.validator)
+        companion = DiffCompanion(
+            cfg, lambda: diff_surroundings(running.run.unit, spark, lambda: siblings), running.validator
+        )
         companion.start(fails)
         try:
             yield running, companion
@@ -189,11 +194,12 @@ def test_a_restart_continues_a_round_where_it_was(
 
 
 def test_an_operators_comparison_goes_first(
-    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     upstream, target = servers
     small_jobs(monkeypatch)
     cfg = subtask(upstream, target, validator=replace(QUICK, sweep_rate=1))
+    cfg = replace(cfg, loader=replace(cfg.loader, dir=str(tmp_path / "dumped_data")))
     with swept(cfg, spark) as (running, companion):
         wait_until(lambda: (sweep_record(cfg) or (None, 0))[1] > 0, "the sweep rests after its first chunks")
         companion.begin("own", DiffSettings(sources=(cfg.source_id,)))
@@ -203,6 +209,68 @@ def test_an_operators_comparison_goes_first(
             lambda: "present round" in running.status().sweepStatus and "waits" not in running.status().sweepStatus,
             lambda: f"the sweep goes on: {running.status()}",
         )
+
+
+def test_merged_tables_of_two_sources_are_swept_while_both_serve_them(
+    servers: tuple[MariaDBServer, MariaDBServer],
+    mysql_upstream: MySQLServer,
+    spark: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diff_run, "_SERVED_SECONDS", 3.0)
+    upstream, target = servers
+    mysql_upstream.execute(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), n INT NOT NULL)",
+        "INSERT INTO d.t VALUES (6001, 'v6001', 6001), (6002, 'v6002', 6002)",
+    )
+    target.execute("INSERT INTO d.t VALUES (6001, 'v6001', 6001), (6002, 'v6002', 6002)")
+    one = subtask(upstream, target, validator=QUICK)
+    two = subtask(mysql_upstream, target, validator=QUICK, source_id="source-2")
+    with swept(one, spark, siblings=[two]) as (first, _), writers(upstream):
+        with swept(two, spark, siblings=[one]) as (second, _):
+            wait_round(one, first)
+            assert first.errors() == second.errors() == []
+            assert "not swept" not in first.status().sweepStatus
+            wait_until(
+                lambda: "`d`.`t`: it is in the sweep of source source-1" in second.status().sweepStatus,
+                lambda: f"the other source names it: {second.status()}",
+            )
+            target.execute(
+                "UPDATE d.t SET v = 'foreign' WHERE id = 6001",
+                "DELETE FROM d.t WHERE id = 700",
+                "INSERT INTO d.t VALUES (7000, 'foreign', 1)",
+            )
+            found = first.wait_kinds(CHANGED, MISSING, DELETED)
+            assert {kind: data.partition(",")[0] for kind, data in keys(found).items()} == {
+                CHANGED: '{"id": "6001"', MISSING: '{"id": "700"', DELETED: '{"id": "7000"',
+            }  # fmt: skip
+            assert second.errors() == []
+        # The other source does not run: the round goes on without the table, and the syncer is not held for it.
+        wait_until(
+            lambda: "rows of source source-2 are in it too" in first.status().sweepStatus,
+            lambda: f"the table is left out: {first.status()}",
+        )
+        wait_round(one, first)
+        first.wait_kinds(CHANGED, MISSING, DELETED)
+
+
+def test_a_start_by_time_in_mode_fast_sweeps_once(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine
+) -> None:
+    upstream, target = servers
+    cfg = subtask(upstream, target, validator=QUICK)
+    target.execute("UPDATE d.t SET v = 'lost' WHERE id = 600")
+    with swept(cfg, spark, "") as (running, _):
+        running.run.wait_synced(upstream)
+        running.validator.expect("fast", "here")
+        (found,) = running.wait_kinds(CHANGED)
+        assert found.srcData.startswith('{"id": "600"')
+        wait_until(
+            lambda: "all changes from here on are compared" in running.status().notes,
+            lambda: f"it is done: {running.status()}",
+        )
+        assert running.validator.sweep_rate == 0
 
 
 def test_only_the_full_mode_sweeps(servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine) -> None:

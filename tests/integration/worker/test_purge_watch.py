@@ -50,9 +50,16 @@ def test_a_purged_file_that_is_needed_is_reported_once_it_is_gone(upstream: SQLS
     )
     watch.look()
     assert watch.warnings() == []
+    (kept,) = watch.distances()
+    assert (kept.task, kept.needed, kept.risk, kept.text) == ("t", str(position), RiskLevel.OK, "")
+    assert kept.bytesBefore >= position.pos
     upstream.execute("FLUSH BINARY LOGS")
     upstream.purge_binlogs()
     watch.look()
     assert watch.risks["task t"].level == RiskLevel.LOST
     (warning,) = watch.warnings()
+    (gone,) = watch.distances()
+    assert (gone.risk, gone.bytesBefore, gone.secondsLeft) == (RiskLevel.LOST, -1, 0)
+    assert gone.text == watch.risks["task t"].text
+    assert gone.oldest > position.name
     assert warning.startswith(f"task t: {position.name} is still needed, but the upstream has purged it")

@@ -103,3 +103,15 @@ def test_after_two_dashes_nothing_is_a_flag() -> None:
 @given(st.lists(st.text("abc-", min_size=1).filter(lambda word: not word.startswith("-"))))
 def test_plain_arguments_pass_unchanged(words: list[str]) -> None:
     assert parse_options(words, {})[1] == words
+
+
+def test_a_comparisons_file_is_not_taken_for_dmctls_settings(tmp_path: Path) -> None:
+    file = tmp_path / "dmctl.toml"
+    file.write_text('master-addr = "file:1"\n')
+    options, rest = parse_options(["--config", str(file), "diff", "start", "--config", "shop.yaml", "-s", "a"], {})
+    assert (options.masters, options.sources) == (("file:1",), ("a",))
+    assert rest == ["diff", "start", "--config", "shop.yaml"]
+    options, rest = parse_options(["diff", "status", "task", "-config", str(file)], {})
+    assert (options.masters, rest) == (("file:1",), ["diff", "status", "task"])
+    with pytest.raises(DMError, match=r"cannot use config file shop\.yaml"):
+        parse_options(["start-task", "--config", "shop.yaml"], {})

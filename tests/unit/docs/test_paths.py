@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def path_id(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@cache
+def _file_names() -> frozenset[str]:
+    """The names of all files that are in a folder of the repository, without folders whose names begin with a dot."""
+    return frozenset(path.name for folder in ROOT.glob("[!.]*/") for path in folder.rglob("*.*"))
+
+
 def test_the_pages_name_files() -> None:
     assert sum(len(_PATH.findall(page.read_text())) for page in PAGES) > len(PAGES)
 
@@ -46,7 +53,7 @@ def test_named_files_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=path_id)
 def test_files_named_without_a_path_exist(page: Path) -> None:
-    missing = [name for name in _NAME.findall(page.read_text()) if not next(ROOT.glob(f"[!.]*/**/{name}"), None)]
+    missing = set(_NAME.findall(page.read_text())) - _file_names()
     assert not missing, f"{path_id(page)} names files that do not exist"
 
 

@@ -63,10 +63,14 @@ def test_statement_that_fails_at_the_target_is_passed_and_the_structure_read_aga
     assert_equal(server, target, "d.t")
 
 
+@pytest.mark.parametrize("way", ["INSERT", "LOAD DATA"])
 def test_statement_that_is_not_understood_is_passed(
-    upstream: tuple[SQLServer, bool], target: MariaDBServer, spark: SparkEngine
+    way: str, upstream: tuple[SQLServer, bool], target: MariaDBServer, spark: SparkEngine
 ) -> None:
     server, gtid = upstream
+    rows = server.dir / "rows.txt"
+    rows.write_text("2\t2\n")
+    statement = {"INSERT": "INSERT INTO d.t VALUES (2, 2)", "LOAD DATA": f"LOAD DATA INFILE '{rows}' INTO TABLE d.t"}
     for each in (server, target):
         each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
     cfg = subtask(server, target, enable_gtid=gtid)
@@ -74,7 +78,7 @@ def test_statement_that_is_not_understood_is_passed(
         server.execute("INSERT INTO d.t VALUES (1, 1)")
         run.wait_synced(server)
         # Changed by a statement: its rows are not in the binlog.
-        server.execute("SET binlog_format = STATEMENT", "INSERT INTO d.t VALUES (2, 2)")
+        server.execute("SET binlog_format = STATEMENT", statement[way])
         server.execute("INSERT INTO d.t VALUES (3, 3)")
         (error,) = run.wait_ended().errors
         assert error.kind is Code.SyncUnitDMLStatementFound

@@ -15,7 +15,8 @@ from dm_master.console.view.findings import findings
 from dm_master.console.view.locks import locks_of
 from dm_master.console.view.overview import overview, source_lines, task_lines, worker_lines
 from dm_master.console.view.paging import page_number, paged
-from dm_master.console.view.progress import progress
+from dm_master.console.view.progress import progress, stream_of_relay, stream_text
+from dm_master.console.view.purge import RelayNeed, purge_views, relay_needs
 from dm_master.console.view.task_page import task_page
 from dm_master.precheck.result import CheckFinding, CheckResult, conclude
 from pkg import errors
@@ -71,21 +72,49 @@ def test_a_worker_that_does_not_answer_is_a_problem_of_its_source() -> None:
 
 
 def test_both_lags_stand_side_by_side_with_their_reasons() -> None:
-    commit, stream, speed = progress(replicating("t", lag=65, rows_per_second=3)).figures
+    stream, commit, backlog, speed = progress(replicating("t", lag=65, rows_per_second=3)).figures
+    assert (stream.name, stream.value, stream.note) == (
+        "binlog not read",
+        "32 s · 253.9 KiB",
+        "waits until what was read is applied",
+    )
     assert (commit.name, commit.value, commit.note) == (
         "oldest commit not applied",
         "1 min 5 s",
         "waits for the target",
     )
-    assert (stream.name, stream.value, stream.note) == ("binlog not applied", "514.2 KiB", "65s left at this speed")
+    assert (backlog.name, backlog.value) == ("binlog not applied", "514.2 KiB")
+    assert backlog.note == "1 min 5 s left at this speed"
     assert speed.value == "3"
 
 
 def test_an_unknown_lag_is_not_zero() -> None:
     subtask = replicating("t")
     subtask.sync.secondsBehindMaster = subtask.sync.bytesBehind = -1
-    commit, stream, _ = progress(subtask).figures
-    assert commit.value == stream.value == "unknown"
+    subtask.sync.streamSecondsBehind = subtask.sync.streamBytesBehind = -1
+    stream, commit, backlog, _ = progress(subtask).figures
+    assert stream.value == commit.value == backlog.value == "unknown"
+
+
+def test_a_worker_of_an_older_version_does_not_say_that_all_is_read() -> None:
+    subtask = replicating("t", lag=65)
+    for field in ("streamSecondsBehind", "streamBytesBehind", "streamLagReason"):
+        subtask.sync.ClearField(field)
+    stream, *_ = progress(subtask).figures
+    assert (stream.value, stream.note) == ("unknown", "")
+    relay = worker_pb.RelayStatus(stage=worker_pb.Running)
+    assert stream_text(stream_of_relay(relay)) == "unknown"
+
+
+def test_the_lag_of_the_relay_log_stands_beside_that_of_the_task_that_reads_it() -> None:
+    cluster = small_cluster()
+    for subtask in cluster.status.sources[0].subTaskStatus:
+        subtask.sync.binlogType = "local"
+    view = task_page(ClusterReader(cluster.call).read(), "orders", 1)
+    assert view is not None
+    figures = {part.source: part.progress.figures[0] for part in view.subtasks.items}
+    assert (figures["eu-shop-1"].name, figures["eu-shop-1"].value) == ("binlog not in the relay log", "1 s · 8.0 KiB")
+    assert figures["eu-shop-2"].name == "binlog not read"
 
 
 def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
@@ -161,21 +190,18 @@ def test_a_lock_says_who_waits_for_whom() -> None:
     assert locks_of(SNAPSHOT.locks, "other") == []
 
 
-@pytest.mark.parametrize(
-    ("phase", "orders"),
-    [
-        ("waiting", [{"action": "skip"}]),
-        ("conflict", [{"action": "skip"}, {"action": "exec"}]),
-        ("owner left", [{"action": "skip", "owner": "two"}]),
-        ("executing", []),
-        ("skipping", []),
-        ("damaged", []),
-    ],
-)
-def test_a_lock_offers_what_its_phase_accepts(phase: str, orders: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize("phase", ["waiting", "conflict", "owner left", "skipping"])
+def test_a_lock_offers_what_the_master_says_that_it_accepts(phase: str) -> None:
     stored = pb.DDLLock(ID="t", owner="one", synced=["one", "two"], unsynced=["three"], phase=phase)
+    (none,) = locks_of(pb.ShowDDLLocksResponse(locks=[stored]))
+    assert none.orders == []
+    stored.unlocks.add(op=pb.SkipLock)
+    stored.unlocks.add(op=pb.ExecLock)
+    stored.unlocks.add(owner="two", op=pb.SkipLock)
     (lock,) = locks_of(pb.ShowDDLLocksResponse(locks=[stored]))
-    assert [fields for _, fields in lock.orders] == orders
+    fields = [fields for _, fields in lock.orders]
+    assert fields == [{"action": "skip"}, {"action": "exec"}, {"action": "skip", "owner": "two"}]
+    assert len({text for text, _ in lock.orders}) == 3
 
 
 def test_once_the_ddl_is_executed_no_rows_are_held_back() -> None:
@@ -337,3 +363,41 @@ def test_after_an_order_the_next_page_is_fresh(browser: ConsoleBrowser, cluster:
     browser.post("do", token=browser.token(), do="pause", task="orders")
     browser.get("")
     assert cluster.calls["QueryStatus"] == looks + 1
+
+
+def test_a_source_shows_what_the_upstream_s_purge_would_take_from_whom() -> None:
+    line = next(one for one in source_lines(SNAPSHOT.status) if one.name == "eu-shop-1")
+    assert line.health == "warn"
+    invoices, relay = line.purge
+    assert (invoices.reader, invoices.health) == ("task invoices", "warn")
+    assert (invoices.needed, invoices.unread) == ("(mysql-bin.000005, 120)", "7.0 GiB")
+    assert (invoices.kept, invoices.left) == ("1.0 GiB from mysql-bin.000004 on", "23 h 53 min")
+    assert "nothing is read from it" in invoices.problem
+    assert (relay.reader, relay.health, relay.problem) == ("relay log", "good", "")
+    view = task_page(SNAPSHOT, "invoices", 1)
+    assert view is not None
+    assert view.subtasks.items[0].purge == [invoices]
+    other = task_page(SNAPSHOT, "orders", 1)
+    assert other is not None
+    assert not any(part.purge for part in other.subtasks.items)
+
+
+def test_a_position_that_the_upstream_has_purged_has_no_room() -> None:
+    status = worker_pb.SourceStatus()
+    status.purgeDistances.add(
+        task="t", risk=2, needed="(b.000001, 4)", oldest="b.000007", bytesBefore=-1, bytesNeeded=-1, text="it is gone"
+    )
+    status.purgeDistances.add(task="u", needed="(b.000008, 4)", oldest="b.000007", bytesBefore=0, secondsLeft=-1)
+    gone, kept = purge_views(status)
+    assert (gone.health, gone.unread, gone.left) == ("bad", "unknown", "gone")
+    assert gone.kept == "nothing: the upstream begins at b.000007"
+    assert (kept.kept, kept.left) == ("0 B from b.000007 on", "no limit")
+
+
+def test_the_purge_of_a_relay_log_names_the_files_that_tasks_need() -> None:
+    subtasks = [replicating("b", lag=1), replicating("a"), copying("c")]
+    for subtask in subtasks[:2]:
+        subtask.sync.binlogType = "local"
+    assert relay_needs(subtasks) == [RelayNeed("a", "mysql-bin.000012"), RelayNeed("b", "mysql-bin.000012")]
+    subtasks[0].sync.syncerBinlog = ""
+    assert relay_needs(subtasks[:1]) == [RelayNeed("b", "")]

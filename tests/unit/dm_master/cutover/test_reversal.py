@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dm_master.cutover.reversal import Routed, reverse_tasks
+from dm_master.cutover.reversal import Routed, ensure_reversible, reverse_tasks
 from dm_master.cutover.way_back import source_of
 from pkg.binlog.position import Location, Position
 from pkg.config.model import Meta, SourceConfig, SubTaskConfig
@@ -54,8 +54,9 @@ def test_the_reverse_task_has_each_table_with_its_old_name() -> None:
 def test_each_upstream_has_its_own_reverse_task() -> None:
     routed: dict[str, Routed] = {"one": {("app", "a"): ("x", "a")}, "two": {("app", "a"): ("y", "a")}}
     subtasks = {name: replace(_SUBTASK, source_id=name, routes=()) for name in routed}
-    names = [one.name for one in reverse_tasks("task", routed, subtasks, "back", _START)]
-    assert names == ["task_reverse_one", "task_reverse_two"]
+    ensure_reversible("task", routed, subtasks)
+    found = [(one.name, one.upstream) for one in reverse_tasks("task", routed, subtasks, "back", _START)]
+    assert found == [("task_reverse_one", "one"), ("task_reverse_two", "two")]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_what_cannot_be_reversed_is_refused_with_the_reason(
     changes: dict[str, Any], routed: Routed, reason: str
 ) -> None:
     with pytest.raises(DMError) as refused:
-        reverse_tasks("task", {"one": routed}, {"one": replace(_SUBTASK, **changes)}, "back", _START)
+        ensure_reversible("task", {"one": routed}, {"one": replace(_SUBTASK, **changes)})
     assert reason in refused.value.message
 
 
@@ -86,7 +87,7 @@ def test_two_sources_that_merge_have_no_way_back() -> None:
     routed: dict[str, Routed] = {"one": {("app", "a"): ("m", "t")}, "two": {("app", "a"): ("m", "t")}}
     subtasks = {name: replace(_SUBTASK, source_id=name) for name in routed}
     with pytest.raises(DMError, match="several tables merge"):
-        reverse_tasks("task", routed, subtasks, "back", _START)
+        ensure_reversible("task", routed, subtasks)
 
 
 def test_the_source_of_the_target_is_found_by_its_address() -> None:

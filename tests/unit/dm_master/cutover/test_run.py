@@ -17,6 +17,7 @@ from dm_master.cutover.table_checksums import TableSum
 from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location, Position
 from pkg.mysql.names import TableId
+from tests.sweeps import examples
 from tests.unit.dm_master.cutover.made_facts import END, TARGET, compared, ready, server, tables, target
 
 _LATER = Location(Position("mysql-bin.000003", 700), "0-1-9")
@@ -140,7 +141,7 @@ def _run_until_it_ends(world: _World, accepted: tuple[str, ...] = ()) -> Cutover
     raise AssertionError("the cutover never ended")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.dictionaries(st.integers(1, 25), st.booleans(), max_size=6))
 def test_crashes_at_any_calls_leave_one_certificate(crashes: dict[int, bool]) -> None:
     world = _World(crashes)

@@ -17,7 +17,7 @@ from dm_master.openapi.task_form import task_file, task_of
 from pkg.config.model import TaskConfig
 from pkg.config.task import load_task
 from pkg.settings.yaml_reader import dump_yaml
-from tests.sweeps import LONG
+from tests.sweeps import LONG, examples
 
 _NAME = st.text("abcxyz_09é", min_size=1, max_size=8)
 #: Texts that YAML would read as something else.
@@ -69,7 +69,7 @@ def _api_tasks(draw: st.DrawFn) -> ApiTask:
     return cast(ApiTask, task)
 
 
-@settings(max_examples=400 if LONG else 25, deadline=None)
+@settings(max_examples=examples(400 if LONG else 25))
 @given(_api_tasks())
 def test_json_to_a_file_and_back(task: ApiTask) -> None:
     text = task_file(task)
@@ -153,7 +153,7 @@ def _files(draw: st.DrawFn) -> str:
     return dump_yaml(data | {"mysql-instances": instances})
 
 
-@settings(max_examples=400 if LONG else 25, deadline=None)
+@settings(max_examples=examples(400 if LONG else 25))
 @given(_files())
 def test_a_file_to_json_and_back(text: str) -> None:
     task = json.loads(json.dumps(task_of(text, secrets=True)))

@@ -16,6 +16,7 @@ from pkg.errors import Code, DMError
 from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, WorkerAlive
+from tests.sweeps import examples
 
 ALIVE = WorkerAlive("w", "2026-01-02T03:04:05Z")
 SOURCES = ("s1", "s2", "s3", "s4")
@@ -195,11 +196,11 @@ class ClusterMachine(RuleBasedStateMachine):
         assert set(self.state.stages.values()) <= {"Running", "Paused"}
 
 
-ClusterMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+ClusterMachine.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
 TestCluster = ClusterMachine.TestCase
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @example(
     bounds={"w2": "s1", "w1": "s4"},
     last={},

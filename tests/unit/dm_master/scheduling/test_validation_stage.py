@@ -29,18 +29,28 @@ def test_start_and_stop_keep_each_ones_mode() -> None:
     state = validating(s1="fast")
     state = state.after(task_stage.stop_validation(state, "t", []).ops)
     assert shown(state) == {"s1": "Stopped fast"}
-    state = state.after(task_stage.start_validation(state, "t", [], "").ops)
+    state = state.after(task_stage.start_validation(state, "t", [], "", {}).ops)
     assert shown(state) == {"s1": "Running fast", "s2": "Running full"}
     state = state.after(task_stage.stop_validation(state, "t", ["s2"]).ops)
     assert shown(state) == {"s1": "Running fast", "s2": "Stopped full"}
-    state = state.after(task_stage.start_validation(state, "t", ["s2"], "fast").ops)
+    state = state.after(task_stage.start_validation(state, "t", ["s2"], "fast", {}).ops)
     assert shown(state) == {"s1": "Running fast", "s2": "Running fast"}
+
+
+def test_the_position_of_a_start_by_time_is_that_of_the_last_start() -> None:
+    state = validating()
+    state = state.after(task_stage.start_validation(state, "t", [], "", {"s1": "here"}).ops)
+    assert {source: one.since for (source, _), one in state.validators.items()} == {"s1": "here", "s2": ""}
+    assert code_of(lambda: task_stage.start_validation(state, "t", [], "", {"s1": "there"})) == 46035
+    state = state.after(task_stage.stop_validation(state, "t", []).ops)
+    state = state.after(task_stage.start_validation(state, "t", [], "", {}).ops)
+    assert {one.since for one in state.validators.values()} == {""}
 
 
 def test_refusals() -> None:
     state = validating(s1="fast")
-    assert code_of(lambda: task_stage.start_validation(state, "t", [], "full")) == 46035
-    assert code_of(lambda: task_stage.start_validation(state, "other", [], "")) == 46018
+    assert code_of(lambda: task_stage.start_validation(state, "t", [], "full", {})) == 46035
+    assert code_of(lambda: task_stage.start_validation(state, "other", [], "", {})) == 46018
     assert code_of(lambda: task_stage.stop_validation(state, "t", ["s3"])) == 46017
     assert code_of(lambda: task_stage.stop_validation(state, "t", ["s2"])) == 43006
 

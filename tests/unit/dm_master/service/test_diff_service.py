@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm_master.service.diff_service import verdict
+from dm_master.service.diff_verdict import verdict
 from pkg.pb import dmworker_pb2 as pb
 
 

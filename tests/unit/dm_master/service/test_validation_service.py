@@ -10,11 +10,18 @@ from google.protobuf.message import Message
 
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.validation_service import ValidationService
+from dm_master.task_setup.task_end import Moment
 from dm_master.workers.stage_wait import validates
-from pkg.errors import DMError
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.config.model import SubTaskConfig, ValidatorConfig
+from pkg.errors import Code, DMError
 from pkg.ha.records import WorkerInfo
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.settings.connections import DBConfig
+
+DB = DBConfig("h", 1)
 
 
 class Scheduler:
@@ -22,6 +29,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.orders: list[tuple[Any, ...]] = []
+        self.since: dict[str, str] = {}
         self.unbound = False
 
     def tasks(self) -> dict[str, dict[str, str]]:
@@ -30,8 +38,15 @@ class Scheduler:
     def validators(self, task: str) -> dict[str, str]:
         return {"s1": "Running"} if task == "t" else {}
 
-    def start_validation(self, task: str, sources: list[str], mode: str) -> None:
-        self.orders.append(("start", task, sources, mode))
+    def subtasks(self, task: str) -> dict[str, SubTaskConfig]:
+        validator = ValidatorConfig(sweep_rate=0 if task == "u" else 10)
+        return {
+            source: SubTaskConfig(task, source, "all", DB, DB, validator=validator) for source in self.tasks()[task]
+        }
+
+    def start_validation(self, task: str, sources: list[str], mode: str, since: dict[str, str]) -> None:
+        self.orders.append(("start", task, sources, mode, *since))
+        self.since = since
 
     def stop_validation(self, task: str, sources: list[str]) -> None:
         self.orders.append(("stop", task, sources))
@@ -66,8 +81,20 @@ class World:
     def __init__(self) -> None:
         self.scheduler, self.workers = Scheduler(), Workers()
         self.service = ValidationService(
-            cast(ClusterAccess, SimpleNamespace(scheduler=self.scheduler, workers=self.workers))
+            cast(ClusterAccess, SimpleNamespace(scheduler=self.scheduler, workers=self.workers)), self.locate
         )
+
+    def locate(self, subtask: SubTaskConfig, moment: Moment) -> Location:
+        if moment.text.startswith("9999"):
+            raise errors.new(Code.ConfigStartTimeTooLate, "too late")
+        return Location(Position(f"bin-of-{subtask.source_id}.000001", 4))
+
+
+def test_a_start_by_time_has_its_place_in_the_binlog_of_each_source() -> None:
+    world = World()
+    world.service.start(pb.StartValidationRequest(taskName="t", start_time_value="2024-01-01 00:00:00"))
+    assert world.scheduler.orders == [("start", "t", ["s1", "s2"], "", "s1", "s2")]
+    assert world.scheduler.since["s2"].startswith("(bin-of-s2.000001, 4) (asked for at 20")
 
 
 def test_start_and_stop_reach_the_chosen_sources_and_wait_for_them() -> None:
@@ -90,13 +117,16 @@ def test_start_and_stop_reach_the_chosen_sources_and_wait_for_them() -> None:
     [
         (pb.StartValidationRequest(taskName="x"), 46018),
         (pb.StartValidationRequest(taskName="u", sources=["s2"]), 46017),
-        (pb.StartValidationRequest(taskName="t", start_time_value="2024-01-01 00:00:00"), 20057),
+        (pb.StartValidationRequest(taskName="t", start_time_value="9999-01-01 00:00:00"), 20057),
+        (pb.StartValidationRequest(taskName="u", start_time_value="2024-01-01 00:00:00"), 38041),
     ],
 )
 def test_refusals(request_: pb.StartValidationRequest, code: int) -> None:
+    world = World()
     with pytest.raises(DMError) as caught:
-        World().service.start(request_)
+        world.service.start(request_)
     assert caught.value.code == code
+    assert world.scheduler.orders == []
 
 
 def test_status_and_errors_of_all_sources_are_one_answer() -> None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from dm_master.console.view.locks import locks_of
 from dm_master.shardddl import lock_answers
 from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic import lock_views
+from dm_master.shardddl.pessimistic.lock import Lock
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Put, WatchEvent
@@ -236,6 +238,13 @@ def answer(world: LockWorld, **request: str | Sequence[str]) -> pb.ShowDDLLocksR
     asked = pb.ShowDDLLocksRequest(**request)  # type: ignore[arg-type]
     chosen = world.locks.all(asked.task, asked.sources)
     return lock_answers.answer([lock_views.view(world.locks, lock) for lock in chosen], world.locks.damaged())
+
+
+def offered_unlocks(locks: LockRegistry, lock: Lock) -> list[UnlockOrder]:
+    """The orders that have a button in the console."""
+    message = lock_views.view(locks, lock).message()
+    (shown,) = locks_of(pb.ShowDDLLocksResponse(locks=[message]))
+    return [UnlockOrder(fields.get("owner", ""), action=fields["action"]) for _, fields in shown.orders]
 
 
 def refusal(world: LockWorld, order: UnlockOrder, lock_id: str = LOCK) -> DMError:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dm_master.shardddl.locks import UnlockOrder
+from dm_master.shardddl.pessimistic.lock import Lock
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
-from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld, rebuilt
+from tests.sweeps import examples
+from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld, offered_unlocks, rebuilt
 
 SOURCES = ("s1", "s2", "s3")
 TABLES = ("t1", "t2")
@@ -180,6 +182,21 @@ class LockMachine(RuleBasedStateMachine):
                 Code.MasterOwnerExecDDL,
             }
 
+    @invariant()
+    def the_console_offers_an_unlock_exactly_when_the_lock_accepts_one(self) -> None:
+        for lock in self.world.locks.all():
+            offered = offered_unlocks(self.world.locks, lock)
+            assert all(self.accepts(lock, order) for order in offered), offered
+            possible = [UnlockOrder(owner, action=action) for owner in ("", *SOURCES) for action in ("skip", "exec")]
+            assert bool(offered) == any(self.accepts(lock, order) for order in possible)
+
+    def accepts(self, lock: Lock, order: UnlockOrder) -> bool:
+        try:
+            self.world.locks.unlock(str(lock.id), order)
+        except DMError:
+            return False
+        return True
+
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
@@ -211,5 +228,5 @@ class LockMachine(RuleBasedStateMachine):
                 assert self.world.unlock(str(lock.id), UnlockOrder(force_remove=True))
 
 
-LockMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+LockMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestLocks = LockMachine.TestCase

@@ -60,6 +60,7 @@ def test_a_waiting_lock_shows_what_will_run_who_is_waited_for_and_since_when() -
     expected = pb.DDLLock(ID=LOCK, task=TASK, mode="pessimistic", owner="s3", DDLs=ADD_A)
     expected.synced[:], expected.unsynced[:], expected.waitsFor[:] = ["s1", "s3"], ["s2"], ["s2"]
     expected.phase, expected.since = "waiting", "2026-01-01T00:00:03Z"
+    expected.unlocks.add(op=pb.SkipLock)
     assert list(shown.locks) == [expected]
     assert shown.msg == (
         f"{LOCK}: waiting since 2026-01-01T00:00:03Z, waits for s2; s3 will execute its DDLs, the others skip them"

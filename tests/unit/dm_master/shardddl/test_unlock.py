@@ -8,7 +8,17 @@ from dm_master.shardddl import lock_answers
 from dm_master.shardddl.locks import UnlockOrder
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
-from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, answer, executed, refusal, wait, world_of
+from tests.unit.dm_master.shardddl.support import (
+    ADD_A,
+    ADD_B,
+    LOCK,
+    answer,
+    executed,
+    offered_unlocks,
+    refusal,
+    wait,
+    world_of,
+)
 
 
 def test_unlock_executes_only_the_owners_and_the_others_skip() -> None:
@@ -50,6 +60,10 @@ def test_who_comes_late_with_something_else_is_not_let_pass() -> None:
     text = answer(world).msg
     assert "[code=38016:" in text
     assert "Those of s1 are executed." in text
+    (lock,) = world.locks.all()
+    assert world.locks.decide(lock).phase == "conflict"
+    assert refusal(world, UnlockOrder()).kind is Code.MasterLockIsResolving
+    assert offered_unlocks(world.locks, lock) == []
     assert world.shards["s2", "t"].passed == 0
 
 

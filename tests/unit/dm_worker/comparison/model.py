@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.comparison import compare, row_reader
+from dm_worker.comparison import compare, row_reader, unpaired_reading
 from dm_worker.comparison.compare import LIMITS, compare_chunk
 from dm_worker.comparison.outcome import ChunkOutcome, ComparisonLimits, Difference
 from dm_worker.comparison.pair import WHOLE, ComparedColumn, TablePair, TableSide, Way
@@ -81,15 +81,16 @@ def pair_of(sources: int, *, keyed: bool, types: Sequence[str] = ("varchar", "va
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement: ``rows`` gives its answer for the side's rows."""
+    """A statement: ``rows`` gives its answer for the side's rows, which has ``width`` columns."""
 
     side: TableSide
     rows: Callable[[Sequence[Row]], Sequence[Row]]
+    width: int = 1
 
 
 def selected(layout: RowLayout, row: Row) -> Row:
     """The answer for a row: its values are both forms and texts of literals."""
-    values = dict(zip(layout.forms, row, strict=True)) | dict(zip(layout.literals, row, strict=True))
+    values = dict(enumerate(row)) | dict(zip(layout.literals, row, strict=True))
     return tuple(values[place] for place in range(len(layout.expressions)))
 
 
@@ -132,19 +133,19 @@ class FakeServers:
     def keys(self, _: object, keys: Sequence[Row]) -> str:
         return repr(sorted(key[0] or b"" for key in keys))
 
-    def whole(self, layout: RowLayout, side: TableSide, condition: str, leading: str) -> Asked:
+    def whole(self, layout: RowLayout, side: TableSide, condition: str, leading: str = "") -> Asked:
         def rows(table: Sequence[Row]) -> list[Row]:
             chosen = [row for row in table if not condition or repr(row[0])[1:] in condition]
             heads: list[Row] = [(row_digest(self._pair.columns, row),) if leading else () for row in chosen]
             return [(*head, *selected(layout, row)) for head, row in zip(heads, chosen, strict=True)]
 
-        return Asked(side, rows)
+        return Asked(side, rows, len(layout.expressions) + bool(leading))
 
     def stream(
         self, _: object, asked: Any, begin: Callable[[int], Any], *, sent: bool = False
     ) -> Iterator[tuple[Any, int]]:
         answer = cast(Asked, asked).rows(self._tables[asked.side.name])
-        consumer = begin(len(answer[0]) if answer else 1)
+        consumer = begin(len(answer[0]) if answer else asked.width)
         data = result_set(answer)
         for start in range(0, len(data), self._piece):
             piece = data[start : start + self._piece]
@@ -159,6 +160,7 @@ def compared(
     *,
     limits: ComparisonLimits = LIMITS,
     piece: int = 37,
+    dense: bool = False,
 ) -> tuple[ChunkOutcome, list[Difference]]:
     """Runs :func:`compare_chunk` on tables in memory, by their names."""
     servers = FakeServers(pair, tables, piece)
@@ -171,10 +173,10 @@ def compared(
             ("rows_query", servers.whole),
         ):
             patch.setattr(compare, name, made)
-        for module in (compare, row_reader):
+        for module in (compare, row_reader, unpaired_reading):
             patch.setattr(module, "stream", servers.stream)
             patch.setattr(module, "send", lambda *_: None)
         found: list[Difference] = []
         conn: Any = None
-        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.append)
+        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.extend, dense=dense)
         return outcome, found

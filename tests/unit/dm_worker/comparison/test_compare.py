@@ -13,16 +13,21 @@ from dm_worker.comparison import row_reader
 from dm_worker.comparison.outcome import ComparisonLimits, Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, Way
 from dm_worker.comparison.value_forms import Reading
+from tests.sweeps import examples
 from tests.unit.dm_worker.comparison.model import Row, compared, pair_of, row_text
 
 TEXTS = st.one_of(st.none(), st.binary(max_size=4), st.sampled_from([b"", b"N", b",", b"1", b"a,b", b"c", b"0"]))
 IDS = st.integers(0, 12).map(lambda number: b"%d" % number)
 ROWS = st.tuples(IDS, TEXTS, TEXTS)
 SETTINGS = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 #: Memory for a few rows only, and for all.
 LIMITS = st.sampled_from([ComparisonLimits(), ComparisonLimits(4, 1), ComparisonLimits(6, 40)])
+#: How rows are compared; after a part in which many rows differed, all are read whole at once.
+WAYS = pytest.mark.parametrize(
+    ("way", "dense"), [(Way.PUSHED, False), (Way.PUSHED, True), (Way.STREAMED, False)], ids=["pushed", "dense", "rows"]
+)
 
 
 def literal_of(value: bytes | None) -> bytes:
@@ -55,12 +60,13 @@ def unique_keys(rows: Sequence[Row]) -> list[Row]:
     return list({row[0]: row for row in rows}.values())
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
 def test_keyed_tables_differ_exactly_where_their_rows_do(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     common: list[Row],
     more: list[Row],
     other: list[Row],
@@ -68,19 +74,20 @@ def test_keyed_tables_differ_exactly_where_their_rows_do(
 ) -> None:
     upstream, target = unique_keys([*common, *more]), unique_keys([*common, *other])
     outcome, found = compared(
-        monkeypatch, pair_of(1, keyed=True, way=way), {"t0": upstream, "t": target}, limits=limits
+        monkeypatch, pair_of(1, keyed=True, way=way), {"t0": upstream, "t": target}, limits=limits, dense=dense
     )
     assert reported(found) == true_differences(upstream, target)
     assert outcome.equal == (Counter(upstream) == Counter(target))
     assert outcome.rows == (len(upstream), len(target))
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
 def test_shards_that_share_keys_are_reported_with_how_many_rows_there_are(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     first: list[Row],
     second: list[Row],
     other: list[Row],
@@ -89,16 +96,17 @@ def test_shards_that_share_keys_are_reported_with_how_many_rows_there_are(
     shards = unique_keys(first), unique_keys(second)
     target = unique_keys([*first, *second, *other])
     tables = {"t0": shards[0], "t1": shards[1], "t": target}
-    _, found = compared(monkeypatch, pair_of(2, keyed=True, way=way), tables, limits=limits)
+    _, found = compared(monkeypatch, pair_of(2, keyed=True, way=way), tables, limits=limits, dense=dense)
     assert reported(found) == true_differences([*shards[0], *shards[1]], target)
 
 
-@pytest.mark.parametrize("way", Way)
+@WAYS
 @SETTINGS
 @given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS, st.randoms())
 def test_tables_without_a_key_differ_exactly_as_multisets(
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
+    dense: bool,
     common: list[Row],
     more: list[Row],
     other: list[Row],
@@ -107,7 +115,7 @@ def test_tables_without_a_key_differ_exactly_as_multisets(
 ) -> None:
     upstream, target = [*common, *more], [*other, *common[::-1]]
     outcome, found = compared(
-        monkeypatch, pair_of(1, keyed=False, way=way), {"t0": upstream, "t": target}, limits=limits
+        monkeypatch, pair_of(1, keyed=False, way=way), {"t0": upstream, "t": target}, limits=limits, dense=dense
     )
     here, there = Counter(upstream), Counter(target)
     wanted = {row: (here[row], there[row]) for row in here | there if here[row] != there[row]}
@@ -125,6 +133,29 @@ def test_a_difference_names_key_columns_and_both_values(monkeypatch: pytest.Monk
     assert found == [
         Difference(DifferenceKind.CHANGED, (b"1",), ("c1",), (b"1", b"'x'", b"'y'"), (b"1", b"'x'", b"NULL"), 0, (1, 1))
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "changed", "wanted", "dense"),
+    [
+        (0, 0, "checksums", False),
+        (0, 10, "checksums, digests, 10 rows by key", False),
+        (10, 0, "checksums, digests, 10 rows by key", False),
+        (100, 0, "checksums, whole rows", True),
+        (0, 100, "checksums, digests, whole rows", True),
+    ],
+)
+def test_all_rows_are_read_whole_where_many_differ(
+    monkeypatch: pytest.MonkeyPatch, missing: int, changed: int, wanted: str, dense: bool
+) -> None:
+    upstream: list[Row] = [(b"%d" % number, b"a", b"b") for number in range(1000)]
+    target = [(key, b"other" if number < changed else text, b"b") for number, (key, text, _) in enumerate(upstream)]
+    tables: dict[str, Sequence[Row]] = {"t0": upstream, "t": target[missing:]}
+    pair = pair_of(1, keyed=True, way=Way.PUSHED)
+    outcome, found = compared(monkeypatch, pair, tables, piece=5000)
+    assert (outcome.how, outcome.dense, len(found)) == (wanted, dense, missing + changed)
+    next_one, again = compared(monkeypatch, pair, tables, piece=5000, dense=True)
+    assert (next_one.how, next_one.dense, sorted(again)) == ("whole rows", dense, sorted(found))
 
 
 @pytest.mark.parametrize("window_bytes", [row_reader.WINDOW_BYTES, 100], ids=["short rows", "long rows"])
@@ -152,7 +183,7 @@ COLUMNS = [column for column, _ in FIELDS]
 ANY_ROW = st.tuples(*(st.one_of(st.none(), values) for _, values in FIELDS))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @given(ANY_ROW, ANY_ROW)
 def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
     assert (row_text(COLUMNS, one) == row_text(COLUMNS, another)) == (one == another)
@@ -161,14 +192,14 @@ def test_different_rows_have_different_texts(one: Row, another: Row) -> None:
 NEVER_NULL = st.tuples(*(values for _, values in FIELDS))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000))
 @given(NEVER_NULL, NEVER_NULL)
 def test_the_last_text_needs_no_length_where_it_is_never_null(one: Row, another: Row) -> None:
     texts = [row_text(COLUMNS, row, nullable=False) for row in (one, another)]
     assert (texts[0] == texts[1]) == (one == another)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(st.lists(TEXTS, min_size=2, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_moved_bytes_change_the_text(values: list[bytes | None], cut: int, random: object) -> None:
     """The same bytes, split in another way among the columns."""

@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from dm_worker.cutover.late_writes import LateWrite, LateWrites
+from dm_worker.cutover.opposite_task import OppositeTask
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
 from pkg.binlog.position import Position
@@ -19,13 +20,17 @@ _COLUMNS = (Column("id", "int", "int(11)"), Column("number", "int", "int(11)"))
 _TYPES = bytes([c.TYPE_LONG, c.TYPE_LONG])
 
 
-def _finder(columns: tuple[Column, ...] | None = _COLUMNS) -> LateWrites:
+#: As the batch row of the task of the way back, in two columns.
+_BATCH_COLUMNS = (Column("id", "int", "int(11)"), Column("connection", "int", "int(11)"))
+
+
+def _finder(columns: tuple[Column, ...] | None = _COLUMNS, opposite: OppositeTask | None = None) -> LateWrites:
     """A task that migrates table s.t, and the schema app."""
 
     def takes(schema: str, table: str) -> bool:
         return (schema, table) == ("s", "t") or schema == "app"
 
-    return LateWrites(Position("bin.000001", 4), takes, lambda *_: columns, "mysql")
+    return LateWrites(Position("bin.000001", 4), takes, lambda *_: columns, "mysql", opposite)
 
 
 def _row(*values: int) -> bytes:
@@ -109,3 +114,75 @@ def test_a_write_has_its_position_and_gtid() -> None:
     assert second.position == Position("bin.000002", 4)
     assert end > begin
     assert finder.position == Position("bin.000002", log.offset)
+
+
+class _Back:
+    """A log with what the task of the way back, with its meta tables in schema s, and others write."""
+
+    def __init__(self, *batch_columns: Column) -> None:
+        columns = batch_columns or _BATCH_COLUMNS
+        self.finder = _finder(opposite=OppositeTask("Back", "S", lambda *_: columns))
+        self._log = Log()
+
+    def found(self) -> list[LateWrite]:
+        return list(self.finder.find(self._log.events))
+
+    def begin(self, number: int) -> _Back:
+        self._log.mysql_gtid(number)
+        return self
+
+    def rows(self, table: bytes, kind: int, *images: bytes) -> _Back:
+        table_map = binlog_bytes.table_map(_TYPES, b"", nullable=3, table=table)
+        self._log.events += [table_map, _rows(kind, *images)]
+        return self
+
+    def marker(self) -> _Back:
+        return self.rows(b"back_syncer_marker", c.UPDATE_ROWS_EVENT, _row(1, 2), _row(1, 3))
+
+    def batch(self, connection: int) -> _Back:
+        return self.rows(b"back_syncer_batch", c.UPDATE_ROWS_EVENT, _row(1, 2), _row(1, connection))
+
+    def insert(self) -> _Back:
+        return self.rows(b"t", c.WRITE_ROWS_EVENT, _row(1, 2))
+
+    def alter(self, connection: int) -> _Back:
+        self._log.query(b"ALTER TABLE s.t ADD x INT", thread_id=connection)
+        return self
+
+    def server_starts(self, created: int) -> _Back:
+        self._log.events.append(event_from_bytes(binlog_bytes.format_description(checksum=True, created=created)))
+        return self
+
+
+def test_rows_of_the_opposite_task_do_not_count_and_those_after_them_do() -> None:
+    assert not _Back().begin(1).marker().insert().insert().found()
+    found = _Back().begin(1).marker().insert().begin(2).insert().found()
+    assert [(one.kind, one.gtid[-2:]) for one in found] == [("insert", ":2")]
+    # The marker of another task, which may have these tables as its target as well.
+    other = _Back().begin(1).rows(b"other_syncer_marker", c.UPDATE_ROWS_EVENT, _row(1, 2), _row(1, 3)).insert()
+    assert len(other.found()) == 1
+
+
+def test_statements_of_the_opposite_task_are_those_on_its_connections() -> None:
+    assert not _Back().begin(1).batch(70).begin(2).alter(70).found()
+    assert len(_Back().begin(1).batch(70).begin(2).alter(71).found()) == 1
+    # A statement that ran on while another worker took the task over.
+    assert not _Back().begin(1).batch(70).begin(2).batch(75).begin(3).alter(70).alter(75).found()
+
+
+def test_a_server_that_starts_again_gives_the_numbers_of_connections_again() -> None:
+    assert len(_Back().begin(1).batch(70).server_starts(1_700_000_000).alter(70).found()) == 1
+    # As servers send it to each reader.
+    assert not _Back().begin(1).batch(70).server_starts(0).alter(70).found()
+
+
+@pytest.mark.parametrize(
+    "columns", [_BATCH_COLUMNS[:1], (Column("id", "int", "int(11)"), Column("connection", "json", "json"))]
+)
+def test_statements_count_where_the_batch_row_cannot_be_read(columns: tuple[Column, ...]) -> None:
+    assert len(_Back(*columns).begin(1).batch(70).alter(70).found()) == 1
+
+
+def test_a_later_version_has_more_columns_in_the_batch_row() -> None:
+    later = (*_BATCH_COLUMNS, Column("later", "int", "int(11)"))
+    assert not _Back(*later).begin(1).batch(70).alter(70).found()

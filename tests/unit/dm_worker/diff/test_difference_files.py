@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.diff.difference_files import DifferenceFiles
-from dm_worker.diff.repairs import repair
+from dm_worker.diff.repairs import Repairs
 
 COLUMNS = tuple(ComparedColumn(name, Reading.SAME) for name in ("id", "text"))
 SIDE = TableSide("db", "t", 0, ("`id`", "`text`"), (), ())
@@ -30,33 +34,33 @@ def doubled(upstream: int, target: int) -> Difference:
 
 
 def test_each_statement_changes_only_the_row_that_was_read() -> None:
-    assert repair(PAIR, MATCHES, MISSING) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (1, 'a')"]
-    assert repair(PAIR, MATCHES, EXTRA) == [b"DELETE FROM `db`.`t` WHERE `id` <=> 2 AND `text` <=> NULL LIMIT 1"]
-    assert repair(PAIR, MATCHES, CHANGED) == [
+    assert Repairs(PAIR, MATCHES).of(MISSING) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (1, 'a')"]
+    assert Repairs(PAIR, MATCHES).of(EXTRA) == [b"DELETE FROM `db`.`t` WHERE `id` <=> 2 AND `text` <=> NULL LIMIT 1"]
+    assert Repairs(PAIR, MATCHES).of(CHANGED) == [
         b"UPDATE `db`.`t` SET `text` = 'new' WHERE `id` <=> 3 AND `text` <=> 'old' LIMIT 1"
     ]
 
 
 def test_a_row_in_another_number_gets_the_upstreams() -> None:
-    assert repair(KEYLESS, MATCHES, doubled(3, 1)) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (4, 'x')"] * 2
-    assert repair(KEYLESS, MATCHES, doubled(1, 3)) == [
+    assert Repairs(KEYLESS, MATCHES).of(doubled(3, 1)) == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (4, 'x')"] * 2
+    assert Repairs(KEYLESS, MATCHES).of(doubled(1, 3)) == [
         b"DELETE FROM `db`.`t` WHERE `id` <=> 4 AND `text` <=> 'x' LIMIT 2"
     ]
 
 
 def test_all_equal_rows_of_a_table_without_a_key_are_repaired() -> None:
     assert (
-        repair(KEYLESS, MATCHES, replace(MISSING, key=(), counts=(3, 0)))
+        Repairs(KEYLESS, MATCHES).of(MISSING._replace(key=(), counts=(3, 0)))
         == [b"INSERT INTO `db`.`t` (`id`, `text`) VALUES (1, 'a')"] * 3
     )
-    assert repair(KEYLESS, MATCHES, replace(EXTRA, key=(), counts=(0, 2))) == [
+    assert Repairs(KEYLESS, MATCHES).of(EXTRA._replace(key=(), counts=(0, 2))) == [
         b"DELETE FROM `db`.`t` WHERE `id` <=> 2 AND `text` <=> NULL LIMIT 2"
     ]
 
 
 def test_shards_with_one_key_are_not_repaired() -> None:
-    assert repair(PAIR, MATCHES, replace(doubled(2, 1), key=(b"4",))) == []
-    assert repair(PAIR, MATCHES, replace(MISSING, counts=(2, 0))) == []
+    assert Repairs(PAIR, MATCHES).of(doubled(2, 1)._replace(key=(b"4",))) == []
+    assert Repairs(PAIR, MATCHES).of(MISSING._replace(counts=(2, 0))) == []
 
 
 def test_a_difference_has_its_key_its_columns_and_both_rows(tmp_path: Path) -> None:
@@ -75,6 +79,48 @@ def test_a_difference_has_its_key_its_columns_and_both_rows(tmp_path: Path) -> N
         }
     ]
     assert b"UPDATE `db`.`t`" in files.repairs.read_bytes()
+
+
+LITERALS = st.lists(
+    st.one_of(st.binary(max_size=9), st.sampled_from([b"'\"\\'", b"\xff", b"'\n\xc3\xa4'"])), min_size=2, max_size=2
+)
+NAMES = st.lists(st.text(max_size=4), min_size=2, max_size=2, unique=True)
+
+
+@given(NAMES, LITERALS, LITERALS, st.sampled_from(DifferenceKind), st.booleans())
+def test_every_line_is_json_with_what_was_found(
+    names: list[str], upstream: list[bytes], target: list[bytes], kind: DifferenceKind, redact: bool
+) -> None:
+    columns = tuple(ComparedColumn(name, Reading.SAME) for name in names)
+    here = None if kind is DifferenceKind.EXTRA else tuple(upstream)
+    there = None if kind is DifferenceKind.MISSING else tuple(target)
+    source = -1 if here is None else 0
+    one = Difference(kind, (b"1",), tuple(names), here, there, source, (2, 3))
+    with TemporaryDirectory() as folder:
+        files = DifferenceFiles(Path(folder), redact=redact)
+        files.resume([])
+        files.append(replace(PAIR, columns=columns), MATCHES, [one, one])
+        lines = files.differences.read_bytes().splitlines()
+
+    def row(values: tuple[bytes, ...] | None) -> dict[str, str] | None:
+        if values is None:
+            return None
+        shown = (values[0], b"?" if redact else values[1])
+        return {name: value.decode("utf-8", "backslashreplace") for name, value in zip(names, shown, strict=True)}
+
+    wanted: dict[str, object] = {
+        "table": "`db`.`t`",
+        "source": "" if here is None else "`db`.`t`",
+        "kind": kind.value,
+        "key": {names[0]: "1"},
+        "columns": names,
+        "upstream": row(here),
+        "target": row(there),
+    }
+    if kind is DifferenceKind.DOUBLED:
+        wanted["counts"] = {"upstream": 2, "target": 3}
+    assert [json.loads(line) for line in lines] == [wanted, wanted]
+    assert list(json.loads(lines[0])) == list(wanted)
 
 
 def test_redacted_files_have_no_values_but_keys(tmp_path: Path) -> None:

@@ -7,7 +7,19 @@ from typing import cast
 
 from deploy.local.process import wait_until
 from dm_worker.diff.holds import PairHolds
-from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, OPENED, READY, REFUSED, WANTED, MeetingRow, PairMeeting
+from dm_worker.diff.meeting import (
+    ASKED,
+    CALLED,
+    GIVEN_UP,
+    HELD,
+    OPENED,
+    READY,
+    REFUSED,
+    THERE,
+    WANTED,
+    MeetingRow,
+    PairMeeting,
+)
 from pkg.binlog.position import Location, Position
 
 PLACE = Location(Position("bin.000001", 4))
@@ -16,16 +28,19 @@ PLACE = Location(Position("bin.000001", 4))
 class Task:
     """The meeting table of one task, which answers each step of the worker as ``answers`` says."""
 
-    def __init__(self, answers: dict[str, str]) -> None:
-        self.steps = [WANTED]
+    def __init__(self, answers: dict[str, str], first: str = WANTED) -> None:
+        self.steps = [first]
         self.reason = ""
         self._answers = answers
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def rows(self, step: str) -> list[MeetingRow]:
-        return [MeetingRow("s1 0", step, None, "")] if self.steps[-1] == step else []
+    def rows(self, *steps: str) -> list[MeetingRow]:
+        return [MeetingRow("s1 0", self.steps[-1], None, "")] if self.steps[-1] in steps else []
+
+    def answer_calls(self) -> None:
+        self.move("", CALLED, THERE)
 
     def move(self, _: str, before: str, after: str, *, reason: str = "") -> bool:
         if self.steps[-1] != before:
@@ -85,3 +100,10 @@ def test_a_task_that_is_gone_does_not_hold_the_syncer() -> None:
     served(task, syncer)
     assert task.steps[-1] == GIVEN_UP
     assert syncer.calls == [None, "release"]
+
+
+def test_a_call_is_answered_and_holds_nothing() -> None:
+    task, syncer = Task({}, CALLED), Syncer()
+    with PairHolds(lambda: cast(PairMeeting, task), syncer):
+        wait_until(lambda: task.steps[-1] == THERE, "the call is answered", 30)
+    assert syncer.calls == []

@@ -89,14 +89,15 @@ class World:
     def commit(self) -> None:
         """Nothing is open."""
 
-    def compare(self, _: object, __: object, pair: TablePair, ___: object, *, report: Any, before: Any) -> ChunkOutcome:
+    def compare(
+        self, _: object, __: object, pair: TablePair, *___: object, report: Any, **____: object
+    ) -> ChunkOutcome:
         target = (pair.target.schema, pair.target.name)
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(found, DMError):
             raise found
-        for one in found:
-            report(one)
+        report(found)
         return ChunkOutcome((5, 5), 50, "checksums")
 
     def repair(self, _: object, __: object, found: Sequence[Difference]) -> int:
@@ -290,3 +291,29 @@ def test_a_stop_ends_a_comparison_that_waits(start: Callable[..., DiffRun]) -> N
     thread.join(30)
     assert not thread.is_alive()
     assert run.record.stage == RUNNING
+
+
+def test_a_limited_rate_does_not_keep_snapshots_open(
+    start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each chunk reads 50 bytes, which takes 50 s at the rate: more than a pair of snapshots may last."""
+    world = World({T: [()]}, chunks=2)
+    open_pairs, waited = [0], [0.0, 0.0]
+
+    @contextlib.contextmanager
+    def counted(servers: PairServers, slot: int) -> Iterator[SnapshotPair]:
+        open_pairs[0] += 1
+        with world.open_pair(servers, slot) as pair:
+            yield pair
+        open_pairs[0] -= 1
+
+    def sleep(seconds: float) -> None:
+        waited[open_pairs[0]] += seconds
+
+    run = start(world, bytes_per_second=1)
+    monkeypatch.setattr(compare_task, "open_pair", counted)
+    monkeypatch.setattr("dm_worker.diff.compare_task.time.sleep", sleep)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert waited[1] < diff_run.PAIR_SECONDS
+    assert sum(waited) == pytest.approx(100, abs=5)

@@ -31,6 +31,16 @@ def test_a_table_with_rows_of_a_source_that_does_not_take_part_is_named() -> Non
     assert own.state is ComparedState.PENDING
 
 
+def test_a_sweep_names_the_tables_that_another_source_has() -> None:
+    settings = DiffSettings(sources=("s1", "s2"), rows_per_second=10)
+    merged, own = led_tables(FED, "s2", settings)
+    assert (merged.target, merged.state) == (MERGED, ComparedState.NOT_COMPARED)
+    assert merged.reason == "it is in the sweep of source s1, while validation runs there in mode full"
+    assert own.state is ComparedState.PENDING
+    (led,) = led_tables(FED, "s1", settings)
+    assert (led.target, led.state) == (MERGED, ComparedState.PENDING)
+
+
 def test_patterns_choose_tables_of_the_target() -> None:
     settings = DiffSettings(sources=("s1", "s2"), tables=("db.o*",))
     assert led_tables(FED, "s1", settings) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark import SparkContext
 from dm_worker.engine import engine as engine_module
 from dm_worker.engine import executors
 from dm_worker.engine.engine import SparkEngine, _not_of_py4j
+from dm_worker.engine.jvm import SparkJvm
 from pkg import errors
 from pkg.errors import Code, DMError
 from tests.harness.slow_engine import CONTEXT, SlowEngine
@@ -28,6 +30,23 @@ def test_a_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: py
     engine.close()
     assert not list(tmp_path.iterdir())
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def test_the_error_of_a_failed_start_has_output_that_is_read_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = SparkJvm._relay_output
+
+    def read_late(jvm: SparkJvm) -> None:
+        jvm._process.wait()
+        time.sleep(0.5)
+        read(jvm)
+
+    monkeypatch.setattr(SparkJvm, "_relay_output", read_late)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(errors.DMError, match="JVM did not start") as caught:
+        SparkJvm({}, tmp_path)
+    assert "java" in caught.value.raw_cause
 
 
 def test_a_closed_engine_does_not_start_again_and_leaves_another_one_running(

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiled import required
+from tests.sweeps import examples
 from tests.unit.dm_worker.loader.support import FILL, SQL_TOKENS
 
 _VALUES = [
@@ -45,7 +46,7 @@ def _parameters(body: bytes) -> list[bytes | None]:
 
 
 @given(st.integers(1, 4), st.lists(st.sampled_from(_VALUES), min_size=4, max_size=24), st.sampled_from([b",", b" ,\n"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_literals_become_the_parameters_that_they_stand_for(
     columns: int, values: list[tuple[bytes, bytes | None]], comma: bytes
 ) -> None:
@@ -60,7 +61,7 @@ def test_literals_become_the_parameters_that_they_stand_for(
 
 
 @given(st.lists(st.one_of(SQL_TOKENS, FILL, st.sampled_from([literal for literal, _ in _VALUES] + [b"(", b",", b")"]))))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_any_sql_is_rows_or_left_to_the_server(tokens: list[bytes]) -> None:
     native = required("sqlscan").bulk_rows
     for text in (b"".join(tokens), b"(" + b",".join(tokens) + b")"):

@@ -19,6 +19,7 @@ from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper, PartitionId
 from pkg.rules.model import ColumnMappingRule
 from tests.compiled import required
+from tests.sweeps import examples
 
 COLUMNS = (
     Column("id", "int", "int(11)"),
@@ -214,7 +215,7 @@ def _partition() -> PartitionId:
 
 
 @given(_statements(), st.sampled_from([b"", b",'x'"]), st.sampled_from([b"", b"(`a`) VALUES "]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_rows_are_mapped_alike_in_c_and_in_python(
     statement: tuple[bytes, tuple[int | None, ...]], more: bytes, head: bytes
 ) -> None:
@@ -234,7 +235,7 @@ _TOKENS = st.sampled_from(
 
 @given(st.lists(_TOKENS, max_size=14), st.integers(1, 4), st.booleans())
 @example([b"1", b"--\n"], 1, True)
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800))
 def test_any_sql_is_mapped_as_in_python_or_left_to_it(tokens: list[bytes], width: int, around: bool) -> None:
     native = required("sqlscan").map_rows
     text = b"".join(tokens)

@@ -14,6 +14,7 @@ from dm_worker.loader import sql_file
 from dm_worker.table_reads.column_literals import LiteralKind, RowRenderer
 from pkg.errors import Code, DMError
 from tests.compiled import required
+from tests.sweeps import examples
 from tests.unit.dm_worker.loader.support import FILL, SQL_TOKENS
 
 
@@ -48,7 +49,7 @@ def test_a_file_that_breaks_off_or_holds_other_statements_is_refused(tail: bytes
 @example(b"a--", 0)
 @example(b"'x'", 0)
 @example(b"/", 0)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start: int) -> None:
     native = required("sqlscan").statement_end
     start = min(start, len(text))

@@ -26,7 +26,7 @@ class Work:
     gtid: bool = True
 
 
-SHAPES = ["dml", "ddl", "plain", "rollback", "xa", "xa-commit", "payload"]
+SHAPES = ["dml", "ddl", "plain", "rollback", "xa", "xa-commit", "payload", "load"]
 works = st.builds(
     Work,
     shape=st.sampled_from(SHAPES),
@@ -74,6 +74,10 @@ def query(text: bytes) -> bytes:
     return struct.pack("<IIBHH", 9, 0, 2, 0, 3) + b"\x04\x01\x02" + b"db\0" + text
 
 
+def load_data(text: bytes) -> bytes:
+    return struct.pack("<IIBHH", 9, 0, 2, 0, 3) + bytes(13) + b"\x04\x01\x02" + b"db\0" + text
+
+
 class Upstream:
     """Files ``bin.000001`` and on, each ended by ROTATE but for the last."""
 
@@ -114,8 +118,18 @@ class Upstream:
         return struct.pack("<I", len(gtids)) + b"".join(struct.pack("<IIQ", d, s, n) for d, s, n in gtids)
 
     def _transaction(self, file: Built, work: Work) -> None:
-        alone = work.shape in ("ddl", "xa-commit")
+        alone = work.shape in ("ddl", "xa-commit", "load")
         self._gtid(file, work, alone)
+        if work.shape == "load":
+            # In statement format; with a GTID, into a table of an engine without transactions.
+            named = work.gtid or self.flavor == "mysql"
+            if not named:
+                file.add(2, query(b"BEGIN"))
+            file.add(17, bytes(4) + b"1\t2\n")
+            file.add(18, load_data(b"LOAD DATA INFILE 'x' INTO TABLE t"))
+            if not named:
+                file.add(16, bytes(8))
+            return
         if alone:
             file.add(2, query(b"XA COMMIT X'01'" if work.shape == "xa-commit" else b"CREATE TABLE t (a INT)"))
             return

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dm_worker.relay.layout import META, RelayDir, RelayMeta, SubDir
 from dm_worker.relay.recovery import examine, recover
 from pkg.binlog.gtid import parse_gtid_set
+from tests.sweeps import examples
 from tests.unit.dm_worker.relay.server_files import Built, Upstream, Work, files_of_works
 
 FORMS = pytest.mark.parametrize(("flavor", "placeless"), [("mysql", False), ("mariadb", False), ("mariadb", True)])
@@ -81,7 +82,7 @@ def test_without_checksums_damaged_headers_are_still_seen(tmp_path: Path, flavor
             assert why
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     *(st.sampled_from(["mysql", "mariadb"]), st.booleans(), st.booleans()),
     *(files_of_works, st.floats(0, 1), st.integers(0, 2)),

@@ -18,6 +18,7 @@ from pkg.binlog.events import Event, parse_gtid, parse_rotate
 from pkg.binlog.position import Location, Position
 from pkg.binlog.streams.stream import BinlogStream
 from pkg.errors import Code
+from tests.sweeps import examples
 from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, binlog_file, write_log
 
 
@@ -59,7 +60,7 @@ def _by_gtid(log: Log, executed: str) -> BinlogStream | None:
 SERVERS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(SERVERS, st.data())
 def test_a_gtid_set_begins_at_the_first_missing_transaction(servers: list[list[int]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +75,7 @@ def test_a_gtid_set_begins_at_the_first_missing_transaction(servers: list[list[i
         assert _gtids(_read_all(stream)) == [gtid for gtid in log.gtids if gtid not in executed]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(SERVERS, st.data())
 def test_a_position_begins_there(servers: list[list[int]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

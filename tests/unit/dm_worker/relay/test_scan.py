@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dm_worker.relay.scan import Scanned, python_scan
 from tests.compiled import required
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.dm_worker.relay.server_files import Upstream, Work, works
 
 compiled = required("relay")
@@ -24,7 +25,7 @@ def both(*what: Any) -> Scanned:
     return ours
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(flavors, st.booleans(), st.booleans(), st.booleans(), st.lists(works, max_size=8), st.data())
 def test_both_scans_agree(
     flavor: str, checksum: bool, packets: bool, placeless: bool, transactions: list[Work], data: st.DataObject
@@ -44,7 +45,7 @@ def test_both_scans_agree(
     both(whole, found.pos, packets, checksum, offset + len(found.data), found.state, found.gtid)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(flavors, st.booleans(), st.booleans(), st.booleans(), st.lists(works, max_size=8), st.integers(-200, 200))
 def test_whole_files_are_taken_at_any_offset(
     flavor: str, checksum: bool, packets: bool, placeless: bool, transactions: list[Work], around: int

@@ -23,6 +23,7 @@ from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummi
 from pkg.binlog.streams.framing import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
 from tests.unit.pkg.binlog.file_stream import FileStream
 
@@ -69,7 +70,7 @@ def written(made: RelayWriter) -> dict[str, bytes]:
     return {name: (made.subdir.path / name).read_bytes() for name in made.subdir.files()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     flavor=flavors, checksum=st.booleans(), placeless=st.booleans(), contents=files_of_works,
     piece=st.integers(1, 400), blocks=st.booleans(), odd=st.booleans(),
@@ -104,7 +105,7 @@ def test_blocks_are_written_in_short_pieces_whatever_the_system_takes(monkeypatc
     assert max(lengths) == PIECE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(flavors, st.booleans(), st.booleans(), files_of_works, st.lists(st.floats(0, 1), max_size=4), st.booleans())
 def test_connections_that_break_anywhere_leave_no_trace(
     flavor: str, checksum: bool, placeless: bool, contents: list[list[Work]], breaks: list[float], restart: bool
@@ -129,7 +130,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
         current.abandon()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(flavors, st.booleans(), st.booleans(), files_of_works, st.data())
 def test_holes_keep_every_event_in_its_position(
     flavor: str, checksum: bool, placeless: bool, contents: list[list[Work]], data: st.DataObject
@@ -159,7 +160,7 @@ def test_holes_keep_every_event_in_its_position(
             stream.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(flavors, st.booleans(), files_of_works)
 def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, contents: list[list[Work]]) -> None:
     upstream = Upstream(flavor, True, contents, placeless=placeless)

@@ -10,7 +10,7 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_worker.relay import upstream_end
-from dm_worker.relay.upstream_end import UpstreamEnd
+from dm_worker.relay.upstream_end import BinlogTail, UpstreamEnd
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
@@ -21,6 +21,10 @@ SERVER = DBConfig(host="127.0.0.1", port=1)
 
 
 SOURCE = SourceConfig(source_id="s1", from_=SERVER)
+
+
+def _end(pos: int) -> BinlogTail:
+    return BinlogTail(Location(Position("bin.000001", pos)))
 
 
 @pytest.fixture
@@ -34,13 +38,13 @@ def test_the_upstreams_position_is_that_of_now() -> None:
     """A second-old end would call a subtask synced although the upstream has gone on."""
     asked: list[int] = []
 
-    def query(source: SourceConfig) -> Location:
+    def query(source: SourceConfig) -> BinlogTail:
         asked.append(1)
-        return Location(Position("bin.000001", len(asked)))
+        return _end(len(asked))
 
     position = UpstreamEnd(SOURCE, query=query)
-    assert position.get() == (Location(Position("bin.000001", 1)), True)
-    assert position.get() == (Location(Position("bin.000001", 2)), True)
+    assert position.get() == (_end(1), True)
+    assert position.get() == (_end(2), True)
 
 
 @pytest.mark.usefixtures("patient")
@@ -48,12 +52,12 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
     begun, release = threading.Event(), threading.Event()
     asked: list[int] = []
 
-    def query(source: SourceConfig) -> Location:
+    def query(source: SourceConfig) -> BinlogTail:
         asked.append(1)
         if len(asked) == 1:
             begun.set()
             assert release.wait(60)
-        return Location(Position("bin.000001", len(asked)))
+        return _end(len(asked))
 
     position = UpstreamEnd(SOURCE, query=query)
     with ThreadPoolExecutor(5) as pool:
@@ -64,7 +68,7 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
         wait_until(lambda: len(waiting) == 5, "all calls wait", step=0.001)
         release.set()
         assert first.result()[1]
-        assert {one.result() for one in later} == {(Location(Position("bin.000001", 2)), True)}
+        assert [one.result() for one in later] == [(_end(2), True)] * 4
     assert len(asked) == 2
 
 
@@ -87,7 +91,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_an_upstream_that_refuses_has_no_position() -> None:
-    def query(source: SourceConfig) -> Location:
+    def query(source: SourceConfig) -> BinlogTail:
         raise errors.new(Code.DBDriverError, "connect: connection refused")
 
     assert UpstreamEnd(SOURCE, query=query).get() == (None, True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
 from pkg.errors.workarounds import StoppedUnit
+from tests.sweeps import examples
 
 STOPPED = StoppedUnit("s1", "t")
 DAY = 86400.0
@@ -79,7 +80,26 @@ def test_a_file_that_is_yet_to_come_is_not_lost() -> None:
     assert PurgeGuard(STOPPED).look(0, {}, DAY, at(9)) == NO_RISK
 
 
-@settings(max_examples=60, deadline=None)
+def test_the_distance_is_what_may_be_purged_before_and_lost_after() -> None:
+    guard = PurgeGuard(STOPPED)
+    guard.look(0, files(3, 6), 7 * DAY, at(4, 100), lag=DAY)
+    found = guard.distance(DAY, files(3, 6), 7 * DAY, at(4, 100))
+    assert (found.oldest, found.before, found.after) == ("bin.000003", SIZE + 100, SIZE - 100 + SIZE + 500)
+    # The file was at least a day old at the first look.
+    assert found.expires == pytest.approx(5 * DAY)
+    writing = guard.distance(DAY, files(3, 6), 7 * DAY, at(6, 100))
+    assert writing.expires == pytest.approx(7 * DAY)
+    assert guard.distance(DAY, files(3, 6), None, at(4, 100)).expires is None
+
+
+def test_a_position_that_is_gone_has_no_distance() -> None:
+    guard = PurgeGuard(STOPPED)
+    guard.look(0, files(3, 6), DAY, at(1))
+    found = guard.distance(0, files(3, 6), DAY, at(1))
+    assert (found.oldest, found.before, found.after, found.expires) == ("bin.000003", None, None, None)
+
+
+@settings(max_examples=examples(60))
 @given(
     retention=st.integers(400, 3000),
     write=st.integers(1, 50),

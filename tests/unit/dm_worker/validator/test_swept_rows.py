@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,10 @@ MATCHES = (("`id` <=> ", ""), ("`v` <=> ", ""))
 T = ("d", "t")
 
 
-def one(kind: DifferenceKind, key: bytes, upstream: bytes = b"", target: bytes = b"", **more: object) -> Difference:
+def one(kind: DifferenceKind, key: bytes, upstream: bytes = b"", target: bytes = b"", **more: Any) -> Difference:
     here, there = ((key, value) if value else None for value in (upstream, target))
     counts = (int(bool(here)), int(bool(there)))
-    return replace(Difference(kind, (key,), ("v",), here, there, 1 if here else -1, counts), **more)  # type: ignore[arg-type]
+    return Difference(kind, (key,), ("v",), here, there, 1 if here else -1, counts)._replace(**more)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_difference_becomes_an_error(found: Difference, kind: int, source: tup
 
 def test_equal_rows_without_a_key_are_one_error_that_only_a_round_resolves() -> None:
     keyless = replace(PAIR, key=())
-    extra = replace(one(DifferenceKind.EXTRA, b"7", b"", b"NULL"), key=())
+    extra = one(DifferenceKind.EXTRA, b"7", b"", b"NULL")._replace(key=())
     (made,) = mismatches("r1", keyless, MATCHES, [extra])
     assert (made.key, made.kind, made.check) == (b"7,NULL", DELETED_EXISTS, b"SELECT 1 FROM DUAL WHERE FALSE")
 

@@ -185,6 +185,31 @@ def test_changes_while_the_validation_was_stopped_are_named(world: World) -> Non
     assert world.errors() == []
 
 
+@pytest.mark.parametrize("mode", ["fast", "full"])
+def test_a_start_by_time_is_done_with_a_round_of_the_sweep_that_begins_afterwards(world: World, mode: str) -> None:
+    world.validator.expect("")
+    world.validator.sweep_begins("before")
+    world.validator.expect(mode, "here")
+    assert world.validator.sweep_rate > 0
+    assert world.status().notes[-1].startswith("changes from here on")
+    world.validator.sweep_ended("before", (), "")
+    assert world.status().notes[-1].startswith("changes from here on")
+    world.validator.sweep_begins("after")
+    world.validator.sweep_ended("after", (), "tables not swept: 1 (t: why)")
+    assert world.status().notes[-1] == "all changes from here on are compared, but for tables not swept: 1 (t: why)"
+    assert (world.validator.sweep_rate > 0) == (mode == "full")
+    world.end()
+    world.start("")
+    world.validator.expect(mode, "here")
+    wait_until(
+        lambda: world.status().notes[-1].startswith("all changes from here on"),
+        lambda: f"another process knows that it is done: {world.status()}",
+    )
+    world.validator.expect("")
+    world.validator.expect(mode, "here, another start")
+    assert world.status().notes[-1].startswith("changes from here, another start on")
+
+
 def test_a_table_without_a_key_is_stopped_with_the_reason(world: World) -> None:
     world.plan = plan_of(keyless=True)
     world.batch({1: "a"}, lost=[1])

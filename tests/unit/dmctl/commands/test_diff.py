@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,44 @@ def test_status_is_json_or_a_text_for_people(dmctl: RunDmctl, fake: CannedMaster
         "  all differences: /d/differences.jsonl",
         "  statements that repair the target: /d/repairs.sql",
     ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A comparison's file, one of whose servers has a certificate in a file."""
+    (tmp_path / "ca.pem").write_text("the CA")
+    path = tmp_path / "diff.yaml"
+    path.write_text(
+        "name: shops\ntarget-database: {host: t, port: 1}\nmysql-instances:\n"
+        f"- {{source-id: a, from: {{host: a, port: 1, security: {{ssl-ca: {tmp_path / 'ca.pem'}}}}}}}\n"
+    )
+    return str(path)
+
+
+def test_a_file_is_sent_by_a_start_only(dmctl: RunDmctl, fake: CannedMaster, file: str) -> None:
+    fake.answers["OperateDiff"] = answer()
+    assert dmctl("diff", "start", "--config", file, "--threads", "3")[0] == 0
+    request = fake.last("OperateDiff")
+    assert (request.op, request.task, request.comparison, request.options.threads) == (
+        worker.StartDiff, "", "shops", 3,
+    )  # fmt: skip
+    assert 'ssl-ca-base64: "dGhlIENB"' in request.config
+    for command, op in (("status", worker.ShowDiff), ("stop", worker.StopDiff)):
+        assert dmctl("diff", command, "--config", file)[0] == 0
+        request = fake.last("OperateDiff")
+        assert (request.op, request.comparison, request.config) == (op, "shops", "")
+
+
+def test_there_is_either_a_task_or_a_file(dmctl: RunDmctl, fake: CannedMaster, file: str) -> None:
+    for command in ("start", "stop", "status"):
+        for arguments in ((), ("t1", "--config", file)):
+            code, _, err = dmctl("diff", command, *arguments)
+            assert code == 1
+            assert "either a task or a comparison's file" in err
+    for flags in (("--repair",), ("--lock",), ("--most-lag", "5")):
+        code, _, err = dmctl("diff", "start", "--config", file, *flags)
+        assert code == 1
+        assert "need a task" in err
 
 
 def test_a_refusal_ends_with_one(dmctl: RunDmctl, fake: CannedMaster) -> None:

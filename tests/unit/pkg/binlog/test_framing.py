@@ -15,6 +15,7 @@ from pkg.binlog import events as ev
 from pkg.binlog.streams.framing import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.pkg.binlog.file_stream import FileStream
 
 bodies = st.lists(st.tuples(st.sampled_from([2, 16, 19, 23, 162, 160]), st.binary(max_size=60)), max_size=8)
@@ -45,7 +46,7 @@ def test_cuts_of_the_network_do_not_matter(
 
 
 @given(st.integers(0, 3), st.integers(-2, 2), st.booleans())
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=examples(20))
 def test_events_of_several_packets_are_joined(whole: int, more: int, checksum: bool) -> None:
     """Sizes around multiples of 16 MiB - 1, where a last empty packet follows, and plain ones in between."""
     size = max(whole * 0xFFFFFF - 1 + more, 30)

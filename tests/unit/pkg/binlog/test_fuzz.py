@@ -14,6 +14,7 @@ from pkg.binlog.table_map import parse_table_map, table_map_name
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.pkg.binlog.support import TYPED
 
 _TEXT = {"charset": "utf8mb4"}
@@ -109,14 +110,14 @@ def test_the_seeds_are_sound() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_damaged_rows_events_are_rows_or_errors(data: st.DataObject) -> None:
     decoder = BothDecoders(parse_table_map(_MAP), _DEFINITIONS, key=[0, 18], write=_WRITE)
     _decode(data.draw(mutations(data.draw(st.sampled_from(_EVENTS)), 19)), decoder)
 
 
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_damaged_table_maps_are_tables_or_errors(data: st.DataObject) -> None:
     extra = b"\1\2\xff\xff\2\1\x21\4" + bytes([3, 1]) + b"a\5\6\1\1a\6\3\1\1b\7\2\1\3\x08\1\0"
     whole = _MAP.data + data.draw(st.sampled_from((b"", extra)))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.binlog.position import Location, Position, file_number, parse_position, relay_suffix, upstream_name
+from pkg.binlog.position import (
+    Location,
+    Position,
+    bytes_between,
+    file_number,
+    parse_position,
+    relay_suffix,
+    upstream_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +47,20 @@ def test_an_upstream_position_is_compared_with_a_relay_position_of_the_same_serv
     assert Position("b.000002", 4) < Position("b|000001.000002", 5)
     assert Position("b|000001.000002", 4) <= Position("b.000002", 4) <= Position("b|000001.000002", 4)
     assert Position("b|000003.000001", 9) < Position("b.000002", 4)
+
+
+SIZES = {"b.000009": 100, "b.000010": 1000, "b.000011": 50}
+
+
+@pytest.mark.parametrize(
+    ("here", "end", "behind"),
+    [
+        (("b.000010", 4), ("b.000010", 900), 896),
+        (("b.000010", 900), ("b.000010", 4), 0),  # applied after the upstream was asked
+        (("b.000009", 90), ("b.000011", 30), 10 + 1000 + 30),
+        (("b.000008", 90), ("b.000011", 30), None),
+        (("b.000011", 90), ("b.000012", 30), None),
+    ],
+)
+def test_bytes_behind_over_several_files(here: tuple[str, int], end: tuple[str, int], behind: int | None) -> None:
+    assert bytes_between(Position(*here), Position(*end), SIZES) == behind

@@ -16,6 +16,7 @@ from pkg.config.codec import decode_source, decode_subtask, encode_source, encod
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
+from tests.sweeps import examples
 
 KEY = bytes(range(32))
 VERSION_BEFORE = Path(__file__).parents[3] / "e2e" / "data" / "version-before.tar.xz"
@@ -27,13 +28,13 @@ st.register_type_strategy(str, _text)
 st.register_type_strategy(float, st.floats(allow_nan=False))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=examples(30))
 @given(st.builds(SourceConfig, from_=st.builds(DBConfig)), _keys)
 def test_source_survives(config: SourceConfig, key: bytes) -> None:
     assert decode_source(encode_source(config, key), key) == config
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=examples(30))
 @given(st.from_type(SubTaskConfig), _keys)
 def test_subtask_survives(config: SubTaskConfig, key: bytes) -> None:
     assert decode_subtask(encode_subtask(config, key), key) == config

@@ -8,6 +8,7 @@ import pytest
 
 from pkg.config.keys import TASK
 from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.servers_diff import load_servers_diff
 from pkg.config.source import load_source
 from pkg.config.task import load_task
 
@@ -26,10 +27,16 @@ def test_source_sample_loads_without_a_warning(path: Path) -> None:
     assert warnings == []
 
 
+def test_comparison_sample_loads_without_a_warning() -> None:
+    config = load_servers_diff((CONFIGS / "diff.yaml").read_text(), "diff.yaml")
+    assert config.warnings == ()
+    assert [one.source_id for one in config.upstreams] == ["shop-01", "shop-02"]
+
+
 def test_every_sample_is_there() -> None:
     names = {path.name for path in CONFIGS.iterdir()}
     assert names >= {"task-full.yaml", "task-all.yaml", "task-incremental.yaml", "task-sharded.yaml", "source.yaml",
-                     "source-mariadb.yaml", "dm-master.toml", "dm-worker.toml"}  # fmt: skip
+                     "source-mariadb.yaml", "dm-master.toml", "dm-worker.toml", "diff.yaml"}  # fmt: skip
 
 
 def test_full_sample_shows_the_defaults() -> None:

@@ -14,6 +14,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified, quote
 from pkg.rules.binlog_filter.events import EVENT_TYPES
 from tests.ddl_corpus import FLAVORS, Flavor, Line, cases, named_types, statements
+from tests.sweeps import examples
 
 _BY_STATEMENT = ("refused", "temporary")
 
@@ -90,7 +91,7 @@ REWRITTEN = [(flavor, line) for flavor in FLAVORS for line in lines(flavor) if l
 
 
 @given(st.sampled_from(REWRITTEN), NAMES, NAMES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_rewriting_changes_names_and_guards_alone(which: tuple[Flavor, Line], schema: str, table: str) -> None:
     flavor, line = which
     statement = parsed(line, flavor)

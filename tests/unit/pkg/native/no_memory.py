@@ -22,7 +22,7 @@ from tests.unit.pkg.native.scan_log import Writer
 from tests.unit.pkg.native.shapes import KINDS
 
 testcapi: Any = importlib.import_module("_testcapi")
-rows, scan, dump, sqlscan = map(required, ("rows", "scan", "dump", "sqlscan"))
+rows, scan, dump, sqlscan, compare = map(required, ("rows", "scan", "dump", "sqlscan", "compare"))
 
 INT = next(kind for kind in KINDS if kind.type_name == "int")
 WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))
@@ -95,6 +95,32 @@ def mapped() -> object:
     return sqlscan.map_rows(b",".join([b"(1,'a')"] * 100), 0, (1 << 59, None), b"," + b"x" * 2000, b"(a,b) VALUES ")
 
 
+def completed() -> object:
+    programs = (number_program(False), text_program(True), slow_program())
+    readers = rows.Readers(programs, (0,), (0,))
+    after = b"\0" + struct.pack("<i", 7)
+    event = bytes(32) + b"".join(images(range(n, n + 1)) + after for n in range(30))
+    return readers.completed(b"\7", b"\1", event, 32)
+
+
+def unpaired() -> object:
+    """Rows of which some have no equal, of two tables and one that merges them: enough that every table grows."""
+    table = compare.UnpairedRows(2, (0,), 0, 1)
+    counted = []
+    for source in (0, 1, -1):
+        rows_ = [b"\5%05d\1a\xfb" % number for number in range(source + 1, 150, 2 if source >= 0 else 3)]
+        packets = b"".join(len(row).to_bytes(3, "little") + b"\0" + row for row in rows_) + b"\5\0\0\0\xfe\0\0\2\0"
+        consumer = table.rows_of(source, 3)
+        counted += [consumer.feed(packets[:700]), consumer.feed(packets[700:]), consumer.rows, consumer.done]
+    return counted, table.take()
+
+
+def packed() -> object:
+    readers = rows.Readers((number_program(False), text_program(True), slow_program()), (), ())
+    event = images(range(30))
+    return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -148,7 +174,7 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped)}
+CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed)}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()

@@ -53,7 +53,7 @@ def test_a_part_that_cannot_be_loaded_is_reported_with_the_reason(monkeypatch: p
     assert native.trouble() == ""
     monkeypatch.setitem(sys.modules, "pkg.native._scan", None)
     assert list(native.missing()) == ["scan"]
-    assert native.in_use() == "native (dump, relay, rows, sqlscan)"
+    assert native.in_use() == "native (compare, dump, relay, rows, sqlscan)"
     assert native.trouble().startswith("the compiled code of scan is not in use")
     assert "ModuleNotFoundError: import of pkg.native._scan halted" in native.trouble()
 

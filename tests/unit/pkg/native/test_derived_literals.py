@@ -19,6 +19,7 @@ from pkg.binlog.rows.row_decoder import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from pkg.rules.column_mapping import VALUE_LIMIT, Affix, MappedColumn, PartitionId
+from tests.sweeps import examples
 from tests.unit.pkg.native.shapes import KINDS, Shape, rows, shapes
 from tests.unit.pkg.native.support import event, outcome
 
@@ -68,7 +69,7 @@ def test_both_give_the_same_literals_and_errors(data: st.DataObject, op: int) ->
 
 @pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("kind", [*NUMBERS, *TEXTS], ids=lambda kind: f"{kind.column_type}-{kind.charset}")
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_a_derived_literal_is_what_the_mapping_makes_of_the_columns(
     kernel: ModuleType | None, kind: object, data: st.DataObject
@@ -100,7 +101,7 @@ def test_the_range_of_partition_id_is_taken_to_its_edges(kernel: ModuleType | No
         assert caught.value.kind is Code.SyncerUnitDoColumnMapping
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data(), st.booleans())
 def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, may_conflict: bool) -> None:
     """A key of a constant and a mapped number; conflicts by a mapped column."""

@@ -9,11 +9,13 @@ import pytest
 from deploy.local.cluster import environment, program
 from tests.compiled import required
 
-for name in ("rows", "scan", "dump", "sqlscan"):
+for name in ("rows", "scan", "dump", "sqlscan", "compare"):
     required(name)
 
 
-@pytest.mark.parametrize("call", ["partitioned", "merged", "dumped", "scanned", "mapped"])
+@pytest.mark.parametrize(
+    "call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "unpaired", "packed"]
+)
 def test_every_allocation_may_fail(call: str) -> None:
     done = subprocess.run(
         program("tests.unit.pkg.native.no_memory", call),

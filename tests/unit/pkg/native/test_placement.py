@@ -22,6 +22,7 @@ from dm_worker.syncer.rows.key_normalization import KeyNormalizer
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.pkg.native.shapes import KINDS, Shape
 from tests.unit.pkg.native.support import KERNEL, assert_reassigned_alike, event, outcome
 
@@ -78,7 +79,7 @@ def images(draw: st.DrawFn) -> bytes:
     return SHAPE.image([key, text, None if number is None else struct.pack("<i", number), latin, note])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(plans(), st.lists(st.tuples(st.integers(0, 2), images(), images()), max_size=8), st.booleans())
 def test_rows_fall_into_the_same_buckets_and_have_the_same_ties(
     plan: TablePlan, changes: list[tuple[int, bytes, bytes]], safe: bool
@@ -94,7 +95,7 @@ def test_rows_fall_into_the_same_buckets_and_have_the_same_ties(
     assert found[0] == found[1]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(TEXTS + LATINS), st.lists(words, min_size=1, max_size=5))
 def test_texts_have_the_same_canonical_form(form: KeyNormalizer, texts: list[bytes]) -> None:
     kind = LATIN if form.charset == "latin1" else TEXT
@@ -134,10 +135,10 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
         rows = data.draw(st.lists(st.integers(0, 40), max_size=6))
         if data.draw(st.booleans()):
             records = [row_block.state_record(1, 0, row, b"%d" % row, b"(v)") for row in rows]
-            sections.append(row_block.section(target, row_block.STATES, records))
+            sections.append(row_block.section(target, row_block.STATES, records, len(records)))
         else:
             records = [row_block.row_record((n, 0, 1, 9, None, [b"1"]), row) for n, row in enumerate(rows)]
-            sections.append(row_block.section(target, row_block.ROWS, records))
+            sections.append(row_block.section(target, row_block.ROWS, records, len(records)))
     whole = row_block.HEADER.pack(77) + b"".join(sections)
     home = data.draw(st.integers(0, buckets - 1))
     reassigned = row_block.reassign(whole, home, moved, buckets, KERNEL)

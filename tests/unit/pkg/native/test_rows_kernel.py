@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer.execution import merge, partition, row_statements
+from dm_worker.syncer.execution import merge, partition, row_block, row_statements
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -21,6 +21,7 @@ from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.pkg.native.shapes import KINDS, Kind, Shape, rows, shapes
 from tests.unit.pkg.native.support import event, outcome
 
@@ -45,7 +46,7 @@ def test_rows_of_any_table_have_the_same_literals(data: st.DataObject, op: int, 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.column_type}-{kind.charset}"[:30])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_every_type_alone(kind: Kind, data: st.DataObject) -> None:
     shape = Shape((kind,), (False,), (0,))
@@ -170,6 +171,21 @@ def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -
                 partition.partition_slice(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel)
                 == expected
             )
+
+
+@pytest.mark.parametrize("position", [0, (1 << 31) - 1, 1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("op", [0, 1, 2])
+def test_rows_in_their_order_are_packed_alike_at_any_position(op: int, position: int) -> None:
+    shape = replace(SMALL, key=())
+    plan = shape.plan(1, 1)
+    image = shape.image([struct.pack("<i", 1), struct.pack("<i", 2), None])
+    data = event(op, 1, shape, image * 4)
+    part = Slice.pack(3, [data, data], [1, 1], [5, position], "b")
+    found = [partition.partition_slice(part, {1: plan}, 2, kernel=kernel) for kernel in (KERNEL, None)]
+    assert found[0] == found[1]
+    rows = [rows for _, block in found[0] for _, _, rows in row_block.sections(block)]
+    half = 2 if op == 1 else 4
+    assert [row[3] for row in rows[0]] == [5] * half + [position] * half
 
 
 def test_images_without_all_columns_are_refused_in_slices() -> None:

@@ -27,6 +27,7 @@ from pkg.binlog.streams.framing import DumpEnded, FileFramer, PacketFramer, Serv
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
+from tests.sweeps import examples
 from tests.unit.dm_worker.syncer.planning.support import feed, start
 from tests.unit.pkg.native.scan_log import WORDS, Writer
 
@@ -141,7 +142,7 @@ def _sides(
     st.sampled_from([BatchLimits(), BatchLimits(200, 4, 80), BatchLimits(120, 3, 1), BatchLimits(10**9, 2, 10**9)]),
     st.integers(0, 7),
 )  # fmt: skip
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 def test_compiled_scan_plans_as_the_planner_in_python(
     log: Writer, form: str, cuts: list[int], packets: bool, checksum: bool, limits: BatchLimits, close: int
 ) -> None:
@@ -159,7 +160,7 @@ def test_compiled_scan_plans_as_the_planner_in_python(
 
 
 @given(forms.flatmap(writers), forms, st.booleans(), st.booleans(), st.integers(0, 100))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_pass_ends_at_its_limit_by_scan_too(
     log: Writer, form: str, packets: bool, checksum: bool, chosen: int
 ) -> None:
@@ -221,7 +222,7 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
 
 
 @given(st.binary(max_size=400), st.booleans(), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_bytes_are_read_out_of_bounds(raw: bytes, packets: bool, checksum: bool) -> None:
     buffer = scan.EventBuffer()
     pos, why = buffer.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20)

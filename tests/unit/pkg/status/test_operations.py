@@ -27,6 +27,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.status.operations import allowed, allowed_for_relay, allowed_for_task
+from tests.sweeps import examples
 
 _ERROR = (errors.new(Code.SyncerParseDDL, "broken"),)
 _EVENTS: list[SubTaskEvent] = [
@@ -47,7 +48,7 @@ def _status(state: SubTaskState) -> pb.SubTaskStatus:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(mode=st.sampled_from(sorted(CHAINS)), events=st.lists(st.sampled_from(_EVENTS), max_size=12))
 def test_the_buttons_are_what_the_state_machine_allows(mode: str, events: list[SubTaskEvent]) -> None:
     state = initial(mode)

@@ -27,6 +27,7 @@ from dm_worker.syncer.checkpoint.protocol import (
     recover,
 )
 from pkg.binlog.position import Location, Position
+from tests.sweeps import examples
 
 BUCKETS = 3
 #: The upstream's changes: change i of a table without a key belongs to the bucket i % BUCKETS under every plan, of one
@@ -257,7 +258,7 @@ class Replication(RuleBasedStateMachine):
             assert self.target.keyed >= set(range(offset))
 
 
-Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+Replication.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=60)
 TestReplication = Replication.TestCase
 
 

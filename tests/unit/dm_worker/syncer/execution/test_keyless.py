@@ -17,6 +17,7 @@ from dm_worker.syncer.execution.keyless import (
     DistinctImages,
     ImageDigests,
     MissingRow,
+    Search,
     images_of,
     merge_equal,
     play_changes,
@@ -81,10 +82,10 @@ def test_a_multiset_ends_as_the_changes_one_by_one_do(
             play_changes(images, counts)
             assert not isinstance(expected, int)
         return
-    outcome = play_changes(images, counts)
-    for number in outcome.fewer:
+    copies = play_changes(images, counts)
+    for number in counts:
         del rows[stored[number]]
-    for number, count in outcome.inserts:
+    for number, count in copies:
         rows[stored[number]] += count
     assert +rows == expected
 
@@ -96,7 +97,7 @@ def test_scans_look_for_as_many_images_as_a_statement_takes() -> None:
     most = 100_000
     parts = list(keyless.scans(images.looked_for, most))
     assert [number for part in parts for number in part] == images.looked_for
-    texts = [keyless.count_query(PLAN, images, digests, part, most) for part in parts]
+    texts = [keyless.digest_query(PLAN, images, Search(digests, part, None, most)) for part in parts]
     assert max(map(len, texts)) < most
     assert len(texts) == 7
     queries = list(keyless.digest_queries(PLAN, images, most))
@@ -108,13 +109,13 @@ def test_an_index_of_the_target_is_used_for_the_values_that_it_holds() -> None:
     rows = [(n, DELETE, 1, n, [b"NULL" if n == 3 else b"%d" % n, b"'x'"], None) for n in range(5)]
     images = images_of(PLAN, rows)
     digests = _some_digests(images)
-    text = keyless.removal(PLAN, images, digests, images.looked_for, 1 << 20).decode()
+    text = keyless.removal(PLAN, images, Search(digests, images.looked_for, None, 1 << 20)).decode()
     digest = "UNHEX(SHA2(CONCAT(QUOTE(`a`+0),',',QUOTE(CAST(`s` AS BINARY))),256))"
     listed = ",".join(f"x'{digest.hex()}'" for digest in digests.of.values())
     values = "(`a` IN (0,1,2,4) OR `a` IS NULL) AND (`a` BETWEEN 0 AND 4 OR `a` IS NULL)"
     assert text == f"DELETE FROM `d`.`t` WHERE {values} AND {digest} IN ({listed})"
     # More values than fit: the scan finds them all the same.
-    assert b"`a` IN" not in keyless.removal(PLAN, images, digests, images.looked_for, 20)
+    assert b"`a` IN" not in keyless.removal(PLAN, images, Search(digests, images.looked_for, None, 20))
 
 
 def test_only_rows_within_the_range_of_the_integers_need_a_digest() -> None:
@@ -123,12 +124,29 @@ def test_only_rows_within_the_range_of_the_integers_need_a_digest() -> None:
     digests = _some_digests(images)
 
     def condition_of(*numbers: int) -> str:
-        text = keyless.count_query(UNINDEXED, images, digests, numbers, 1 << 20).decode()
+        text = keyless.digest_query(UNINDEXED, images, Search(digests, numbers, None, 1 << 20)).decode()
         return text.partition(" WHERE ")[2].partition(" AND UNHEX")[0]
 
     assert condition_of(*images.looked_for) == "(`a` BETWEEN -3 AND 18446744073709551615 OR `a` IS NULL)"
     assert condition_of(1, 3) == "(`a` BETWEEN -3 AND 7)"
     assert condition_of(2) == "(`a` IS NULL)"
+
+
+def test_rows_are_looked_for_by_an_integer_that_distinguishes_nearly_all_of_them() -> None:
+    def column_of(*values: bytes) -> int | None:
+        return keyless.distinguishing_column(
+            PLAN, images_of(PLAN, [_row(n, DELETE, b"'%d'" % n, b"", a=value) for n, value in enumerate(values)])
+        )
+
+    different = [b"%d" % n for n in range(9)]
+    assert column_of(*different, b"0") == 0
+    assert column_of(*different, b"NULL") == 0
+    assert column_of(*different, b"0", b"NULL") is None
+    images = images_of(PLAN, [_row(n, DELETE, b"'%d'" % n, b"", a=b"%d" % n) for n in (30, 4)])
+    digests = _some_digests(images)
+    text = keyless.returning_removal(PLAN, images, Search(digests, images.looked_for, 0, 1 << 20))
+    condition = b"(`a` BETWEEN 4 AND 30) AND (`a` IN (30,4))"
+    assert text == b"DELETE FROM `d`.`t` WHERE %b RETURNING %b" % (condition, digests.of_row)
 
 
 def test_digests_of_literals_need_the_text_of_every_column() -> None:

@@ -210,8 +210,8 @@ def test_reassigned_blocks_hold_every_record_once_where_it_belongs(rows: list[tu
     ordered = [row_block.row_record((n, 0, 2, 9, None, [b"%d" % n]), place) for n, (place, _) in enumerate(rows)]
     data = (
         row_block.HEADER.pack(50)
-        + row_block.section(3, row_block.STATES, records)
-        + row_block.section(4, row_block.ROWS, ordered)
+        + row_block.section(3, row_block.STATES, records, len(records))
+        + row_block.section(4, row_block.ROWS, ordered, len(ordered))
     )
     moved = {0: 5, 5: 5, 3: 8}
     home = 2 % buckets

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.figures.lag import FRESH, UNKNOWN, LagWatch
+from dm_worker.syncer.figures.lag import FRESH, LagWatch
+from pkg.status.lag import UNKNOWN
 
 #: What happens in a second.
 STEPS = ("write", "read", "apply", "apply all", "nothing", "hold", "release", "away", "back", "pause", "resume")

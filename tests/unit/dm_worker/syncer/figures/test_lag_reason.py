@@ -8,6 +8,7 @@ import pytest
 
 from dm_worker.syncer.figures import lag_reason as reasons
 from dm_worker.syncer.figures.lag_reason import LagFacts, TargetState, lag_reason
+from pkg.status.lag import HELD
 
 WAITING = LagFacts(reasons.WAITING, reasons.SOURCE)
 SLOW = LagFacts(reasons.JOB, reasons.HANDING, job=10.0, shares=(("write", 8.0), ("decode", 1.0)))
@@ -26,7 +27,7 @@ SLOW = LagFacts(reasons.JOB, reasons.HANDING, job=10.0, shares=(("write", 8.0), 
         (replace(WAITING, reader=reasons.REOPENING), "retry"),
         (replace(WAITING, reader=reasons.HANDING), "engine"),
         (LagFacts(reasons.STATEMENT, reasons.HANDING), "ddl"),
-        (LagFacts(reasons.HELD, reasons.HANDING), "held"),
+        (LagFacts(HELD, reasons.HANDING), "held"),
         (SLOW, "target_slow"),
         (replace(SLOW, shares=(("write", 2.0), ("decode", 7.0))), "engine"),
         (replace(SLOW, main=reasons.CHECKPOINT), "target_slow"),

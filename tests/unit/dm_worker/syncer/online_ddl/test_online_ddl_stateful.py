@@ -13,6 +13,7 @@ from pkg.errors import DMError
 from pkg.mysql.names import TableId
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.rules.online_tables import OnlineTables, TableKind
+from tests.sweeps import examples
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)
 REAL = ("t", "u", "v")
@@ -147,4 +148,4 @@ class World(RuleBasedStateMachine):
 
 
 TestWorld = World.TestCase
-TestWorld.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestWorld.settings = settings(max_examples=examples(100), stateful_step_count=25)

@@ -53,8 +53,8 @@ class Log:
     def mysql_gtid(self, number: int) -> None:
         self.add(c.GTID_EVENT, b"\1" + uuid.UUID(SOURCE).bytes + number.to_bytes(8, "little"))
 
-    def query(self, sql: bytes, schema: bytes = b"d") -> None:
-        head = struct.pack("<IIBHH", 7, 0, len(schema), 0, 0)
+    def query(self, sql: bytes, schema: bytes = b"d", *, thread_id: int = 7) -> None:
+        head = struct.pack("<IIBHH", thread_id, 0, len(schema), 0, 0)
         self.add(c.QUERY_EVENT, head + schema + b"\0" + sql)
 
     def table_map(self, table: bytes, number: int = 1) -> None:

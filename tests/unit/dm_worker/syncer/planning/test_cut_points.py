@@ -17,6 +17,7 @@ from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location, Position
 from pkg.binlog.streams.framing import FileFramer
+from tests.sweeps import examples
 from tests.unit.dm_worker.syncer.planning.support import feed, start, tags
 from tests.unit.pkg.native.scan_log import MYSQL_SOURCE, Writer
 
@@ -160,7 +161,7 @@ limits = st.sampled_from([LIMITS, BatchLimits(), BatchLimits(120, 2, 1)])
 
 
 @given(histories(), st.integers(0, 3000), st.integers(0, 3000), limits)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_batch_ends_exactly_at_any_position_where_a_transaction_does(
     log: History, at: int, armed: int, limits: BatchLimits
 ) -> None:
@@ -193,7 +194,7 @@ def _boundaries(log: History) -> set[int]:
 
 
 @given(histories(), st.integers(0, 9), st.integers(0, 3000), limits)
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 def test_a_batch_ends_exactly_at_any_gtid_set_of_the_binlog(
     log: History, at: int, armed: int, limits: BatchLimits
 ) -> None:
@@ -210,7 +211,7 @@ def test_a_batch_ends_exactly_at_any_gtid_set_of_the_binlog(
 
 
 @given(histories(), st.integers(0, 3000), limits)
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 def test_an_end_that_need_not_be_exact_is_the_first_one_at_or_after_the_position(
     log: History, at: int, limits: BatchLimits
 ) -> None:
@@ -229,7 +230,7 @@ def test_an_end_that_need_not_be_exact_is_the_first_one_at_or_after_the_position
 
 
 @given(histories(), st.integers(1, 51), limits)
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 def test_an_end_by_time_is_before_the_first_event_that_is_not_older(
     log: History, time: int, limits: BatchLimits
 ) -> None:

@@ -21,6 +21,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.errors import DMError
+from tests.sweeps import examples
 from tests.unit.dm_worker.syncer.planning.support import (
     LIMITS,
     Log,
@@ -174,7 +175,7 @@ def ends(instructions: list[PlannerInstruction]) -> list[tuple[Location, Prepare
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(scripts(), st.integers(3, 9), st.lists(st.integers(1, 9), max_size=4), st.integers(1, 9))
 def test_rows_take_effect_once_at_their_xa_commit_however_the_stream_breaks(
     script: tuple[XaLog, list[int]], events: int, cuts: list[int], chunk: int
@@ -185,7 +186,7 @@ def test_rows_take_effect_once_at_their_xa_commit_however_the_stream_breaks(
     assert not given_out or not ends(given_out)[-1][1]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(scripts(undo=True), st.lists(st.integers(1, 9), max_size=6), st.integers(1, 9), st.booleans())
 def test_savepoints_inside_of_prepared_transactions_are_obeyed_once(
     script: tuple[XaLog, list[int]], cuts: list[int], chunk: int, forget: bool
@@ -223,7 +224,7 @@ def test_savepoints_of_a_transaction_that_no_batch_holds_are_obeyed_once(one_pha
             assert tags(play(log, planner_at(start(), {}, events=6), cuts=cuts, chunk=chunk)) == wanted, cuts
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(scripts(), st.integers(3, 9), st.sampled_from([2, 5, 400_000]))
 def test_every_batch_is_planned_again_alike_and_the_rest_follows_from_what_is_durable(
     script: tuple[XaLog, list[int]], events: int, events_after: int

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.syncer.rows.computed_samples import question
+from dm_worker.syncer.rows.computed_samples import question, question_of_any
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from pkg.errors import Code
@@ -62,12 +62,22 @@ def test_the_columns_of_the_expression_decide_a_value(expression: str, bases: tu
         (table("`f` + 1"), table("`f` + 1")),
         (table("json_extract(`j`,'$.a')"), table("json_extract(`j`,'$.a')")),
         (table(column=replace(G, type_name="double")), table(column=replace(G, type_name="double"))),
-        (table(key=None), table(key=None)),
+        (table("`n` + 1", key=None), table("`n` + 1", key=None)),
     ],
     ids=["virtual", "virtual-here", "plain", "unknown", "constant", "own", "float", "json", "result", "keyless"],
 )
 def test_what_cannot_be_compared_is_no_sample(upstream: TableInfo, target: TableInfo) -> None:
     assert sampled(upstream, target) == []
+
+
+def test_what_the_time_zone_decides_is_compared_without_a_key_too() -> None:
+    made = build(1, 0, b"", table(key=None), table(key=None), OPTIONS)
+    assert [(one.name, one.zoned) for one in made.sampled] == [("g", True)]
+    rows = [[b"7", b"NULL", value, b"'x'", b"0", b"NULL", b"'2024-01-01'"] for value in (b"'2024-01-01'", b"NULL")]
+    assert question_of_any(made, made.sampled[0], rows) == (
+        b"SELECT 1, 1 FROM `d`.`t` WHERE (`ts` <=> '2024-01-01' AND (`g` <=> '2024-01-01') IS NOT TRUE)"
+        b" OR (`ts` <=> NULL AND (`g` <=> '2024-01-01') IS NOT TRUE) LIMIT 1"
+    )
 
 
 def test_the_upstreams_expression_need_not_be_known() -> None:

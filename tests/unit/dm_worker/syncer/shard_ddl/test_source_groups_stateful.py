@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from dm_worker.syncer.shard_ddl.group_status import status_of
 from pkg.mysql.names import TableId
+from tests.sweeps import examples
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import Worker, World, route
 
 SCHEMAS = ("A", "B", "C")
@@ -158,4 +159,4 @@ class Sharding(RuleBasedStateMachine):
 
 
 TestSharding = Sharding.TestCase
-TestSharding.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestSharding.settings = settings(max_examples=examples(150), stateful_step_count=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,10 +31,10 @@ _COLUMNS = (
 _MAP = table_map(bytes([c.TYPE_LONG]) * 3, b"", 0b110).data
 
 
-def plan(number: int = 0, *, dependent: bool = False) -> TablePlan:
+def plan(number: int = 0, *, dependent: bool = False, zoned: bool = False, keyless: bool = False) -> TablePlan:
     """Of a table ``t…``."""
-    expression = "`v` / 2" if dependent else "`v` + 1"
-    keys = (Index("PRIMARY", (IndexPart("id"),), unique=True),)
+    expression = "from_unixtime(`v`)" if zoned else "`v` / 2" if dependent else "`v` + 1"
+    keys = () if keyless else (Index("PRIMARY", (IndexPart("id"),), unique=True),)
     info = replace(TableInfo("d", f"t{number}", _COLUMNS, keys), expressions=(("g", expression),))
     return build(number, number, _MAP, info, info, PlanOptions())
 
@@ -170,3 +171,60 @@ def test_another_value_is_an_error_that_names_all() -> None:
     for part in ("`d`.`t0`", "`g`", r"computed \xff ", "the upstream NULL,", "(b.000000, 1000)"):
         assert part in error.message
     assert "MODIFY COLUMN `g` int(11);" in error.workaround
+
+
+class _Table:
+    """Answers questions about the rows of a target's table (id, v, g) as it would."""
+
+    def __init__(self, *there: tuple[int, int, int]) -> None:
+        self.there = there
+        self.asked: list[bytes] = []
+
+    def ask(self, statement: bytes) -> BothValues | None:
+        self.asked.append(statement)
+        for row in re.findall(rb"(?:`id` = (\d+) AND )?`v` <=> (\d+) AND \(`g` <=> (\d+)\) IS NOT TRUE", statement):
+            number, value, computed = (int(one) if one else None for one in row)
+            for there in self.there:
+                if number in (None, there[0]) and value == there[1] and computed != there[2]:
+                    return str(there[2]).encode(), str(computed).encode()
+        return None
+
+
+def test_each_row_is_compared_where_the_sessions_zone_decides() -> None:
+    """The one that differs is neither the last one of its event nor of the batch."""
+    table = _Table((1, 10, 5), (2, 20, 6), (3, 30, 8))
+    events = [insert(image(1, 10, 5), image(2, 20, 7), image(3, 30, 8)), insert(image(4, 1, 1))]
+    error = ComputedSampler(table.ask).difference(batch([plan(zoned=True)], [(event, 0) for event in events]))
+    assert error is not None
+    assert error.code == 36027
+    assert "computed 6 " in error.message
+    assert "the upstream 7," in error.message
+    assert "(b.000000, 1000)" in error.message
+
+
+def test_only_the_last_image_of_a_row_counts() -> None:
+    table = _Table((1, 10, 5))
+    update = rows(c.UPDATE_ROWS_EVENT_V1, 3, image(1, 10, 9) + image(1, 10, 5))
+    assert (
+        ComputedSampler(table.ask).difference(batch([plan(zoned=True)], [(insert(image(1, 10, 9)), 0), (update, 0)]))
+        is None
+    )
+    assert ComputedSampler(table.ask).difference(batch([plan(zoned=True)], [(update, 0), (insert(image(1, 10, 9)), 0)]))
+
+
+def test_rows_without_a_key_are_compared_by_what_decides_their_value() -> None:
+    table = _Table((1, 10, 5), (2, 10, 5))
+    found = [(insert(*(image(number, 10, value) for number in range(9))), 0) for value in (5, 6)]
+    sampler = ComputedSampler(table.ask)
+    assert sampler.difference(batch([plan(zoned=True, keyless=True)], found[:1])) is None
+    assert len(table.asked) == 1
+    assert sampler.difference(batch([plan(zoned=True, keyless=True)], found)) is not None
+
+
+def test_many_rows_are_compared_by_few_statements_whatever_time_they_take() -> None:
+    target = _Target(seconds=100.0)
+    events = [(insert(*(image(100 * first + n, n, 1) for n in range(100))), 0) for first in range(50)]
+    for _ in range(3):
+        assert target.apply(batch([plan(zoned=True)], events), 1.0) is None
+    assert sum(statement.count(b"`id` = ") for statement in target.asked) == 3 * 5000
+    assert len(target.asked) < 3 * 50

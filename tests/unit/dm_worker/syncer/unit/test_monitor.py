@@ -11,25 +11,11 @@ from dm_worker.syncer.figures import lag_reason as reasons
 from dm_worker.syncer.figures.lag_reason import TargetState
 from dm_worker.syncer.figures.sync_figures import SyncFigures
 from dm_worker.syncer.unit import monitor
-from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot, bytes_between
+from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code, new
 
 SIZES = {"b.000009": 100, "b.000010": 1000, "b.000011": 50}
-
-
-@pytest.mark.parametrize(
-    ("here", "end", "behind"),
-    [
-        (("b.000010", 4), ("b.000010", 900), 896),
-        (("b.000010", 900), ("b.000010", 4), 0),  # applied after the upstream was asked
-        (("b.000009", 90), ("b.000011", 30), 10 + 1000 + 30),
-        (("b.000008", 90), ("b.000011", 30), None),
-        (("b.000011", 90), ("b.000012", 30), None),
-    ],
-)
-def test_bytes_behind_over_several_files(here: tuple[str, int], end: tuple[str, int], behind: int | None) -> None:
-    assert bytes_between(Position(*here), Position(*end), SIZES) == behind
 
 
 class _Upstream:
@@ -213,3 +199,68 @@ def test_the_position_stays_before_a_ddl_that_waits_for_its_shards(scene: _Scene
     scene.snapshot.flushed = Location(scene.upstream.end)
     scene.snapshot.needed = Location(Position("b.000010", 600))
     assert scene.monitor.status().syncerBinlog == "(b.000010, 600)"
+
+
+def test_the_reader_is_behind_by_the_newest_event_that_it_has_read(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.read, scene.snapshot.newest = Position("b.000009", 60), 990
+    scene.figures.reading.clock.switch(reasons.READING)
+    scene.pass_seconds(3)
+    status = scene.monitor.status()
+    # The upstream's clock is 1000 s behind ours.
+    assert status.streamBytesBehind == 40 + 1000
+    assert (status.streamSecondsBehind, status.streamLagReason) == (0, "reading")
+    scene.monitor._clock_offset = 0
+    scene.pass_seconds(7)
+    status = scene.monitor.status()
+    assert (status.streamSecondsBehind, status.streamBytesBehind) == (20, 1040)
+
+
+def test_a_reader_that_waits_for_the_target_says_so(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.read, scene.snapshot.newest = Position("b.000009", 70), 990
+    for stage, reason in (
+        (reasons.HANDING, "applying"),
+        (reasons.PLANNING, "planning"),
+        (reasons.REOPENING, "retry"),
+        (reasons.SOURCE, "reading"),
+    ):
+        scene.figures.reading.clock.switch(stage)
+        scene.pass_seconds(1)
+        assert scene.monitor.status().streamLagReason == reason
+    scene.snapshot.local = True
+    assert scene.monitor.status().streamLagReason == "relay"
+    # All is read; it is not applied yet.
+    scene.snapshot.read = scene.upstream.end
+    scene.pass_seconds(1)
+    status = scene.monitor.status()
+    assert (status.streamSecondsBehind, status.streamBytesBehind) == (0, 0)
+    assert status.streamLagReason == "source_idle"
+    assert status.bytesBehind > 0
+
+
+def test_an_upstream_that_is_away_may_have_written(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.snapshot.read = scene.upstream.end
+    scene.pass_seconds(3)
+    status = scene.monitor.status()
+    assert (status.bytesBehind, status.streamSecondsBehind, status.streamBytesBehind) == (0, 0, 0)
+    scene.upstream.away = True
+    scene.pass_seconds(1)
+    status = scene.monitor.status()
+    assert (status.bytesBehind, status.eta) == (-1, "unknown")
+    assert (status.streamSecondsBehind, status.streamBytesBehind) == (-1, -1)
+    assert status.streamLagReason == "upstream_away"
+
+
+def test_what_a_stopped_run_has_read_is_read_again(scene: _Scene) -> None:
+    scene.figures.began()
+    scene.snapshot.read, scene.snapshot.newest, scene.snapshot.oldest_commit = scene.upstream.end, 995, 990
+    scene.pass_seconds(3)
+    assert scene.monitor.status().streamSecondsBehind == 0
+    scene.monitor._end.set()
+    scene.figures.ended()
+    status = scene.monitor.status()
+    assert status.streamSecondsBehind == status.secondsBehindMaster
+    assert (status.streamBytesBehind, status.streamLagReason) == (-1, "stopped")

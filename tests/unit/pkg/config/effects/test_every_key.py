@@ -19,17 +19,19 @@ import pytest
 import yaml
 
 from pkg.config import master, worker
+from pkg.config.effects.diff_keys import DIFF_EFFECTS
 from pkg.config.effects.effect import KeyEffect
 from pkg.config.effects.page import page
-from pkg.config.effects.program_keys import MASTER_EFFECTS, WORKER_EFFECTS
 from pkg.config.effects.sample import sample
 from pkg.config.effects.source_keys import SOURCE_EFFECTS
 from pkg.config.effects.task_keys import TASK_EFFECTS
-from pkg.config.keys import SOURCE, TASK
+from pkg.config.keys import DIFF, SOURCE, TASK
+from pkg.config.master import MASTER_EFFECTS
 from pkg.config.source import load_source
 from pkg.config.task import load_task
+from pkg.config.worker import WORKER_EFFECTS
 from pkg.errors import DMError
-from pkg.settings.options import Option
+from pkg.settings.options import Option, usage
 from pkg.settings.shape import Free, Items, Leaf, Named, Shape
 from tests.unit.pkg.config.effects.other_values import FIELDS, PROGRAM_ALONG, PROGRAM_VALUES, SOURCE_VALUES, TASK_VALUES
 
@@ -55,19 +57,14 @@ def _rows(shape: Mapping[str, Shape]) -> set[str]:
     return {next((unit for unit in inline if path.startswith(f"{unit}.")), path) for path in _leaves(shape)}
 
 
-def _options(options: tuple[Option, ...]) -> set[str]:
-    return {option.name for option in options if option.file}
-
-
 @pytest.mark.parametrize(
     ("effects", "keys"),
     [
         (TASK_EFFECTS, _rows(TASK)),
         (SOURCE_EFFECTS, _rows(SOURCE)),
-        (MASTER_EFFECTS, _options(master.OPTIONS)),
-        (WORKER_EFFECTS, _options(worker.OPTIONS)),
+        (DIFF_EFFECTS, _rows(DIFF)),
     ],
-    ids=["task", "source", "master", "worker"],
+    ids=["task", "source", "comparison"],
 )
 def test_the_table_has_each_key_that_is_read_and_no_other(effects: tuple[KeyEffect, ...], keys: set[str]) -> None:
     assert sorted(one.key for one in effects) == sorted(keys)
@@ -91,7 +88,8 @@ def _keys_of_data(data: Any, shape: Shape, path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("sample", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
 def test_the_table_has_each_key_of_the_samples(sample: Path) -> None:
-    shape, effects = (TASK, TASK_EFFECTS) if sample.name.startswith("task") else (SOURCE, SOURCE_EFFECTS)
+    kinds = {"task": (TASK, TASK_EFFECTS), "source": (SOURCE, SOURCE_EFFECTS), "diff": (DIFF, DIFF_EFFECTS)}
+    shape, effects = kinds[sample.stem.partition("-")[0]]
     known = {one.key for one in effects}
     found = set(_keys_of_data(yaml.safe_load(sample.read_text()), shape))
     assert {path for path in found if path not in known and not path.endswith("[]") and path != "filters"} == set()
@@ -233,6 +231,13 @@ def test_a_key_of_a_program_has_an_effect_or_is_named(program: str, row: KeyEffe
     changed = _program(program, after, tmp_path)
     renamed = dataclasses.replace(row, key="worker-join") if (program, row.key) == ("worker", "join") else row
     _check(renamed, changed != before, set(changed.warnings()) - set(before.warnings()))
+
+
+@pytest.mark.parametrize("options", [master.OPTIONS, worker.OPTIONS], ids=["master", "worker"])
+def test_help_says_what_each_flag_does(options: tuple[Option, ...]) -> None:
+    assert [option.name for option in options if not option.effect] == []
+    text = usage("dm", options)
+    assert [option.name for option in options if option.flag and option.effect not in text] == []
 
 
 def _program(program: str, data: Mapping[str, Any], folder: Path) -> Any:

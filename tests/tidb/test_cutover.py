@@ -1,0 +1,36 @@
+"""Hazard: a cutover to TiDB certifies what is not so, or promises a way back that TiDB can't give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.mysql import MySQLServer
+from deploy.local.process import wait_until
+from deploy.local.tidb import TiDBServer
+from tests.harness.cutovers import carried_out, failure, late_writes, read_only, start
+
+
+@pytest.mark.core
+@pytest.mark.timeout(600)
+def test_a_cutover_to_tidb_is_certified_and_has_no_way_back(
+    mysql_upstream: MySQLServer, tidb: TiDBServer, tmp_path: Path
+) -> None:
+    with Cluster(workers=1, base=tmp_path) as cluster:
+        start(cluster, {"one": mysql_upstream}, tidb)
+        with read_only(mysql_upstream):
+            certificate = carried_out(cluster, tmp_path)
+        assert [(one["table"], one["rows"], one["undigested"]) for one in certificate["tables"]] == [("orders", 3, 0)]
+        assert "position" not in certificate["target"]
+        assert "everything is as it was" in cluster.dmctl_text("cutover", "verify", certificate["path"])
+        refused = failure(cluster, "cutover", "reverse", "task")
+        assert "the target writes no binlog" in refused
+        tidb.execute("UPDATE app.orders SET price = 2 WHERE id = 1")
+        assert "`app`.`orders`: different since" in failure(cluster, "cutover", "verify", certificate["path"])
+        tidb.execute("UPDATE app.orders SET price = 1.5 WHERE id = 1")
+        tidb.execute("INSERT INTO app.orders (name) VALUES ('of the application')")
+        assert tidb.execute("SELECT MAX(id) >= 500 FROM app.orders") == [(1,)]
+        mysql_upstream.execute("DELETE FROM app.orders WHERE id = 2")
+        wait_until(lambda: bool(late_writes(cluster)), "the write is listed", 60, step=0.1)
