@@ -32,6 +32,7 @@ from dm_worker.meta.early_progress import EarlyProgress, EarlyTable
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
+from pkg.mysql.early_tables import set_table_comment, table_comment
 from pkg.mysql.foreign_key_introspect import fetch_foreign_keys, keys_in
 from pkg.mysql.introspect import fetch_table_info, show_create, show_create_if_there
 from pkg.mysql.names import TableId, qualified, quote
@@ -119,13 +120,13 @@ class EarlyLoad:
 
     def _load(self, conn: Connection[Any], dump: RunningDump, ending: threading.Event) -> None:
         tasks = min(self._cfg.loader.pool_size, self._engine.slots - dump.threads)
-        if tasks < 1 or not suits(conn):
-            return
-        chosen = self._chosen(conn, dump)
-        if not chosen:
+        if not suits(conn):
             return
         epoch = self._progress.begin(conn, dump.token)
-        self._progress.drop_tables(conn, {schema for schema, _ in chosen.values()})
+        self._progress.drop_tables(conn)
+        chosen = self._chosen(conn, dump) if tasks > 0 else {}
+        if not chosen:
+            return
         files = CompleteFiles(dump, chosen)
         tables: dict[TableId, EarlyTable | None] = {}
         while not ending.is_set():
@@ -192,9 +193,10 @@ class EarlyLoad:
             self._progress.forget(conn, table)
             return None
         keys = later_keys(shown, info) if self._cfg.loader.keys_after_rows else {}
+        table = replace(table, keys=keys, comment=table_comment(conn, *table.early) or "")
+        self._progress.set_detail(conn, table)
+        set_table_comment(conn, *table.early, table.name)
         if keys:
-            table = replace(table, keys=keys)
-            self._progress.set_keys(conn, table)
             conn.query(dropping(qualified(*table.early), keys))
         log.info("rows are loaded before the dump is complete", table=target, early=table.name)
         return table

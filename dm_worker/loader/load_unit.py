@@ -287,14 +287,13 @@ class LoadUnit:
             large = self._large(files)
             create = functools.partial(self._create, conn, large)
             created = create([one for one in creations if (one.schema, one.table) not in early.targets])
-            adopted = early.run(self._epoch, sizes, schemas)
+            adopted = early.run(self._epoch, sizes)
             left = early.targets - adopted
             created += create([one for one in creations if (one.schema, one.table) in left])
             put_off(conn, self._cfg, created)
             targets = _targets(files)
             self._check_engines(conn, targets)
             check_computed(self._cfg, conn, targets)
-            manifest = read_manifest(self._dir)
             loaded = {table for _, table in tables}
             copied = manifest.otherwise if manifest is not None else ()
             check_copied(conn, (one for one in copied if one[:2] in loaded), self._route)

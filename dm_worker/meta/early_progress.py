@@ -3,16 +3,16 @@
 These rows are in early tables, which nobody else knows. A table has a row under the early table's name, each of its
 files one under the file's, and the dump one with an empty name. A file's row commits with its rows, as in
 ``<task>_loader_progress``. When the dump is complete, the load renames the tables and takes over their files'
-progress; otherwise the tables are dropped. An early table whose row has the offset 1 is being renamed: if it is gone,
-its rows are in the target.
+progress; otherwise the tables are dropped. An early table has its name as its comment, which a rename keeps, so that
+the target's table shows whether it is the early one. The offset of a table's row is its :class:`EarlyState`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from enum import IntEnum
 from typing import Any
 
 import pymysql
@@ -22,23 +22,31 @@ from dm_worker.meta.epoch import next_epoch
 from dm_worker.meta.load_progress import create_progress, fenced, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import error_number
+from pkg.mysql.early_tables import drop_early_tables, early_prefix
 from pkg.mysql.introspect import query
-from pkg.mysql.names import TableId, qualified, quote
+from pkg.mysql.names import TableId, qualified
 
 _MISSING = frozenset({1049, 1146})
-#: What the early tables of all subtasks begin with.
-EARLY_PREFIX = "_dm_early_"
+
+
+class EarlyState(IntEnum):
+    """How far an early table is on its way to the target's name."""
+
+    LOADED = 0
+    RENAMING = 1  # the rename may have been executed
+    ADOPTED = 2  # the load has the files' progress; the table may still have the early one's comment
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyTable:
     """A table that is loaded under another ``name`` in its schema. ``keys`` (name → clause) are created after the rows;
-    ``renaming``: the rename to the target's name may have been executed."""
+    ``comment`` is its own, which it gets back with the target's name."""
 
     name: str
     target: TableId
     keys: Mapping[str, str] = field(default_factory=dict)
-    renaming: bool = False
+    comment: str = ""
+    state: EarlyState = EarlyState.LOADED
 
     @property
     def early(self) -> TableId:
@@ -63,8 +71,7 @@ class EarlyProgress:
         self._cfg = cfg
         self._id = cfg.source_id
         self.table = early_table(cfg.meta_schema, cfg.name)
-        identity = "\0".join((cfg.meta_schema, cfg.name, cfg.source_id))
-        self._prefix = f"{EARLY_PREFIX}{blake2b(identity.encode(), digest_size=8).hexdigest()}_"
+        self._prefix = early_prefix(cfg.meta_schema, cfg.name, cfg.source_id)
 
     def name(self, token: str, number: int) -> str:
         """The name of the early table ``number`` of a dump. No other dump has the same."""
@@ -113,8 +120,8 @@ class EarlyProgress:
                 [(self._id, name, size, epoch, detail) for name, size, detail in rows],
             )
 
-    def set_keys(self, conn: Connection[Any], table: EarlyTable) -> None:
-        """Records the keys that the table gets later, before it loses them."""
+    def set_detail(self, conn: Connection[Any], table: EarlyTable) -> None:
+        """Records the keys and the comment that the table gets later, before it loses them."""
         sql = f"UPDATE {self.table} SET detail = %s WHERE id = %s AND file = %s"
         query(conn, sql, (_detail(table), self._id, table.name))
 
@@ -132,7 +139,9 @@ class EarlyProgress:
         if token and dump.get("token") != token:
             return []
         return [
-            EarlyTable(name, (detail["schema"], detail["table"]), dict(detail["keys"]), bool(offset))
+            EarlyTable(
+                name, (detail["schema"], detail["table"]), dict(detail["keys"]), detail["comment"], EarlyState(offset)
+            )
             for name, (offset, detail) in details.items()
         ]
 
@@ -141,12 +150,12 @@ class EarlyProgress:
         rows = query(conn, sql, (self._id, table.name))
         return {_text(name): EarlyFile(int(size), int(at), bool(done)) for name, size, at, done in rows}
 
-    def renaming(self, conn: Connection[Any], table: EarlyTable) -> None:
-        """Records that the table is about to get its name."""
-        query(conn, f"UPDATE {self.table} SET `offset` = 1 WHERE id = %s AND file = %s", (self._id, table.name))
+    def set_state(self, conn: Connection[Any], table: EarlyTable, state: EarlyState) -> None:
+        sql = f"UPDATE {self.table} SET `offset` = %s WHERE id = %s AND file = %s"
+        query(conn, sql, (int(state), self._id, table.name))
 
     def take_over(self, conn: Connection[Any], table: EarlyTable, epoch: int) -> bool:
-        """Moves the files' progress to the load of ``epoch``, in one transaction with the removal of the table's rows.
+        """Moves the files' progress to the load of ``epoch``, and records that, in one transaction.
 
         False, without a change, when another load has begun.
         """
@@ -165,23 +174,18 @@ class EarlyProgress:
             if query(conn, sql, (self._id, name, epoch, file.size)) != [(file.offset, int(file.finished))]:
                 conn.rollback()
                 return False
-        self._delete(conn, table)
+        query(conn, f"DELETE FROM {self.table} WHERE id = %s AND detail = %s", (self._id, table.name))
+        self.set_state(conn, table, EarlyState.ADOPTED)
         conn.commit()
         return True
 
     def forget(self, conn: Connection[Any], table: EarlyTable) -> None:
-        """Removes the rows of a table that is not used."""
-        conn.begin()
-        self._delete(conn, table)
-        conn.commit()
-
-    def _delete(self, conn: Connection[Any], table: EarlyTable) -> None:
+        """Removes the rows of a table."""
         sql = f"DELETE FROM {self.table} WHERE id = %s AND (file = %s OR detail = %s)"
         query(conn, sql, (self._id, table.name, table.name))
 
     def remove(self, conn: Connection[Any], token: str = "") -> None:
         """Forgets the dump with ``token``, or any, and drops its tables."""
-        tables = self.tables(conn, token)
         try:
             conn.begin()
             rows = query(conn, f"SELECT detail FROM {self.table} WHERE id = %s AND file = '' FOR UPDATE", (self._id,))
@@ -191,25 +195,17 @@ class EarlyProgress:
         except pymysql.Error as exc:
             if error_number(exc) not in _MISSING:
                 raise
-        self.drop_tables(conn, {table.target[0] for table in tables}, token)
+        self.drop_tables(conn, token)
 
-    def drop_tables(self, conn: Connection[Any], schemas: Collection[str], token: str = "") -> None:
-        """Drops the early tables in ``schemas`` of the dump with ``token``, or of any dump of this subtask."""
-        pattern = f"{self._prefix}{token}".replace("_", r"\_") + "%"
-        for schema in sorted(schemas):
-            try:
-                names = [str(name) for (name,) in query(conn, f"SHOW TABLES FROM {quote(schema)} LIKE %s", (pattern,))]
-            except pymysql.Error as exc:
-                if error_number(exc) not in _MISSING:
-                    raise
-                continue
-            for name in names:
-                query(conn, f"DROP TABLE IF EXISTS {qualified(schema, name)}")
+    def drop_tables(self, conn: Connection[Any], token: str = "") -> None:
+        """Drops the early tables of the dump with ``token``, or of any dump of this subtask, recorded or not."""
+        drop_early_tables(conn, self._prefix + token)
 
 
 def _detail(table: EarlyTable) -> str:
     schema, name = table.target
-    return json.dumps({"schema": schema, "table": name, "keys": list(table.keys.items())})
+    detail = {"schema": schema, "table": name, "keys": list(table.keys.items()), "comment": table.comment}
+    return json.dumps(detail)
 
 
 def _text(name: bytes | str) -> str:

@@ -14,16 +14,19 @@ from typing import Any
 import pytest
 
 from deploy.local.mysql import SQLServer
+from dm_master.task_setup.server_steps import remove_meta
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, early_adoption, load_plan, load_unit
 from dm_worker.loader.early_load import EarlyLoad, suits_task
 from dm_worker.loader.load_task import FileSpec
-from dm_worker.meta.early_progress import EarlyProgress, EarlyTable
+from dm_worker.meta.early_progress import EarlyProgress, EarlyState, EarlyTable
 from dm_worker.subtask.unit import UnitOutcome
-from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.config.model import InstanceConfig, SubTaskConfig, TaskConfig
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import connect
+from pkg.mysql.early_tables import early_prefix, table_comment
+from pkg.mysql.names import qualified
 from pkg.rules.model import RouteRule
 from tests.harness.full_copy import config, contents
 from tests.integration.full_copy.test_late_keys import keys_of, killed_driver
@@ -46,7 +49,7 @@ def copied(pair: tuple[SQLServer, SQLServer], tmp_path: Path) -> SubTaskConfig:
     pair[0].execute(
         "CREATE DATABASE s",
         "CREATE TABLE s.keyed (id INT NOT NULL, a INT, c VARCHAR(150), PRIMARY KEY (id), KEY ka (a), KEY kc (c, a))",
-        "CREATE TABLE s.bag (id INT, c VARCHAR(250))",
+        "CREATE TABLE s.bag (id INT, c VARCHAR(250)) COMMENT = 'it''s 100% a\\\\bag'",
         "CREATE TABLE s.last (id INT PRIMARY KEY)", "CREATE TABLE s.unread (id INT PRIMARY KEY)",
         f"INSERT INTO s.keyed VALUES {keyed}", f"INSERT INTO s.bag VALUES {bag}",
         f"INSERT INTO s.last VALUES ({_LAST})",
@@ -130,6 +133,7 @@ def _assert_copied(pair: tuple[SQLServer, SQLServer], cfg: SubTaskConfig) -> Non
         assert keys_of(target, table) == keys_of(upstream, table), table
     with contextlib.closing(connect(cfg.to, scope="downstream")) as conn:
         assert EarlyProgress(cfg).tables(conn) == []
+        assert [table_comment(conn, "s", table) for table in ("keyed", "bag")] == ["", "it's 100% a\\bag"]
 
 
 def _finish(cfg: SubTaskConfig, spark: SparkEngine) -> None:
@@ -216,7 +220,10 @@ class _Crash(Exception):
     """The run ends here, as after kill -9."""
 
 
-_MOMENTS = ["before the first rename", "before a rename", "after a rename", "after the progress", "before the rows"]
+_MOMENTS = [
+    "before the first rename", "before a rename", "after a rename", "after the progress", "after the comment",
+    "before the rows",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("moment", _MOMENTS)
@@ -244,6 +251,8 @@ def test_a_load_that_ends_while_tables_get_their_names_is_continued(
             patch.setattr(early_adoption.EarlyAdoption, "_rename", crash_after)
         elif moment == "after the progress":
             patch.setattr(EarlyProgress, "take_over", crash_after)
+        elif moment == "after the comment":
+            patch.setattr(EarlyProgress, "forget", crash)
         else:
             patch.setattr(load_unit, "check_computed", crash)
         with pytest.raises(_Crash):
@@ -265,18 +274,55 @@ def test_a_table_that_the_target_has_meanwhile_keeps_its_rows(
     if moment == "first":
         pair[1].execute(*created)
     else:
-        renaming = EarlyProgress.renaming
+        set_state = EarlyProgress.set_state
 
-        def create(self: EarlyProgress, conn: Any, table: EarlyTable) -> None:
-            renaming(self, conn, table)
-            if table.target[1] == "bag":
+        def create(self: EarlyProgress, conn: Any, table: EarlyTable, state: EarlyState) -> None:
+            set_state(self, conn, table, state)
+            if table.target[1] == "bag" and state is EarlyState.RENAMING:
                 pair[1].execute(*created)
 
-        monkeypatch.setattr(EarlyProgress, "renaming", create)
+        monkeypatch.setattr(EarlyProgress, "set_state", create)
     _load(copied, spark)
     assert _names(pair[1]) == {"keyed", "bag", "last", "unread"}
     assert contents(pair[1], "s.bag") == sorted([*contents(pair[0], "s.bag"), (77777, "own")], key=repr)
     assert contents(pair[1], "s.keyed") == contents(pair[0], "s.keyed")
+
+
+def test_a_table_that_replaces_an_early_one_at_its_rename_is_not_taken_for_it(
+    pair: tuple[SQLServer, SQLServer], copied: SubTaskConfig, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _dumping(pair, copied, spark):
+        pass
+
+    def replaced(self: Any, table: EarlyTable) -> bool:
+        with contextlib.closing(connect(copied.to, scope="downstream")) as conn:
+            EarlyProgress(copied).set_state(conn, table, EarlyState.RENAMING)
+        pair[1].execute(f"DROP TABLE s.{table.name}", f"CREATE TABLE s.{table.target[1]} (id INT, c VARCHAR(250))")
+        raise _Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(early_adoption.EarlyAdoption, "_rename", replaced)
+        with pytest.raises(_Crash):
+            _loader(copied, spark).run()
+    (error,) = _loader(copied, spark).run().errors
+    assert error.kind is Code.LoadTaskCheckPointNotMatch
+    assert "was about to rename" in str(error)
+    (replaced_table,) = _names(pair[1]) & {"keyed", "bag"}
+    assert contents(pair[1], f"s.{replaced_table}") == []
+
+
+def test_early_tables_of_a_killed_dump_are_removed_wherever_they_are(
+    pair: tuple[SQLServer, SQLServer], copied: SubTaskConfig, spark: SparkEngine
+) -> None:
+    names = [early_prefix("dm_meta", copied.name, source) + "0_0" for source in (copied.source_id, "source-2")]
+    others = [early_prefix("dm_meta", "copy2") + "0_0", early_prefix("dm_meta2", copied.name) + "0_0"]
+    left = [("elsewhere", name) for name in (*names, *others)]
+    pair[1].execute("CREATE DATABASE elsewhere", *(f"CREATE TABLE {qualified(*table)} (id INT)" for table in left))
+    _finish(copied, spark)
+    assert sorted(pair[1].execute(_EARLY)) == sorted(left[1:])
+    pair[1].execute(f"CREATE TABLE {qualified(*left[0])} (id INT)")
+    remove_meta(TaskConfig(copied.name, "full", copied.to, (InstanceConfig(copied.source_id),)))
+    assert sorted(pair[1].execute(_EARLY)) == sorted(left[2:])
 
 
 def test_tables_that_others_depend_on_are_loaded_after_the_dump(
@@ -329,5 +375,5 @@ def test_a_run_that_was_replaced_cannot_remove_the_rows_of_the_later_one(
         assert pair[1].execute(_EARLY) == [("s", later.name)]
         progress.forget(conn, later)
         assert not progress.take_over(conn, later, 1)
-        progress.drop_tables(conn, ["s"])
+        progress.drop_tables(conn)
         assert not pair[1].execute(_EARLY)
