@@ -188,6 +188,7 @@ class DumpUnit:
             estimateTotalRows=attempt.estimate,
             bps=attempt.rate.per_second,
             progress=attempt.progress,
+            step=self._early.step() if self._early is not None else None,
         )
 
     def remove_meta(self) -> None:

@@ -27,6 +27,10 @@ class EarlyRows(Protocol):
     """Loads files that are complete while other files are written. No method raises: without early rows, the load
     does all of the work."""
 
+    def step(self) -> str | None:
+        """What an operator sees while rows are loaded; None without any."""
+        ...
+
     def begin(self, dump: RunningDump) -> None:
         """Starts for a new attempt; returns at once. What an earlier one has loaded is removed."""
         ...

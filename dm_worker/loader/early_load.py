@@ -38,6 +38,7 @@ from pkg.mysql.introspect import fetch_table_info, show_create, show_create_if_t
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.process.log import get_logger
 from pkg.rules.table_router import TableRouter
+from pkg.status.amounts import in_bytes
 
 log = get_logger("loader.early")
 
@@ -76,10 +77,21 @@ class EarlyLoad:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._token = ""
+        #: Of the attempt that is running: the tables that are loaded, and the bytes of their files that are.
+        self._tables = self._bytes = 0
+
+    def step(self) -> str | None:
+        if not self._tables or self._thread is None:
+            return None
+        if self._ending.is_set() and self._thread.is_alive():
+            return "waiting for rows that are being loaded"
+        of = f"{self._tables} {'table' if self._tables == 1 else 'tables'}"
+        return f"{in_bytes(self._bytes)} of {of} are loaded while the dump runs"
 
     def begin(self, dump: RunningDump) -> None:
         self._ending = threading.Event()
         self._token = dump.token
+        self._tables = self._bytes = 0
         work = partial(self._main, dump, self._ending)
         self._thread = threading.Thread(target=work, name=f"early-load-{self._cfg.name}", daemon=True)
         self._thread.start()
@@ -198,6 +210,7 @@ class EarlyLoad:
         set_table_comment(conn, *table.early, table.name)
         if keys:
             conn.query(dropping(qualified(*table.early), keys))
+        self._tables += 1
         log.info("rows are loaded before the dump is complete", table=target, early=table.name)
         return table
 
@@ -219,6 +232,7 @@ class EarlyLoad:
         failed = [report for report in reports if report.error is not None or report.fenced]
         for report in failed:
             log.warning("a file could not be loaded before the dump was complete", file=report.name, error=report.error)
+        self._bytes += 0 if failed else sum(left.values())
         return not failed
 
 

@@ -168,7 +168,9 @@ def test_rows_are_loaded_while_the_dump_runs_and_get_their_names_when_it_is_comp
     with _dumping(pair, copied, spark) as dumping:
         assert not {"keyed", "bag"} & _names(pair[1])
         assert not _loader(copied, spark).is_finished()
+        _wait(lambda: "of 2 tables are loaded while the dump runs" in dumping.unit.status().step)
     assert dumping.outcome == UnitOutcome(finished=True)
+    assert not dumping.unit.status().HasField("step")
     with _files_of_loads(monkeypatch) as files:
         _load(copied, spark)
     assert files <= {"s.last.000000000.sql"}  # read before the dump was complete, or not
