@@ -45,12 +45,15 @@ def kill_master(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer
     return "kill -9 of dm-master"
 
 
+def _etcd_members(cluster: Cluster) -> list[int]:
+    found = descendants(cluster.master.pid)
+    return [pid for pid in found if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"]
+
+
 def kill_etcd(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
-    members = [
-        pid for pid in descendants(cluster.master.pid) if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"
-    ]
-    assert members, "dm-master runs its own etcd member"
-    kill_hard(members[0])
+    # The master may be starting it again after the fault before.
+    wait_until(lambda: bool(_etcd_members(cluster)), "dm-master runs its own etcd member", 60, step=0.1)
+    kill_hard(_etcd_members(cluster)[0])
     return "kill -9 of etcd"
 
 
