@@ -91,8 +91,9 @@ class DMWorker(Process):
     """One dm-worker."""
 
     name = "dm-worker"
-    #: Where the code is that it runs.
+    #: Where the code is that it runs, and its module.
     code = ROOT
+    module = "dm_worker.cli"
 
     def __init__(
         self, base: Path, *, member: str, join: str, keepalive_ttl: int = KEEPALIVE_TTL, extra: str = ""
@@ -113,7 +114,7 @@ class DMWorker(Process):
         self.config.write_text("\n".join([*lines, ""]))
 
     def command(self) -> Sequence[str]:
-        return program("dm_worker.cli", "--config", str(self.config))
+        return program(self.module, "--config", str(self.config))
 
     def environment(self) -> Mapping[str, str]:
         return environment(self.code)

@@ -22,6 +22,7 @@ from pkg.binlog.streams.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.early_tables import drop_early_tables, early_prefix
 from pkg.mysql.introspect import query, server_info
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
@@ -43,6 +44,7 @@ _DM_META_TABLES = (
 #: This program's meta tables: the load's progress by file, and the records of the exactly-once protocol.
 _OWN_META_TABLES = (
     "loader_progress",
+    "loader_early",
     "syncer_batch",
     "syncer_marker",
     "syncer_ddl",
@@ -135,12 +137,17 @@ def reach_target(task: TaskConfig, seconds: float) -> None:
 
 
 def remove_meta(task: TaskConfig) -> None:
-    """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``.
+    """Drops the task's tables in the target's meta schema, and those that a dump which was killed left in the target.
+    Raises the target's ``DMError``.
 
     The record of keys that tables still lack stays, because the next copy creates them.
     """
     kept = qualified(task.meta_schema, f"{task.name}_{_KEYS_TABLE}")
     with contextlib.closing(connect(task.target, scope="downstream", read_timeout=META_TIMEOUT)) as connection:
+        try:
+            drop_early_tables(connection, early_prefix(task.meta_schema, task.name))
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream", statement="removing the rows of an unfinished dump") from exc
         dropped = [qualified(task.meta_schema, table) for table in meta_tables(task.name)]
         if _is_empty(connection, kept):
             dropped.append(kept)

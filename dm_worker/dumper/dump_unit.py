@@ -15,6 +15,7 @@ from dm_worker.dumper.binlog_file import identified, snapshot_identified
 from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.ddl_check import DDLCheck
 from dm_worker.dumper.dump_task import DumpSpec, TaskReport, run_dump_task
+from dm_worker.dumper.early_rows import EarlyRows, RunningDump
 from dm_worker.dumper.file_names import database_file
 from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_manifest
 from dm_worker.dumper.logged_ddl import ReadTables
@@ -63,6 +64,7 @@ class _Attempt:
     """
 
     work: DumpWorkFolder
+    token: str
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     collations_of: ServerDefaults | None = None
@@ -97,9 +99,10 @@ class DumpUnit:
 
     unit_type = pb.Dump
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, early: EarlyRows | None = None) -> None:
         self._cfg = cfg
         self._engine = engine
+        self._early = early
         self._dir = dump_dir(cfg)
         self._control = Control()
         self._attempt: _Attempt | None = None
@@ -185,6 +188,7 @@ class DumpUnit:
             estimateTotalRows=attempt.estimate,
             bps=attempt.rate.per_second,
             progress=attempt.progress,
+            step=self._early.step() if self._early is not None else None,
         )
 
     def remove_meta(self) -> None:
@@ -216,7 +220,7 @@ class DumpUnit:
         options = replace(options, threads=max(1, min(options.threads, self._engine.slots)))
         upstream = replace(self._cfg.from_, security=options.security)
         token = secrets.token_hex(8)
-        attempt = _Attempt(DumpWorkFolder(self._dir, token))
+        attempt = _Attempt(DumpWorkFolder(self._dir, token), token)
         started = now_text()
         if self._control.is_stopping():
             return
@@ -234,19 +238,43 @@ class DumpUnit:
         self._received, self._attempt = self.received_bytes, attempt
         if not self._control.try_begin() or self._control.is_stopping():
             return
-        tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))
-        rendezvous = SnapshotRendezvous(token, count, options.consistency, info.flavor, tables, self._needs_position)
+        self._begin_early(attempt, upstream, count)
+        try:
+            self._copy(attempt, options, upstream, info, databases, started, count)
+        finally:
+            if self._early is not None and self._manifest is None:
+                self._early.abandon()
+
+    def _begin_early(self, attempt: _Attempt, upstream: DBConfig, threads: int) -> None:
+        if self._early is not None:
+            stats, chunks = tuple(attempt.stats), tuple(attempt.chunks)
+            self._early.begin(RunningDump(attempt.work, attempt.token, upstream, stats, chunks, threads))
+
+    def _copy(
+        self,
+        attempt: _Attempt,
+        options: DumpOptions,
+        upstream: DBConfig,
+        info: ServerInfo,
+        databases: dict[str, int],
+        started: str,
+        count: int,
+    ) -> None:
+        tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
+        consistency, flavor = options.consistency, info.flavor
+        rendezvous = SnapshotRendezvous(attempt.token, count, consistency, flavor, tables, self._needs_position)
         folder = str(attempt.work.path.absolute())
         spec = DumpSpec(upstream, options, rendezvous, tuple(attempt.chunks), folder, attempt.collations_of)
         spec = replace(spec, json_types=attempt.json_types)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
-        self._refuse_ddl(
-            attempt, reports, DDLCheck(self._cfg, upstream, info.version, self._control.is_stopping), options
-        )
-        if self._control.is_stopping():
+        stopping = self._control.is_stopping
+        self._refuse_ddl(attempt, reports, DDLCheck(self._cfg, upstream, info.version, stopping), options)
+        if self._early is not None:
+            self._early.settle(stopping)
+        if stopping():
             return
         self._finish(attempt, reports, databases, started, upstream)
 
@@ -417,7 +445,8 @@ class DumpUnit:
             files |= report.sizes
         rows = sum(report.rows for report in reports)
         otherwise = sorted(set[tuple[str, str, str]]().union(*(report.otherwise for report in reports)))
-        manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files, otherwise)
+        tables = len(attempt.stats)
+        manifest = Manifest(fingerprint(self._cfg), tables, rows, files, otherwise, attempt.token)
         metadata = DumpMetadata(location, snapshot.exit_location, started, now_text())
         attempt.work.publish(manifest, metadata)
         self._manifest = manifest

@@ -24,14 +24,15 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it. ``otherwise``:
-    generated columns (schema, table, column) with values that a session in UTC does not compute."""
+    """The content of a complete dump; ``fingerprint`` identifies the configuration that made it, ``token`` the dump.
+    ``otherwise``: generated columns (schema, table, column) with values that a session in UTC does not compute."""
 
     fingerprint: str
     tables: int
     rows: int
     files: Mapping[str, int]
     otherwise: Sequence[tuple[str, str, str]] = ()
+    token: str = ""
 
     @property
     def size(self) -> int:
@@ -53,7 +54,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         otherwise = tuple((schema, table, column) for schema, table, column in data.get("otherwise", ()))
-        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], otherwise)
+        token = data.get("token", "")
+        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"], otherwise, token)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -116,6 +118,7 @@ class DumpWorkFolder:
             "rows": manifest.rows,
             "files": dict(manifest.files),
             "otherwise": list(manifest.otherwise),
+            "token": manifest.token,
         }
         with (self._folder / MANIFEST).open("w", encoding="utf-8") as file:
             json.dump(data, file)

@@ -1,4 +1,4 @@
-"""The files of a load, and their distribution to tasks. No I/O except for listing the folder."""
+"""The files of a load, their distribution to tasks, and the tasks' parameters. No I/O except for listing the folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm_worker.dumper.file_names import METADATA, DumpFile, parse
-from dm_worker.loader.load_task import FileSpec
+from dm_worker.loader.load_task import FileSpec, LoadSpec
 from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.config.target_session import writing_session
 from pkg.errors import Code
+from pkg.rules.value_loss import ALLOW
 
 #: Fewer bytes than this do not justify another task.
 MIN_TASK_BYTES = 1 << 20
+#: The target must accept every value of an upstream, and refuse a value that does not fit rather than change it.
+SESSION = {
+    "time_zone": "+00:00",
+    "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
+}
+#: Settings that a session cannot change.
+FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 _COMPRESSED = (".gz", ".zst", ".snappy", ".lz4", ".bz2", ".xz")
 
 
@@ -82,6 +92,30 @@ def file_specs(listing: DumpListing, route: Callable[[str, str], tuple[str, str]
         FileSpec(file.name, listing.sizes[file.name], file.schema, file.table, *route(file.schema, file.table))
         for file in listing.data
     ]
+
+
+def load_session(cfg: SubTaskConfig) -> dict[str, str]:
+    """The variables of a load's sessions. The rows are consistent as a whole, and files are loaded in any order."""
+    return {**writing_session(SESSION, dict(cfg.to.session)), **FIXED_SESSION}
+
+
+def load_spec(
+    cfg: SubTaskConfig, *, table: str, epoch: int, folder: Path, transaction_bytes: int, retry_seconds: float
+) -> LoadSpec:
+    """The parameters of a load's tasks."""
+    return LoadSpec(
+        cfg.to,
+        load_session(cfg),
+        table,
+        cfg.source_id,
+        epoch,
+        cfg.loader.on_duplicate_logical,
+        str(folder.absolute()),
+        transaction_bytes,
+        retry_seconds,
+        cfg.flavor,
+        cfg.lossy_conversions == ALLOW,
+    )
 
 
 def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) -> list[list[FileSpec]]:

@@ -23,8 +23,17 @@ from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
 from dm_worker.loader.computed_check import check_computed, check_copied
+from dm_worker.loader.early_adoption import EarlyAdoption, remove_early
 from dm_worker.loader.key_building import KeyBuilding, put_off
-from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
+from dm_worker.loader.load_plan import (
+    DumpListing,
+    check_complete,
+    file_specs,
+    list_dump,
+    load_session,
+    load_spec,
+    share_out,
+)
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.loader.schema_creation import SchemaCreation, create_schema, schema_creations, target_schemas
@@ -46,7 +55,6 @@ from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
-from pkg.config.target_session import writing_session
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
@@ -57,19 +65,11 @@ from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.table_router import TableRouter
-from pkg.rules.value_loss import ALLOW
 
 log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
-#: The target must accept every value of an upstream, and refuse a value that does not fit rather than change it.
-SESSION = {
-    "time_zone": "+00:00",
-    "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
-}
-#: Settings that a session cannot change.
-FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 
 
 @dataclass(slots=True)
@@ -102,8 +102,7 @@ class LoadUnit:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._filter = BlockAllowListFilter.of(cfg)
         self._rules = LoadRules(cfg, self._router)
-        # The rows are consistent as a whole, and files are loaded in any order.
-        self._session = {**writing_session(SESSION, dict(cfg.to.session)), **FIXED_SESSION}
+        self._session = load_session(cfg)
         self._control = Control()
         #: The epoch that a stop ends, or has ended.
         self._fenced_off = 0
@@ -183,6 +182,7 @@ class LoadUnit:
 
     def remove_meta(self) -> None:
         remove_progress(self._cfg)
+        remove_early(self._cfg)
         self._progress = _LoadProgress()
 
     def _note_retry(self, exc: DMError, attempt: int) -> None:
@@ -277,23 +277,23 @@ class LoadUnit:
             DDLFence(self._cfg, self._control.is_stopping).take(conn, ensure_ours)
             # A later run that takes over ends this connection; it is never opened again.
             ensure_ours(conn)
-            for schema in target_schemas(listing, self._route):
+            schemas = target_schemas(listing, self._route)
+            for schema in schemas:
                 has_file = any(schema == self._route(file.schema, "")[0] for file in listing.databases)
                 if not has_file and not show_create_if_there(conn, schema):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-            created = create_schema(
-                conn,
-                creations,
-                self._control.is_stopping,
-                self._cfg.flavor,
-                self._cfg.target_collations,
-                self._large(files),
-            )
+            manifest = read_manifest(self._dir)
+            early = EarlyAdoption(self._cfg, conn, manifest.token if manifest is not None else "")
+            large = self._large(files)
+            create = functools.partial(self._create, conn, large)
+            created = create([one for one in creations if (one.schema, one.table) not in early.targets])
+            adopted = early.run(self._epoch, sizes)
+            left = early.targets - adopted
+            created += create([one for one in creations if (one.schema, one.table) in left])
             put_off(conn, self._cfg, created)
             targets = _targets(files)
             self._check_engines(conn, targets)
             check_computed(self._cfg, conn, targets)
-            manifest = read_manifest(self._dir)
             loaded = {table for _, table in tables}
             copied = manifest.otherwise if manifest is not None else ()
             check_copied(conn, (one for one in copied if one[:2] in loaded), self._route)
@@ -302,6 +302,10 @@ class LoadUnit:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
         finally:
             conn.close()
+
+    def _create(self, conn: Connection[Any], large: set[TableId], creations: list[SchemaCreation]) -> list[TableId]:
+        collations = self._cfg.target_collations
+        return create_schema(conn, creations, self._control.is_stopping, self._cfg.flavor, collations, large)
 
     def _large(self, files: Iterable[FileSpec]) -> set[TableId]:
         """The targets whose keys are worth two more statements."""
@@ -341,18 +345,13 @@ class LoadUnit:
         )
         if not shares:
             return None
-        spec = LoadSpec(
-            self._cfg.to,
-            self._session,
-            progress_table(self._cfg),
-            self._cfg.source_id,
-            self._epoch,
-            self._cfg.loader.on_duplicate_logical,
-            str(self._dir.absolute()),
-            self.transaction_bytes,
-            self.retry_seconds,
-            self._cfg.flavor,
-            self._cfg.lossy_conversions == ALLOW,
+        spec = load_spec(
+            self._cfg,
+            table=progress_table(self._cfg),
+            epoch=self._epoch,
+            folder=self._dir,
+            transaction_bytes=self.transaction_bytes,
+            retry_seconds=self.retry_seconds,
         )
         reports = self._collect(spec, shares)
         failures = [report.error for report in reports if report.error is not None]

@@ -82,7 +82,7 @@ def begin_load(
     Raises DMError 34018 when another dump was being loaded, and ``pymysql.Error``.
     """
     table = progress_table(cfg)
-    _create(conn, cfg)
+    create_progress(conn, cfg.meta_schema, table)
     detail = {"dump": dump_id, "location": _plain(location), "exit": _plain(exit_location)}
     with conn.cursor() as cursor:
         conn.begin()
@@ -212,12 +212,13 @@ def _other_dump(cfg: SubTaskConfig) -> DMError:
     )
 
 
-def _create(conn: Connection[Any], cfg: SubTaskConfig) -> None:
+def create_progress(conn: Connection[Any], meta_schema: str, table: str) -> None:
+    """Creates a table of progress by file, and its schema, if they are missing. Raises ``pymysql.Error``."""
     with conn.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(cfg.meta_schema)}")
+        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(meta_schema)}")
         # File names are bytes: compared exactly, and short enough for the index limits of old servers.
         cursor.execute(
-            f"CREATE TABLE IF NOT EXISTS {progress_table(cfg)} ("
+            f"CREATE TABLE IF NOT EXISTS {table} ("
             "id VARCHAR(32) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, file VARBINARY(255) NOT NULL,"
             " size BIGINT NOT NULL, `offset` BIGINT NOT NULL, finished TINYINT(1) NOT NULL, epoch BIGINT NOT NULL,"
             " detail TEXT CHARACTER SET utf8mb4, update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP"

@@ -45,8 +45,9 @@ def make_unit(unit_type: pb.UnitType, context: UnitContext) -> Unit:
     match unit_type:
         case pb.Dump:
             from dm_worker.dumper import DumpUnit
+            from dm_worker.loader.early_load import EarlyLoad, suits_task
 
-            return DumpUnit(config, engine)
+            return DumpUnit(config, engine, EarlyLoad(config, engine) if suits_task(config, engine) else None)
         case pb.Load:
             from dm_worker.loader import LoadUnit
 

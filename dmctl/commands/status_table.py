@@ -66,7 +66,8 @@ def _progress(subtask: worker.SubTaskStatus) -> tuple[str, str, str]:
     kind = subtask.WhichOneof("status")
     if kind == "dump":
         dump = subtask.dump
-        return f"{dump.progress or '0.00 %'}, {dump.completedTables:,.0f} of {dump.totalTables:,} tables", "", ""
+        tables = f"{dump.progress or '0.00 %'}, {dump.completedTables:,.0f} of {dump.totalTables:,} tables"
+        return f"{tables}; {dump.step}" if dump.step else tables, "", ""
     if kind == "load":
         load = subtask.load
         if load.step:

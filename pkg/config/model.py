@@ -86,6 +86,7 @@ class LoaderConfig:
 
     ``on_duplicate_logical`` empty = not set: a duplicate key is an error, because loading is exactly-once.
     ``keys_after_rows``: large tables that the load creates get their secondary keys after their rows.
+    ``rows_while_dumping``: rows of large new tables are loaded while the dump is still running.
     """
 
     pool_size: int = 16
@@ -93,6 +94,7 @@ class LoaderConfig:
     import_mode: str = "logical"
     on_duplicate_logical: str = ""
     keys_after_rows: bool = field(default=True, metadata=ADDED)
+    rows_while_dumping: bool = field(default=False, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)

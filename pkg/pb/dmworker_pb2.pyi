@@ -393,7 +393,7 @@ class CheckStatus(_message.Message):
     def __init__(self, passed: _Optional[bool] = ..., total: _Optional[int] = ..., successful: _Optional[int] = ..., failed: _Optional[int] = ..., warning: _Optional[int] = ..., detail: _Optional[bytes] = ...) -> None: ...
 
 class DumpStatus(_message.Message):
-    __slots__ = ("totalTables", "completedTables", "finishedBytes", "finishedRows", "estimateTotalRows", "bps", "progress")
+    __slots__ = ("totalTables", "completedTables", "finishedBytes", "finishedRows", "estimateTotalRows", "bps", "progress", "step")
     TOTALTABLES_FIELD_NUMBER: _ClassVar[int]
     COMPLETEDTABLES_FIELD_NUMBER: _ClassVar[int]
     FINISHEDBYTES_FIELD_NUMBER: _ClassVar[int]
@@ -401,6 +401,7 @@ class DumpStatus(_message.Message):
     ESTIMATETOTALROWS_FIELD_NUMBER: _ClassVar[int]
     BPS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     totalTables: int
     completedTables: float
     finishedBytes: float
@@ -408,7 +409,8 @@ class DumpStatus(_message.Message):
     estimateTotalRows: float
     bps: int
     progress: str
-    def __init__(self, totalTables: _Optional[int] = ..., completedTables: _Optional[float] = ..., finishedBytes: _Optional[float] = ..., finishedRows: _Optional[float] = ..., estimateTotalRows: _Optional[float] = ..., bps: _Optional[int] = ..., progress: _Optional[str] = ...) -> None: ...
+    step: str
+    def __init__(self, totalTables: _Optional[int] = ..., completedTables: _Optional[float] = ..., finishedBytes: _Optional[float] = ..., finishedRows: _Optional[float] = ..., estimateTotalRows: _Optional[float] = ..., bps: _Optional[int] = ..., progress: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
 
 class LoadStatus(_message.Message):
     __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step")

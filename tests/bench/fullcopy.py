@@ -8,12 +8,14 @@ from deploy.local.mysql import SQLServer
 from deploy.local.process import HarnessError
 from dm_worker.dumper import DumpUnit
 from dm_worker.loader import LoadUnit
+from dm_worker.loader.early_load import EarlyLoad
 from tests.bench import peers
 from tests.bench.rig import Rig, checksum, timed
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
 
 _WIDE = f"{SCHEMA}.wide"
 _TABLES = (TABLE, _WIDE)
+_EARLY = "both, ours, rows while dumping"
 
 
 def run(rig: Rig, rows: int) -> None:
@@ -35,10 +37,13 @@ def run(rig: Rig, rows: int) -> None:
         rig.report.measured(title, name, values, total)
     dump, load = seconds["dump, ours"], seconds["load, ours"]
     both = _sums(dump, load)
+    early = seconds[_EARLY]
     rig.report.ratio("T6", "full copy: dump", "mydumper", dump, seconds["dump, mydumper"], 0.7)
     rig.report.ratio("T7", "full copy: load", "myloader", load, seconds["load, myloader"], 1.0)
     native = _sums(seconds["dump, mydumper"], seconds["load, myloader"])
     rig.report.ratio("", "full copy: both", "mydumper + myloader", both, native)
+    rig.report.ratio("", "full copy: both, rows while dumping", "mydumper + myloader", early, native)
+    rig.report.ratio("", "full copy: both, rows while dumping", "ours, one after the other", early, both)
     rig.report.ratio("", "full copy: both", "mariadb-dump | mariadb", both, seconds["both, mariadb-dump | mariadb"])
 
 
@@ -47,6 +52,11 @@ def _one_turn(rig: Rig) -> dict[str, float]:
     cfg = rig.config("full")
     seconds = {"dump, ours": timed(DumpUnit(cfg, rig.engine)), "load, ours": timed(LoadUnit(cfg, rig.engine))}
     rig.check(_TABLES, "full copy, ours")
+    rig.target.wipe()
+    cfg = rig.config("full")
+    dump = timed(DumpUnit(cfg, rig.engine, EarlyLoad(cfg, rig.engine)))
+    seconds[_EARLY] = dump + timed(LoadUnit(cfg, rig.engine))
+    rig.check(_TABLES, "full copy, rows while dumping")
     rig.target.wipe()
     dumped, loaded = peers.mydumper(rig.source, rig.target, rig.threads)
     seconds |= {"dump, mydumper": dumped, "load, myloader": loaded}

@@ -45,12 +45,15 @@ def kill_master(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer
     return "kill -9 of dm-master"
 
 
+def _etcd_members(cluster: Cluster) -> list[int]:
+    found = descendants(cluster.master.pid)
+    return [pid for pid in found if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"]
+
+
 def kill_etcd(cluster: Cluster, workers: Sequence[DMWorker], target: SQLServer, rng: random.Random) -> str:
-    members = [
-        pid for pid in descendants(cluster.master.pid) if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"
-    ]
-    assert members, "dm-master runs its own etcd member"
-    kill_hard(members[0])
+    # The master may be starting it again after the fault before.
+    wait_until(lambda: bool(_etcd_members(cluster)), "dm-master runs its own etcd member", 60, step=0.1)
+    kill_hard(_etcd_members(cluster)[0])
     return "kill -9 of etcd"
 
 
@@ -81,10 +84,10 @@ def settle(cluster: Cluster) -> None:
         workers = answer["members"][0]["worker"]["workers"]
         return bool(sum(worker["stage"] == "bound" for worker in workers) == 2)
 
-    wait_until(lambda: _quietly(bound), "both sources are bound", 120, step=0.5)
+    wait_until(lambda: quietly(bound), "both sources are bound", 120, step=0.5)
 
 
-def _quietly(check: Callable[[], bool]) -> bool:
+def quietly(check: Callable[[], bool]) -> bool:
     try:
         return check()
     except Exception:  # noqa: BLE001 - while a process restarts, dmctl may fail in any way; the wait above has a limit
@@ -114,7 +117,7 @@ def test_full_copy_survives(copied: Migration, servers: Servers, fault: str) -> 
         for unit in ("Dump", "Load"):
             hit(copied, target, FAULTS[fault], unit, rng)
         wait_until(
-            lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", WAIT_TIMEOUT, step=0.5
+            lambda: quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", WAIT_TIMEOUT, step=0.5
         )
         copied.stop_writers()
         cluster.wait_synced(name)
@@ -127,7 +130,7 @@ def test_full_copy_survives(copied: Migration, servers: Servers, fault: str) -> 
 def hit(migration: Migration, target: SQLServer, fault: Fault, unit: str, rng: random.Random) -> None:
     """Injects ``fault`` at a seeded moment of ``unit``, and waits until the cluster works again."""
     cluster, task = migration.cluster, migration.name
-    wait_until(lambda: _quietly(lambda: reached(cluster, task, unit)), f"a subtask reaches {unit}", 180, step=0.05)
+    wait_until(lambda: quietly(lambda: reached(cluster, task, unit)), f"a subtask reaches {unit}", 180, step=0.05)
     time.sleep(rng.uniform(0, 0.5))
     print(unit, fault(cluster, workers_in(cluster, task, unit) or cluster.workers, target, rng))
     settle(cluster)
@@ -197,7 +200,7 @@ def test_replication_survives_faults_at_seeded_moments(
             time.sleep(rng.uniform(0, 1))
             settle(cluster)
             wait_until(
-                lambda: _quietly(lambda: in_sync(cluster, name)), f"in Sync after fault {i} ({fault})", 180, step=0.5
+                lambda: quietly(lambda: in_sync(cluster, name)), f"in Sync after fault {i} ({fault})", 180, step=0.5
             )
             migration.stop_writers()
             if i % 3 == 2:

@@ -128,7 +128,8 @@ def _dump(dump: pb.DumpStatus) -> ProgressView:
         FigureView("read", in_bytes(dump.finishedBytes), f"{in_bytes(dump.bps)}/s"),
         FigureView("time left", _eta(left)),
     ]
-    return ProgressView(share, f"copies: {dump.progress or '0.00 %'}", figures)
+    copied = f"copies: {dump.progress or '0.00 %'}"
+    return ProgressView(share, f"{copied}; {dump.step}" if dump.step else copied, figures)
 
 
 def _load(load: pb.LoadStatus) -> ProgressView:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import pymysql
 
+from dm_worker.meta.early_progress import early_table
 from dm_worker.meta.loader_keys import keys_table
 from dm_worker.meta.syncer_tables import syncer_table
 from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable, StoredStructures
@@ -176,8 +177,8 @@ class MetaStore:
                 _if_there(conn, sql, values)
 
         def drop(conn: MetaConnection) -> None:
-            late_keys = keys_table(self._cfg.meta_schema, self._cfg.name)
-            for table in (*own, self._shards.table, loaded, late_keys):
+            copied = [make(self._cfg.meta_schema, self._cfg.name) for make in (keys_table, early_table)]
+            for table in (*own, self._shards.table, loaded, *copied):
                 # The task's other sources may not be handed back yet.
                 if _if_there(conn, f"SELECT 1 FROM {table} LIMIT 1") == ():
                     query(conn, f"DROP TABLE {table}")

@@ -183,13 +183,13 @@ _LOADER = (
     FileKey(
         "on-duplicate",
         "Older spelling of on-duplicate-logical, warned of.",
-        "dm_worker/loader/load_unit.py",
+        "dm_worker/loader/load_plan.py",
         choices=_DUPLICATES,
     ),
     FileKey(
         "on-duplicate-logical",
         "replace, ignore or error: what happens with a row whose key exists. Empty: an error.",
-        "dm_worker/loader/load_unit.py",
+        "dm_worker/loader/load_plan.py",
         choices=_DUPLICATES,
         sample='"error"',
         comment="""\
@@ -205,6 +205,18 @@ Without this key: stop with an error.""",
         comment="""\
 Create the secondary keys of large new tables in MariaDB and MySQL after their rows, which takes a fraction of the
 time. The finished table is the same.""",
+    ),
+    FileKey(
+        "rows-while-dumping",
+        "true: rows of large tables that the target lacks are loaded while the dump still runs, into tables of their "
+        "own (`_dm_early_…`), which get their names when the dump is complete. Only in MariaDB and MySQL, with the "
+        "embedded engine and without shard-mode. false: the load begins after the dump. DM has no such key.",
+        "dm_worker/loader/early_load.py",
+        default="false",
+        sample="false",
+        comment="""\
+Load rows of large new tables in MariaDB and MySQL while the dump still runs, into tables that get their names when the
+dump is complete. The finished table is the same.""",
     ),
     _physical(
         "on-duplicate-physical",

@@ -24,32 +24,40 @@ static void append_hex(Buffer *out, const unsigned char *p, size_t size)
     out->size = (size_t)(put_hex(out->data + out->size, p, size) - out->data);
 }
 
+/* Whether a byte of the block may have a backslash: those of `escapes`, or another control character. */
 static inline int has_special(const unsigned char *p)
 {
-    int found = 0; /* no early exit, so that the compiler can vectorize */
+    unsigned char found = 0; /* a byte, and no early exit, so that the compiler compares whole vectors of bytes */
     for (int i = 0; i < BLOCK; i++)
-        found |= (p[i] == '\'') | (p[i] == '\\') | (p[i] == 0) | (p[i] == '\n') | (p[i] == '\r') | (p[i] == 0x1a);
+        found |= (p[i] < ' ') | (p[i] == '\'') | (p[i] == '\\');
     return found;
+}
+
+static void put_each_escaped(Buffer *out, const unsigned char *p, const unsigned char *end)
+{
+    for (; p < end; p++) {
+        if (escapes[*p]) {
+            put_byte(out, '\\');
+            put_byte(out, escapes[*p]);
+        } else
+            put_byte(out, *p);
+    }
 }
 
 static void put_escaped(Buffer *out, const unsigned char *p, size_t size)
 {
     const unsigned char *end = p + size;
-    while (p < end) {
-        if (end - p >= BLOCK && !has_special(p)) {
+    for (; end - p >= BLOCK; p += BLOCK) {
+        if (has_special(p))
+            put_each_escaped(out, p, p + BLOCK);
+        else
             put(out, p, BLOCK);
-            p += BLOCK;
-            continue;
-        }
-        const unsigned char *stop = end - p >= BLOCK ? p + BLOCK : end;
-        for (; p < stop; p++) {
-            if (escapes[*p]) {
-                put_byte(out, '\\');
-                put_byte(out, escapes[*p]);
-            } else
-                put_byte(out, *p);
-        }
     }
+    /* The rest is shorter than a block, but the text's last block contains it. */
+    if (size >= BLOCK && !has_special(end - BLOCK))
+        put(out, p, (size_t)(end - p));
+    else
+        put_each_escaped(out, p, end);
 }
 
 /* Without backslashes: quotes doubled, or hex when a character would need a backslash. */

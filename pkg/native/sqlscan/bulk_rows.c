@@ -101,37 +101,58 @@ static int put_number(Values *v)
     return form;
 }
 
+/* The text between the quotes `p - 1` and `stop`, with backslashes or doubled quotes. */
+static int put_unescaped(Values *v, const unsigned char *p, const unsigned char *stop, unsigned char quote)
+{
+    size_t most = (size_t)(stop - p);
+    unsigned char *size_at = v->out, *out = put_size(v->out, 0, most), *first = out;
+    while (p < stop) {
+        const unsigned char *pause = stop - p >= BLOCK ? p + BLOCK : stop;
+        if (pause - p == BLOCK && !has_stop(p, quote)) {
+            memcpy(out, p, BLOCK);
+            p += BLOCK;
+            out += BLOCK;
+            continue;
+        }
+        while (p < pause) {
+            if (*p == '\\') {
+                unsigned short byte = p + 1 < stop ? escaped[p[1]] : NO_FORM;
+                if (!byte)
+                    return NO_FORM;
+                *out++ = (unsigned char)byte;
+                p += 2;
+            } else {
+                p += *p == quote; /* doubled */
+                *out++ = *p++;
+            }
+        }
+    }
+    put_size(size_at, (size_t)(out - first), most);
+    v->out = out;
+    return STRING;
+}
+
 /* `at` is on the opening quote. */
 static int put_string(Values *v)
 {
     const unsigned char *p = v->at + 1, *end = v->end;
     unsigned char quote = *v->at;
-    Py_ssize_t last = skip_string(p, 0, end - p, quote);
-    if (last == OPEN || last > end - p)
-        return NO_FORM;
-    const unsigned char *stop = p + last - 1; /* the closing quote */
-    size_t most = (size_t)(stop - p);
-    unsigned char *size_at = v->out, *out = put_size(v->out, 0, most), *first = out;
-    while (p < stop) {
-        if (stop - p >= BLOCK && !has_stop(p, quote)) {
-            memcpy(out, p, BLOCK);
-            p += BLOCK;
-            out += BLOCK;
-        } else if (*p == '\\') {
-            unsigned short byte = p + 1 < stop ? escaped[p[1]] : NO_FORM;
-            if (!byte)
-                return NO_FORM;
-            *out++ = (unsigned char)byte;
-            p += 2;
-        } else {
-            p += *p == quote; /* doubled */
-            *out++ = *p++;
-        }
+    const unsigned char *stop = find_plain_end(p, end, quote);
+    if (stop != NULL) {
+        size_t size = (size_t)(stop - p);
+        unsigned char *out = put_size(v->out, size, size);
+        memcpy(out, p, size);
+        v->out = out + size;
+    } else {
+        Py_ssize_t last = skip_string(p, 0, end - p, quote);
+        if (last == OPEN || last > end - p)
+            return NO_FORM;
+        stop = p + last - 1; /* the closing quote */
+        if (put_unescaped(v, p, stop, quote) == NO_FORM)
+            return NO_FORM;
     }
-    put_size(size_at, (size_t)(out - first), most);
-    v->out = out;
     v->at = stop + 1;
-    return most ? STRING : EMPTY;
+    return stop > p ? STRING : EMPTY;
 }
 
 static int hex_digit(unsigned char byte)

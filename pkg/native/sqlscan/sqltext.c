@@ -5,18 +5,30 @@ const unsigned char special[256] = {
     ['\''] = 1, ['"'] = 1, ['`'] = 1, [';'] = 1, ['/'] = 1, ['#'] = 1, ['-'] = 1,
 };
 
+const unsigned char *find_plain_end(const unsigned char *p, const unsigned char *end, unsigned char quote)
+{
+    const unsigned char *stop = memchr(p, quote, (size_t)(end - p));
+    if (stop == NULL || (stop + 1 < end && stop[1] == quote) || memchr(p, '\\', (size_t)(stop - p)) != NULL)
+        return NULL;
+    return stop;
+}
+
 Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote)
 {
+    const unsigned char *plain = i < size ? find_plain_end(p + i, p + size, quote) : NULL;
+    if (plain != NULL)
+        return plain - p + 1;
     while (i < size) {
-        if (size - i >= BLOCK && !has_stop(p + i, quote)) {
-            i += BLOCK;
+        Py_ssize_t stop = size - i >= BLOCK ? i + BLOCK : size;
+        if (stop - i == BLOCK && !has_stop(p + i, quote)) {
+            i = stop;
             continue;
         }
-        if (p[i] == '\\')
-            i += 2;
-        else if (p[i] != quote)
+        while (i < stop && p[i] != '\\' && p[i] != quote)
             i++;
-        else if (i + 1 < size && p[i + 1] == quote)
+        if (i == stop)
+            continue;
+        if (p[i] == '\\' || (i + 1 < size && p[i + 1] == quote))
             i += 2;
         else
             return i + 1;

@@ -16,11 +16,14 @@ extern const unsigned char special[256];
 
 static inline int has_stop(const unsigned char *p, unsigned char quote)
 {
-    int found = 0; /* no early exit, so that the compiler can vectorize */
+    unsigned char found = 0; /* a byte, and no early exit, so that the compiler compares whole vectors of bytes */
     for (int i = 0; i < BLOCK; i++)
         found |= (p[i] == quote) | (p[i] == '\\');
     return found;
 }
+
+/* The closing quote of a string without backslashes and doubled quotes; NULL for others. `p` is after the opening quote. */
+const unsigned char *find_plain_end(const unsigned char *p, const unsigned char *end, unsigned char quote);
 
 /* `i` is after the opening quote; returns the offset after the string's end, OPEN when the end is missing. */
 Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote);

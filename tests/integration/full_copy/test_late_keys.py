@@ -59,7 +59,7 @@ def _load(cfg: SubTaskConfig, spark: SparkEngine) -> None:
     assert outcome.finished, [str(error) for error in outcome.errors]
 
 
-def _keys(server: SQLServer, table: str = "k.t") -> list[str]:
+def keys_of(server: SQLServer, table: str = "k.t") -> list[str]:
     """The keys in the order in which the server shows them."""
     shown = str(server.execute(f"SHOW CREATE TABLE {table}")[0][1])
     return [line.strip().rstrip(",") for line in shown.splitlines() if " KEY " in line or line.startswith("  KEY")]
@@ -72,7 +72,7 @@ def _recorded(cfg: SubTaskConfig, server: SQLServer) -> dict[tuple[str, str], di
 
 def _assert_copied(pair: tuple[SQLServer, SQLServer], cfg: SubTaskConfig, table: str = "k.t") -> None:
     upstream, target = pair
-    assert _keys(target, table) == _keys(upstream, table)
+    assert keys_of(target, table) == keys_of(upstream, table)
     assert contents(target, table) == contents(upstream, table)
     assert _recorded(cfg, target) == {}
 
@@ -154,8 +154,15 @@ def _load_driver(cfg: SubTaskConfig, folder: Path) -> Iterator[subprocess.Popen[
     """A load in a process of its own."""
     path = folder / "cfg.pickle"
     path.write_bytes(pickle.dumps(cfg))
+    with killed_driver("load_driver.py", path) as driver:
+        yield driver
+
+
+@contextlib.contextmanager
+def killed_driver(name: str, cfg: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a program of this folder; ends it and its children by kill -9."""
     driver = subprocess.Popen(
-        [sys.executable, str(_ROOT / "tests/integration/full_copy/load_driver.py"), str(path)],
+        [sys.executable, str(_ROOT / "tests/integration/full_copy" / name), str(cfg)],
         cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)}, start_new_session=True, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -334,13 +341,13 @@ def test_a_source_that_ends_first_creates_the_keys_of_merged_shards(
             # The first source has loaded its rows: now the second loads, and ends.
             seen.append([])
             _load(other, spark)
-            seen[0] = _keys(target)
+            seen[0] = keys_of(target)
         run(self, targets)
 
     monkeypatch.setattr(key_building.KeyBuilding, "run", spy)
     _load(copied, spark)
-    assert seen[0] == _keys(upstream)
-    assert _keys(target) == _keys(upstream)
+    assert seen[0] == keys_of(upstream)
+    assert keys_of(target) == keys_of(upstream)
     assert target.execute("SELECT COUNT(*) FROM k.t") == [(2001,)]
     assert _recorded(copied, target) == {}
 

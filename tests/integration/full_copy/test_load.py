@@ -22,9 +22,8 @@ from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.loader.load_plan import file_specs, list_dump
+from dm_worker.loader.load_plan import SESSION, file_specs, list_dump
 from dm_worker.loader.load_task import LoadSpec, run_load_task
-from dm_worker.loader.load_unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table, read_state, remove_progress, stored_state
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.checkpoint.start_location import start_location

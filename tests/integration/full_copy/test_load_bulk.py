@@ -20,8 +20,8 @@ from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk_rows
 from dm_worker.loader.bulk_rows import BulkRows, TargetTables
+from dm_worker.loader.load_plan import SESSION
 from dm_worker.loader.load_task import FileReport, FileSpec, LoadSpec, run_load_task
-from dm_worker.loader.load_unit import SESSION
 from dm_worker.loader.sql_file import read_statements
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig

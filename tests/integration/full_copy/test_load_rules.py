@@ -17,10 +17,9 @@ from deploy.local.mysql import MariaDBServer, SQLServer
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, bulk_rows, tuples
-from dm_worker.loader.load_plan import file_specs, list_dump
+from dm_worker.loader.load_plan import SESSION, file_specs, list_dump
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import LoadSpec, run_load_task
-from dm_worker.loader.load_unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError

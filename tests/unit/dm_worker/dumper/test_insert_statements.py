@@ -123,6 +123,21 @@ def test_compiled_and_python_code_give_identical_statements(
     assert [min(len(text), limit) for starts, text in native if starts] == [min(len(text), limit) for _, text in python]
 
 
+@pytest.mark.parametrize("backslash", [False, True])
+def test_text_is_escaped_alike_wherever_the_special_byte_is(*, backslash: bool) -> None:
+    """Text is copied in blocks, the last of which overlaps the one before."""
+    rows = [
+        (b"a" * at + bytes([byte]) + b"b" * (size - at),)
+        for size in range(70)
+        for at in range(size + 1)
+        for byte in b"\0\t\n\r\x1a\x1f '\\\xff"
+    ]
+    data = _stream(rows)
+    python = _run(_python([LiteralKind.TEXT], _HEAD, 1 << 30, backslash=backslash), data, [])
+    native = _run(_native([LiteralKind.TEXT], _HEAD, 1 << 30, backslash=backslash), data, [])
+    assert _text(native) == _text(python)
+
+
 @MAKERS
 @given(table=_tables(), cuts=_CUTS, limit=st.integers(30, 1200), backslash=st.booleans())
 def test_statements_hold_every_row_once_within_their_bound(

@@ -60,6 +60,17 @@ def test_literals_become_the_parameters_that_they_stand_for(
     assert native(text, 6, columns + 1) is None
 
 
+def test_a_string_is_read_alike_wherever_an_escape_is() -> None:
+    """Plain text is copied in one piece, other text in blocks: the borders of blocks are at any place."""
+    native = required("sqlscan").bulk_rows
+    for size in range(100):
+        for at in range(size + 1):
+            for literal, value in ((rb"\'", b"'"), (b"''", b"'"), (rb"\\", b"\\"), (b"", b"")):
+                text = b"('" + b"a" * at + literal + b"b" * (size - at) + b"',1)"
+                _, _, body = native(text, 0, 2)
+                assert _parameters(body) == [b"a" * at + value + b"b" * (size - at), b"1"]
+
+
 @given(st.lists(st.one_of(SQL_TOKENS, FILL, st.sampled_from([literal for literal, _ in _VALUES] + [b"(", b",", b")"]))))
 @settings(max_examples=examples(500))
 def test_any_sql_is_rows_or_left_to_the_server(tokens: list[bytes]) -> None:

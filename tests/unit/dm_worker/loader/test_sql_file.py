@@ -58,6 +58,15 @@ def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start:
         assert native(data, start) == sql_file._python_statement_end(data, start), data
 
 
+def test_a_string_ends_at_the_same_place_in_c_and_in_python_wherever_an_escape_is() -> None:
+    native = required("sqlscan").statement_end
+    for size in range(100):
+        for at in range(size + 1):
+            for literal in (rb"\'", b"''", rb"\\", b'"', b"'"):
+                text = b"('" + b"a" * at + literal + b"b;" * (size - at) + b"');"
+                assert native(text, 0) == sql_file._python_statement_end(text, 0), text
+
+
 @given(st.binary(max_size=200), st.integers(-5, 205))
 def test_any_bytes_have_an_end_within_them_or_none(data: bytes, start: int) -> None:
     native = required("sqlscan").statement_end

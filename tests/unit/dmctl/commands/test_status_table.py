@@ -42,6 +42,7 @@ def _table(*sources: worker.QueryStatusResponse, columns: int = 200, colours: bo
 def test_each_unit_shows_its_progress() -> None:
     text = _table(
         _answer(_subtask("a", dump=worker.DumpStatus(progress="40.00 %", completedTables=2, totalTables=5))),
+        _answer(_subtask("aa", dump=worker.DumpStatus(progress="1.00 %", totalTables=5, step="2 tables are loaded"))),
         _answer(_subtask("b", load=worker.LoadStatus(progress="7.00 %", totalBytes=3 << 30, bps=5 << 20))),
         _answer(_subtask("bb", load=worker.LoadStatus(progress="99.99 %", step="creating the keys of 2 tables"))),
         _answer(_subtask("c", sync=worker.SyncStatus(synced=True, recentRps=12))),
@@ -52,6 +53,7 @@ def test_each_unit_shows_its_progress() -> None:
     assert lines == [
         ["TASK", "SOURCE", "STAGE", "UNIT", "PROGRESS", "BEHIND", "ROWS/S"],
         ["a", "s1", "Running", "Dump", "40.00 %, 2 of 5 tables"],
+        ["aa", "s1", "Running", "Dump", "1.00 %, 0 of 5 tables; 2 tables are loaded"],
         ["b", "s1", "Running", "Load", "7.00 % of 3.0 GiB, 5.0 MiB/s"],
         ["bb", "s1", "Running", "Load", "creating the keys of 2 tables"],
         ["c", "s1", "Running", "Sync", "synced", "12"],

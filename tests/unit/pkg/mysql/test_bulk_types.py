@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.mysql.bulk_types import can_load
+from pkg.mysql.bulk import BYTES, TEXT
+from pkg.mysql.bulk_types import STRING, can_load, types_of
 from pkg.mysql.schema import Column
 
 ID = Column("id", "bigint", "bigint", nullable=False)
@@ -31,3 +32,18 @@ def test_columns_whose_literals_a_load_would_read_differently_are_not_loaded(
     upstream: Column, target: Column, expected: bool
 ) -> None:
     assert can_load([(upstream, target)]) is expected
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (NOTE, BYTES),
+        (Column("v", "longtext", "longtext", charset="utf8mb4"), BYTES),
+        (Column("v", "varchar", "varchar(9)", charset="latin1"), TEXT),
+        (Column("v", "varchar", "varchar(9)", charset="utf8mb3"), TEXT),
+        (Column("v", "enum", "enum('1')", charset="utf8mb4"), TEXT),
+        (Column("v", "date", "date"), TEXT),
+    ],
+)
+def test_only_text_that_the_server_stores_unconverted_is_sent_as_bytes(column: Column, expected: bytes) -> None:
+    assert types_of([column], bytes([STRING]), raw=False) == [expected]

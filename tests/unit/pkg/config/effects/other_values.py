@@ -203,6 +203,7 @@ TASK_VALUES: dict[str, tuple[Any, Mapping[str, Any], Mapping[str, Any]]] = {
         "loaders.*.on-duplicate": ("replace", {"loaders.*.on-duplicate-logical": None}),
         "loaders.*.on-duplicate-logical": "replace",
         "loaders.*.keys-after-rows": False,
+        "loaders.*.rows-while-dumping": True,
         "loaders.*.sorting-dir-physical": "/other",
         "loaders.*.on-duplicate-physical": "manual",
         "loaders.*.disk-quota-physical": "7GB",
