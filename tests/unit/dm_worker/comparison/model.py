@@ -183,5 +183,5 @@ def compared(
             patch.setattr(module, "send", lambda *_: None)
         found: list[Difference] = []
         conn: Any = None
-        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.extend, dense=dense)
+        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.extend, whole=dense)
         return outcome, found
