@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dm_worker.table_reads.column_literals import FieldValue
 
-#: Numbers of a digest, and the fields of a bucket: its number, rows, digests, exclusive ors, sums.
-_NUMBERS = 4
+#: Numbers of 64 bits of a digest, and the fields of a bucket: its number, rows, digests, exclusive ors, sums.
+_NUMBERS = 2
 WIDTH = 3 + 2 * _NUMBERS
 
 

@@ -63,15 +63,15 @@ def compare_chunk(
     *,
     report: ReportDifferences,
     before: BeforeStatements = lambda: None,
-    dense: bool = False,
+    whole: bool = False,
 ) -> ChunkOutcome:
     """Reports each row of the part that differs. ``sources`` are the upstream's sessions by the pair's numbers.
-    ``dense``: the outcome of the part before it was so, and probably many rows of this one differ.
+    ``whole``: read whole rows instead of checksums, as :class:`~dm_worker.comparison.chunk_ways.ChunkWays` says.
 
     All sessions are free afterwards. Raises ``pymysql.Error``, after which they are not, and UnreadableValueError for
     a value that a server can't show.
     """
-    return _ChunkComparison(sources, target, pair, part, limits, report, before, dense).outcome()
+    return _ChunkComparison(sources, target, pair, part, limits, report, before, whole).outcome()
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _ChunkComparison:
     limits: ComparisonLimits
     report: ReportDifferences
     before: BeforeStatements
-    dense: bool
+    whole: bool
     rows: tuple[int, int] = (0, 0)
     read: int = 0
     steps: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _ChunkComparison:
     digested: bool = False
 
     def outcome(self) -> ChunkOutcome:
-        if self.dense and self.pair.way is Way.PUSHED:
+        if self.whole and self.pair.way is Way.PUSHED:
             self._by_whole_rows()
         elif self.pair.way is Way.STREAMED or not self._by_digests():
             self._by_rows()

@@ -34,6 +34,7 @@ class ComparedColumn:
     bulky: bool = False
     guarded: bool = False
     generated: bool = False
+    utf8: bool = False
 
 
 @dataclass(frozen=True, slots=True)

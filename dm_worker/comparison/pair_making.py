@@ -340,7 +340,7 @@ def _compared(column: _PairColumn) -> ComparedColumn:
     forms = column.forms
     there = column.there
     return ComparedColumn(
-        there.name, forms.reading, forms.free, forms.bulky, forms.guarded, generated=bool(there.generated)
+        there.name, forms.reading, forms.free, forms.bulky, forms.guarded, bool(there.generated), forms.utf8
     )
 
 

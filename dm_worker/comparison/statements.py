@@ -2,11 +2,13 @@
 
 A row's digest is the SHA1 (the cheapest; where a server has none, as many digits of the SHA-256) of a text from which
 every field can be read back, so that rows with one digest are one row: fields of known alphabets end with commas, then
-come the lengths of the others, then these without separators. The last of them is what remains, and needs no length
-unless it may be NULL. NULL is ``N``, which no field is. The digest of a long value stands for the value.
+come the lengths of those of any bytes. Then follows text in UTF-8, each ended by a byte that no such text has, and then
+the fields of any bytes, without separators. The last of all is what remains: it needs no end, and no length unless it
+may be NULL. NULL is ``N``, which no field is; in UTF-8 it is another byte that no text has. The digest of a long value
+stands for the value.
 
-A checksum of rows is, for each of four numbers made of their digests, the exclusive or and the sum, beside the number
-of rows: in a sum, equal rows do not cancel each other.
+A checksum of rows is, for both numbers of 64 bits made of their digests, the exclusive or and the sum, beside the
+number of rows: in a sum, equal rows do not cancel each other.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from pkg.mysql.names import quote
 
 #: The number of groups of rows, by the first digits of their digests.
 BUCKETS = 256
-#: A digest's hexadecimal digits, and those of which a number is made: CRC32 is the cheapest way from digits to a
+#: A digest's hexadecimal digits, and those of which half a number is made: CRC32 is the cheapest way from digits to a
 #: number, and of ten digits of a digest it gives each number of 32 bits equally often.
-_DIGITS, _NUMBER_DIGITS = 40, 10
+_DIGITS, _HALF_DIGITS = 40, 10
+#: Bytes that UTF-8 does not have: the end of a text, and NULL. The collation keeps a server from converting them.
+_END, _NULL = (f"_binary x'{byte}' COLLATE `binary`" for byte in ("FF", "FE"))
 _ALL_ROWS = "LIMIT 18446744073709551615"
 
 
@@ -32,20 +36,24 @@ def row_digest(pair: TablePair, side: TableSide) -> str:
     plain: list[str] = []
     lengths: list[str] = []
     texts: list[str] = []
-    rest = next((one.name for one in reversed(pair.columns) if one.free and not one.bulky), "")
+    others: list[str] = []
+    rest = next((one.name for one in reversed(pair.columns) if one.free and not (one.bulky or one.utf8)), "")
     for column, form, null in zip(pair.columns, side.forms, side.nulls, strict=True):
         if column.bulky:
             plain.append(_or_null(_digest(pair, form), null, "'N'", guarded=column.guarded))
+        elif column.utf8:
+            texts += (_or_null(form, null, _NULL, guarded=column.guarded), _END)
         elif column.free:
             if null or column.name != rest:
                 lengths.append(_or_null(f"LENGTH({form})", null, "'N'", guarded=column.guarded))
-            texts.append(_or_null(form, null, "''", guarded=column.guarded))
+            others.append(_or_null(form, null, "''", guarded=column.guarded))
         else:
             plain.append(_or_null(form, null, "'N'", guarded=column.guarded))
     heads = [part for field in (*plain, *lengths) for part in (field, "','")]
+    fields = [*heads, *texts, *others] if others else [*heads, *texts[:-1]]
     # Bytes: a server takes four times as long to copy and to cut text. A MariaDB may regard the text as never NULL, and
     # then counts a digest that is; of ELT it does not.
-    digest = _digest(pair, f"CONCAT({','.join([*heads, *texts])})")
+    digest = _digest(pair, f"CONCAT({','.join(fields)})")
     return f"ELT(1,CAST({digest} AS BINARY({_DIGITS})))"
 
 
@@ -65,7 +73,8 @@ def checksum_query(pair: TablePair, side: TableSide, part: KeyRange, *, grouped:
     source = f"{side.qualified}{where(range_condition(pair, side, part))}"
     # Without a limit, servers merge the inner SELECT into the outer one, and compute each digest several times.
     digests = f"SELECT {row_digest(pair, side)} d FROM {source} {_ALL_ROWS}"
-    numbers = [f"CRC32(SUBSTR(d,{start},{_NUMBER_DIGITS}))" for start in range(1, _DIGITS, _NUMBER_DIGITS)]
+    halves = [f"CRC32(SUBSTR(d,{start},{_HALF_DIGITS}))" for start in range(1, _DIGITS, _HALF_DIGITS)]
+    numbers = [f"{high}<<32|{low}" for high, low in zip(halves[::2], halves[1::2], strict=True)]
     sums = ",".join(f"{function}({number})" for function in ("BIT_XOR", "SUM") for number in numbers)
     group, by = ("CONV(LEFT(d,2),16,10)", " GROUP BY 1") if grouped else ("0", "")
     return f"SELECT {group},COUNT(*),COUNT(d),{sums} FROM ({digests}) digests{by}"

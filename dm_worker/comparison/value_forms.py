@@ -58,7 +58,8 @@ class SideColumn:
 @dataclass(frozen=True, slots=True)
 class ColumnForms:
     """``upstream``: one expression for each side given. ``free``: forms may have any bytes, so a length must precede
-    them. ``bulky``: they may be long. ``guarded``: an expression may be NULL for a value that is not."""
+    them. ``bulky``: they may be long. ``guarded``: an expression may be NULL for a value that is not. ``utf8``: on all
+    sides they are text in UTF-8, which servers verify when they store it."""
 
     upstream: tuple[str, ...]
     target: str
@@ -66,6 +67,7 @@ class ColumnForms:
     free: bool = False
     bulky: bool = False
     guarded: bool = False
+    utf8: bool = False
 
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -249,7 +251,8 @@ def _text(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | s
         return _stored(text, side) if by_bytes else _unicode(text, side)
 
     bulky = _is_bulky(upstream, target)
-    return ColumnForms(_each(upstream, form), form(target), free=True, bulky=bulky, guarded=not by_bytes)
+    utf8 = by_bytes and _charset(target) in UTF8
+    return ColumnForms(_each(upstream, form), form(target), free=True, bulky=bulky, guarded=not by_bytes, utf8=utf8)
 
 
 def _spelled(side: SideColumn) -> str:

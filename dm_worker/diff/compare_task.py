@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.comparison.chunk_ways import ChunkWays
 from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair, TableSide
@@ -23,6 +25,7 @@ from dm_worker.diff.spans import key_text, range_of
 from dm_worker.diff.unheld_pair import UnheldServers, open_unheld_pair
 from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.table_reads.chunks import shape_of
+from dm_worker.table_reads.row_stream import measured_speed
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, error_number
@@ -52,13 +55,14 @@ class ComparedTable:
 
 @dataclass(frozen=True, slots=True)
 class CompareSpec:
-    """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``bytes_per_second``: 0 for no
-    limit."""
+    """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``whole_rows``: rows may be read
+    whole instead of checksums, where that is faster. ``bytes_per_second``: 0 for no limit."""
 
     servers: PairServers | UnheldServers
     tables: Mapping[TableId, ComparedTable]
     seconds: float
     bytes_per_second: int
+    whole_rows: bool = False
 
 
 @dataclass(slots=True)
@@ -117,15 +121,14 @@ def _compare_all(
 ) -> Iterator[ChunkReport]:
     begun = time.monotonic()
     refused: set[TableId] = set()
-    # Tables of whose last chunk many rows differed.
-    dense: set[TableId] = set()
+    ways = _TableWays(spec, pair)
     returned = 0
     for work in works:
         if work.target in refused:
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, dense)
+        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, ways)
         yield report
         if report.ends_pair:
             return
@@ -177,10 +180,34 @@ def apply_repairs(target: Connection[Any], table: ComparedTable, found: Sequence
     return repaired
 
 
-def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, dense: set[TableId]) -> ChunkReport:
-    """``end``: the time limit of the pair's transactions, by the monotonic clock. ``dense``: the tables whose last
-    chunk had many differing rows."""
+class _TableWays:
+    """How the chunks of a pair's tables are read."""
+
+    def __init__(self, spec: CompareSpec, pair: SnapshotPair) -> None:
+        self._spec = spec
+        self._pair = pair
+        self._of: defaultdict[TableId, ChunkWays] = defaultdict(ChunkWays)
+
+    def whole(self, target: TableId, seconds: float) -> bool:
+        """Whether the table's next chunk is read whole, which must not take longer than ``seconds``."""
+        ways = self._of[target]
+        # The rows of merged tables would wait in memory for those of the target.
+        chooses = self._spec.whole_rows and len(self._spec.tables[target].pair.sources) == 1 and ways.can_choose
+        return ways.whole(self._arriving if chooses else 0.0, seconds)
+
+    def took(self, target: TableId, outcome: ChunkOutcome, seconds: float, *, whole: bool) -> None:
+        self._of[target].took(outcome, seconds, whole=whole)
+
+    @cached_property
+    def _arriving(self) -> float:
+        """The bytes per second that arrive from the slowest server."""
+        return min(measured_speed(conn) for conn in (*self._pair.upstreams, self._pair.target))
+
+
+def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: float, ways: _TableWays) -> ChunkReport:
+    """``end``: the time limit of the pair's transactions, by the monotonic clock."""
     found: list[Difference] = []
+    whole = False
 
     def limit() -> None:
         # A chunk takes several statements: each has the time that is left.
@@ -195,6 +222,8 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
         limit()
         with pair.short_locks():
             _check_shapes(table, pair)
+            begun = time.monotonic()
+            whole = ways.whole(work.target, (end - begun) / 2)
             outcome = compare_chunk(
                 pair.upstreams,
                 pair.target,
@@ -202,16 +231,18 @@ def _compare(table: ComparedTable, pair: SnapshotPair, work: ChunkWork, end: flo
                 range_of(work.span),
                 report=found.extend,
                 before=limit,
-                dense=work.target in dense,
+                whole=whole,
             )
-        (dense.add if outcome.dense else dense.discard)(work.target)
+        ways.took(work.target, outcome, time.monotonic() - begun, whole=whole)
     except UnreadableValueError as exc:
         return ChunkReport(work, error=unreadable(work.target, exc), ends_pair=True)
     except DMError as exc:
         return ChunkReport(work, error=exc)
     except (pymysql.Error, OSError) as exc:
-        late = error_number(exc) in _TOO_LATE
-        error = too_long(work.target) if late else classify(exc, scope="upstream", table=qualified(*work.target))
+        error = classify(exc, scope="upstream", table=qualified(*work.target))
+        if error_number(exc) in _TOO_LATE:
+            # Checksums may be faster: the first chunk of the next pair is compared by them.
+            error = too_long(work.target, retryable=whole)
         return ChunkReport(work, error=error, ends_pair=True)
     return ChunkReport(work, _result(outcome, found, pair.place), found, exact=pair.exact)
 
@@ -229,12 +260,13 @@ def _check_shapes(table: ComparedTable, pair: SnapshotPair) -> None:
             raise changed(side)
 
 
-def too_long(target: TableId) -> DMError:
+def too_long(target: TableId, *, retryable: bool = False) -> DMError:
     return errors.new(
         Code.DiffTableRefused,
         f"table {qualified(*target)} is not compared: a part of it (all of it where its key can't divide it) takes so "
         f"long to read that a transaction of the upstream would last longer than {MOST_SECONDS:.0f} s",
         workaround="Compare it when the upstream has less load, or give the table a primary key.",
+        retryable=retryable,
     )
 
 

@@ -313,7 +313,9 @@ class DiffRun:
         configs = [self._finder.config(source) for source in sources]
         servers = self._method.servers(cfg, configs, lock=settings.lock)
         seconds = PACED_SECONDS if settings.rows_per_second else PAIR_SECONDS
-        return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks))
+        # Whoever limits what is read wants checksums.
+        whole_rows = not (settings.bytes_per_second or settings.rows_per_second)
+        return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks), whole_rows)
 
     def _compared(self, shares: Sequence[tuple[int, Sequence[ChunkWork]]], spec: CompareSpec) -> list[ChunkReport]:
         work = functools.partial(run_compare_task, spec)

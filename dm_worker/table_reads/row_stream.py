@@ -7,6 +7,7 @@ next statement.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from pkg.mysql import driver
 
 #: Bytes per read from the socket.
 PIECE = 256 * 1024
+_SPEED_BYTES = 1 << 20
 R = TypeVar("R", covariant=True)
 A = TypeVar("A")
 D = TypeVar("D", bytes, int)
@@ -79,6 +81,13 @@ def stream(
         if consumer.done:
             return
         data = view[: _read(conn, rfile.readinto1, view)]
+
+
+def measured_speed(conn: Connection[Any]) -> float:
+    """The bytes per second that arrive from the server, measured with a text of one MiB; 0 if it can't send that."""
+    begun = time.monotonic()
+    (text,) = read_values(conn, f"SELECT REPEAT('x',{_SPEED_BYTES})")
+    return _SPEED_BYTES / (time.monotonic() - begun) if text is not None else 0.0
 
 
 def read_values(conn: Connection[Any], sql: str) -> list[FieldValue]:

@@ -1,4 +1,5 @@
-"""Comparison of two servers' tables: by checksums and by rows, against the way of common tools, with rows missing.
+"""Comparison of two servers' tables: as a diff does it, by checksums alone and by rows, against the way of common
+tools, with rows missing.
 
 One table of sysbench's shape; single-threaded on each side. What counts is the CPU time of both servers and of this
 process: it does not depend on what else the machine does, and elapsed time is at best half of it.
@@ -16,6 +17,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from deploy.local.process import HarnessError
+from dm_worker.comparison.chunk_ways import ChunkWays
 from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import Difference
@@ -34,11 +36,13 @@ from tests.harness.cputime import cpu_by_kind, spent
 
 #: Rows of a chunk for all ways, and of a part that the peer reads row by row.
 CHUNK, _READ = 50_000, 1000
+#: Bytes per second between processes of one machine, and the seconds that a chunk may take.
+_LOOPBACK, _LIMIT = 1e9, 30.0
 #: Shares of missing rows, in percent.
 MISSING = (0, 10, 40)
 #: What they may cost, as a multiple of the equal case.
 MOST = 1.5
-OURS, PEER = "checksums", "peer: MD5 of CONCAT_WS"
+OURS, CHECKSUMS, PEER = "as dmctl diff", "checksums", "peer: MD5 of CONCAT_WS"
 _NAME = TABLE.partition(".")[2]
 _COLUMNS = ("id", "k", "c", "pad")
 
@@ -68,12 +72,13 @@ def run(rig: Rig, rows: int) -> None:
             if missing and name == OURS:
                 work = f"diff: {missing} % of the rows missing"
                 rig.report.add(Figure("", work, "all rows equal", used / equal[name], "x", MOST, at_most=True))
-    rig.report.ratio("", "diff: checksums, CPU", PEER, [equal[OURS]], [equal[PEER]], 3.0)
-    _beside_the_copy(rig, equal[OURS], rows, size)
+    for name in (OURS, CHECKSUMS):
+        rig.report.ratio("", f"diff: {name}, CPU", PEER, [equal[name]], [equal[PEER]], 3.0)
+    _beside_the_copy(rig, {name: equal[name] for name in (OURS, CHECKSUMS)}, rows, size)
     rig.target.wipe()
 
 
-def _beside_the_copy(rig: Rig, ours: float, rows: int, size: int) -> None:
+def _beside_the_copy(rig: Rig, ours: Mapping[str, float], rows: int, size: int) -> None:
     copies = []
     # The first copy also starts the engine's processes.
     for _ in range(rig.runs + 1):
@@ -85,8 +90,9 @@ def _beside_the_copy(rig: Rig, ours: float, rows: int, size: int) -> None:
         copies.append(_since(before, rig))
     copy = statistics.median(sum(one.values()) for one in copies[1:])
     print(f"  full copy: {size / copy / 1e6:.0f} MB per second of CPU\n{cpu_line(copies[-1], rows)}", flush=True)
-    print(f"  checksums: {size / ours / 1e6:.0f} MB per second of CPU", flush=True)
-    rig.report.ratio("", "diff: checksums, CPU", "own full copy", [ours], [copy], 8.0)
+    for name, used in ours.items():
+        print(f"  {name}: {size / used / 1e6:.0f} MB per second of CPU", flush=True)
+        rig.report.ratio("", f"diff: {name}, CPU", "own full copy", [used], [copy], 8.0)
 
 
 @dataclass(frozen=True)
@@ -127,17 +133,21 @@ def _sessions(rig: Rig) -> Iterator[tuple[Connection[Any], Connection[Any]]]:
 _Compare = Callable[["Connection[Any]", "Connection[Any]"], int]
 
 
-def _ours(way: Way) -> _Compare:
+def _ours(way: Way, *, speed: float = 0.0) -> _Compare:
+    """``speed``: the bytes per second of the network; 0 to read whole rows only after many differences."""
+
     def compare(here: Connection[Any], there: Connection[Any]) -> int:
         sources = [SourceSession(here, compared_server(here))]
         pair = read_pair(sources, [SourceName(0, SCHEMA, _NAME)], there, (SCHEMA, _NAME))
         if not isinstance(pair, TablePair):
             raise HarnessError(pair.reason)
         found: list[Difference] = []
-        dense = False
+        ways = ChunkWays()
         for part in plan_ranges(here, pair, CHUNK):
-            outcome = compare_chunk([here], there, replace(pair, way=way), part, report=found.extend, dense=dense)
-            dense = outcome.dense
+            whole = ways.whole(speed, _LIMIT)
+            begin = time.monotonic()
+            outcome = compare_chunk([here], there, replace(pair, way=way), part, report=found.extend, whole=whole)
+            ways.took(outcome, time.monotonic() - begin, whole=whole)
         return len(found)
 
     return compare
@@ -184,7 +194,8 @@ def _rows(values: Sequence[bytes | None]) -> set[tuple[bytes | None, ...]]:
 _JOINED = f"CONCAT_WS(',', {', '.join(_COLUMNS)}, CONCAT({', '.join(f'ISNULL({name})' for name in _COLUMNS)}))"
 _HALVES = [f"CAST(CONV(SUBSTRING(MD5({_JOINED}), {start}, 16), 16, 10) AS UNSIGNED)" for start in (1, 17)]
 _WAYS: dict[str, _Compare] = {
-    OURS: _ours(Way.PUSHED),
+    OURS: _ours(Way.PUSHED, speed=_LOOPBACK),
+    CHECKSUMS: _ours(Way.PUSHED),
     "rows": _ours(Way.STREAMED),
     PEER: _peer(f"BIT_XOR({_HALVES[0]} ^ {_HALVES[1]})"),
     "peer: CRC32 of CONCAT_WS": _peer(f"BIT_XOR(CAST(CRC32({_JOINED}) AS UNSIGNED))"),

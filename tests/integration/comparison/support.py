@@ -105,6 +105,6 @@ def compare(
         for part in parts:
             outcome = compare_chunk(sources, there, pair, part, limits, report=found.extend)
             # As if many rows of the part before had differed: it must not matter.
-            compare_chunk(sources, there, pair, part, roomy, report=whole.extend, dense=True)
+            compare_chunk(sources, there, pair, part, roomy, report=whole.extend, whole=True)
         assert Counter(whole) == Counter(found)
         return Comparison(outcome, found)

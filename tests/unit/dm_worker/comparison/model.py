@@ -29,17 +29,21 @@ def row_text(columns: Sequence[ComparedColumn], row: Row, *, nullable: bool = Tr
     plain: list[bytes] = []
     lengths: list[bytes] = []
     texts: list[bytes] = []
-    rest = next((one.name for one in reversed(columns) if one.free and not one.bulky), "")
+    others: list[bytes] = []
+    rest = next((one.name for one in reversed(columns) if one.free and not (one.bulky or one.utf8)), "")
     for column, value in zip(columns, row, strict=True):
         if column.bulky:
             plain.append(b"N" if value is None else hashlib.sha1(value).hexdigest().encode())
+        elif column.utf8:
+            texts += (b"\xfe" if value is None else value, b"\xff")
         elif column.free:
             if nullable or column.name != rest:
                 lengths.append(b"N" if value is None else b"%d" % len(value))
-            texts.append(value or b"")
+            others.append(value or b"")
         else:
             plain.append(b"N" if value is None else value)
-    return b"".join(field + b"," for field in (*plain, *lengths)) + b"".join(texts)
+    heads = b"".join(field + b"," for field in (*plain, *lengths))
+    return heads + b"".join([*texts, *others] if others else texts[:-1])
 
 
 def row_digest(columns: Sequence[ComparedColumn], row: Row) -> bytes:
@@ -107,10 +111,11 @@ class FakeServers:
             buckets: dict[int, list[int]] = {}
             for row in table:
                 digest = row_digest(self._pair.columns, row)
-                numbers = [zlib.crc32(digest[start : start + 10]) for start in range(0, 40, 10)]
-                sums = buckets.setdefault(int(digest[:2], 16) if grouped else 0, [0] * 10)
-                xors = [one ^ another for one, another in zip(sums[2:6], numbers, strict=True)]
-                totals = [one + another for one, another in zip(sums[6:], numbers, strict=True)]
+                halves = [zlib.crc32(digest[start : start + 10]) for start in range(0, 40, 10)]
+                numbers = [high << 32 | low for high, low in zip(halves[::2], halves[1::2], strict=True)]
+                sums = buckets.setdefault(int(digest[:2], 16) if grouped else 0, [0] * 6)
+                xors = [one ^ another for one, another in zip(sums[2:4], numbers, strict=True)]
+                totals = [one + another for one, another in zip(sums[4:], numbers, strict=True)]
                 sums[:] = [sums[0] + 1, sums[1] + 1, *xors, *totals]
             return [tuple(b"%d" % number for number in (bucket, *sums)) for bucket, sums in buckets.items()]
 
@@ -178,5 +183,5 @@ def compared(
             patch.setattr(module, "send", lambda *_: None)
         found: list[Difference] = []
         conn: Any = None
-        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.extend, dense=dense)
+        outcome = compare_chunk([conn], conn, pair, WHOLE, limits, report=found.extend, whole=dense)
         return outcome, found

@@ -173,10 +173,13 @@ def test_rows_in_the_same_order_take_no_memory(monkeypatch: pytest.MonkeyPatch, 
     assert "pass" not in outcome.how
 
 
+UNICODE = st.text(alphabet="a,N1é", max_size=3).map(str.encode)
 FIELDS = [
     (ComparedColumn("number", Reading.SAME), st.integers().map(lambda number: b"%d" % number)),
     (ComparedColumn("text", Reading.SAME, free=True), TEXTS.filter(lambda value: value is not None)),
     (ComparedColumn("other", Reading.SAME, free=True), st.binary(max_size=3)),
+    (ComparedColumn("name", Reading.SAME, free=True, utf8=True), UNICODE),
+    (ComparedColumn("title", Reading.SAME, free=True, utf8=True), UNICODE),
     (ComparedColumn("long", Reading.SAME, free=True, bulky=True), st.binary(max_size=3)),
 ]
 COLUMNS = [column for column, _ in FIELDS]
@@ -200,10 +203,20 @@ def test_the_last_text_needs_no_length_where_it_is_never_null(one: Row, another:
 
 
 @settings(max_examples=examples(500))
-@given(st.lists(TEXTS, min_size=2, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_moved_bytes_change_the_text(values: list[bytes | None], cut: int, random: object) -> None:
+@given(st.lists(TEXTS, min_size=2, max_size=5), st.integers(0, 3))
+def test_moved_bytes_change_the_text(values: list[bytes | None], cut: int) -> None:
+    _expect_moved_bytes_to_count(values, cut, utf8=False)
+
+
+@settings(max_examples=examples(500))
+@given(st.lists(st.one_of(st.none(), UNICODE), min_size=2, max_size=5), st.integers(0, 3))
+def test_moved_bytes_of_utf8_change_the_text(values: list[bytes | None], cut: int) -> None:
+    _expect_moved_bytes_to_count(values, cut, utf8=True)
+
+
+def _expect_moved_bytes_to_count(values: list[bytes | None], cut: int, *, utf8: bool) -> None:
     """The same bytes, split in another way among the columns."""
-    columns = [ComparedColumn(str(number), Reading.SAME, free=True) for number in range(len(values))]
+    columns = [ComparedColumn(str(number), Reading.SAME, free=True, utf8=utf8) for number in range(len(values))]
     joined = b"".join(value or b"" for value in values)
     moved: Row = (joined[:cut], joined[cut:], *(b"" for _ in values[2:]))
     assert (row_text(columns, tuple(values)) == row_text(columns, moved)) == (tuple(values) == moved)

@@ -92,14 +92,30 @@ def test_floats_are_pushed_down_where_they_do_not_identify_rows() -> None:
     assert pair(table(floats, keyed=False), table(floats, keyed=False)).way is Way.PUSHED
 
 
-def test_every_free_field_has_a_length_and_every_null_a_mark() -> None:
-    found = pair(
-        table(column("a", "varchar(5)", "utf8mb4"), column("b", "int(11)"), column("c", "longblob")),
-        table(column("a", "varchar(5)", "utf8mb4"), column("b", "int(11)"), column("c", "longblob")),
+def test_every_field_has_a_length_or_an_end_and_every_null_a_mark() -> None:
+    fields = table(
+        column("a", "varchar(5)", "utf8mb4"),
+        column("b", "int(11)"),
+        column("c", "longblob"),
+        column("d", "varchar(5)", "latin1"),
+        column("e", "varchar(5)", "utf8mb4"),
     )
+    found = pair(fields, fields)
     assert row_digest(found, found.target) == (
         "ELT(1,CAST(SHA1(CONCAT(`id`,',',IFNULL(`b`,'N'),',',IFNULL(SHA1(`c`),'N'),',',"
-        "IFNULL(LENGTH(`a`),'N'),',',IFNULL(`a`,''))) AS BINARY(40)))"
+        "IFNULL(LENGTH(CAST(`d` AS BINARY)),'N'),',',"
+        "IFNULL(`a`,_binary x'FE' COLLATE `binary`),_binary x'FF' COLLATE `binary`,"
+        "IFNULL(`e`,_binary x'FE' COLLATE `binary`),_binary x'FF' COLLATE `binary`,"
+        "IFNULL(CAST(`d` AS BINARY),''))) AS BINARY(40)))"
+    )
+
+
+def test_the_last_text_of_utf8_needs_no_end() -> None:
+    fields = table(column("a", "varchar(5)", "utf8mb4"), column("b", "varchar(5)", "utf8mb4"))
+    found = pair(fields, fields)
+    assert row_digest(found, found.target) == (
+        "ELT(1,CAST(SHA1(CONCAT(`id`,',',IFNULL(`a`,_binary x'FE' COLLATE `binary`),_binary x'FF' COLLATE `binary`,"
+        "IFNULL(`b`,_binary x'FE' COLLATE `binary`))) AS BINARY(40)))"
     )
 
 

@@ -53,6 +53,9 @@ class World:
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
         self.exact = True
+        #: Bytes per second of the network, and whether each look read whole rows.
+        self.speed = 1e12
+        self.whole: list[bool] = []
         self.plans: dict[TableId, DMError] = {}
         self.stored: dict[str, Any] = {}
 
@@ -90,8 +93,9 @@ class World:
         """Nothing is open."""
 
     def compare(
-        self, _: object, __: object, pair: TablePair, *___: object, report: Any, **____: object
+        self, _: object, __: object, pair: TablePair, *___: object, report: Any, whole: bool, **____: object
     ) -> ChunkOutcome:
+        self.whole.append(whole)
         target = (pair.target.schema, pair.target.name)
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
@@ -151,6 +155,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Diff
     def made(world: World, flavor: str = "mariadb", lag: Callable[[], int] = lambda: 0, **settings: Any) -> DiffRun:
         monkeypatch.setattr(compare_task, "open_pair", world.open_pair)
         monkeypatch.setattr(compare_task, "compare_chunk", world.compare)
+        monkeypatch.setattr(compare_task, "measured_speed", lambda _: world.speed)
         monkeypatch.setattr(compare_task, "_check_shapes", lambda *_: None)
         monkeypatch.setattr(compare_task, "apply_repairs", world.repair)
         monkeypatch.setattr(diff_run, "TableFinder", world)
@@ -174,6 +179,25 @@ def test_all_chunks_of_all_tables_are_compared_and_stored(start: Callable[..., D
     assert run.progress.verdict() == "equal"
     assert run.record.stage == world.stored["stage"] == FINISHED
     assert {"t 0", "t 1", "u 0", "u 1"} <= set(world.stored)
+
+
+@pytest.mark.parametrize(
+    ("speed", "settings", "whole"),
+    [
+        (1e12, {}, True),
+        (1.0, {}, False),
+        (1e12, {"bytes_per_second": 1 << 40}, False),
+        (1e12, {"rows_per_second": 1 << 40}, False),
+    ],
+    ids=["fast network", "slow network", "limited bytes", "sweep"],
+)
+def test_rows_are_read_whole_only_where_nothing_limits_it(
+    start: Callable[..., DiffRun], speed: float, settings: dict[str, int], whole: bool
+) -> None:
+    world = World({T: [()]})
+    world.speed = speed
+    start(world, threads=1, **settings).work()
+    assert world.whole == [False, whole]
 
 
 def test_differences_are_in_the_file_before_they_are_stored(start: Callable[..., DiffRun], tmp_path: Path) -> None:
