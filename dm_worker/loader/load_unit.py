@@ -69,6 +69,8 @@ from pkg.rules.table_router import TableRouter
 log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
+#: The names of all unfinished files are read so often, to count the tables.
+_TABLES_SECONDS = 10.0
 _LOG_SECONDS = 5.0
 
 
@@ -82,6 +84,10 @@ class _LoadProgress:
     metadata: DumpMetadata = field(default_factory=lambda: DumpMetadata(None))
     rate: Rate = field(default_factory=Rate)
     logged: float = 0.0
+    #: The dumped tables, those of which no row is left, and when these were counted.
+    tables: int = 0
+    completed_tables: int = 0
+    counted: float = 0.0
 
 
 class LoadUnit:
@@ -107,6 +113,8 @@ class LoadUnit:
         #: The epoch that a stop ends, or has ended.
         self._fenced_off = 0
         self._progress = _LoadProgress()
+        #: The table of each data file.
+        self._tables: Mapping[str, TableId] = {}
         #: What creates keys now.
         self._keys: KeyBuilding | None = None
         self._epoch = 0
@@ -178,6 +186,8 @@ class LoadUnit:
             metaBinlogGTID=location.gtid_set if location else "",
             bps=progress.rate.per_second,
             step=keys.step() if (keys := self._keys) is not None else None,
+            totalTables=progress.tables or None,
+            completedTables=progress.completed_tables if progress.tables else None,
         )
 
     def remove_meta(self) -> None:
@@ -207,11 +217,14 @@ class LoadUnit:
         self._progress.metadata = metadata
         self._progress.rate = Rate()  # the speed before a pause does not count
         self._progress.total = sum(file.size for file in files)
+        self._tables = {file.name: (file.schema, file.table) for file in listing.data}
+        self._progress.tables = len({(file.schema, file.table) for file in (*listing.tables, *listing.data)})
         prepared = self._prepare(listing, files, metadata, creations)
         if prepared is None:
             return UnitOutcome(canceled=True)
         files, left = prepared
         self._progress.finished = self._progress.total - sum(left.values())
+        self._count_tables(left)
         if self._control.is_stopping():
             return UnitOutcome(canceled=True)
         failure = self._run_job(files, left)
@@ -387,6 +400,8 @@ class LoadUnit:
         conn = connect(self._cfg.to, scope="downstream", read_timeout=10.0)
         try:
             self._progress.finished = loaded_bytes(conn, self._cfg)
+            if time.monotonic() - self._progress.counted > _TABLES_SECONDS:
+                self._count_tables(unfinished_files(conn, self._cfg))
         finally:
             conn.close()
         progress, now = self._progress, time.monotonic()
@@ -404,6 +419,12 @@ class LoadUnit:
             progress=self.status().progress,
             eta=progress.rate.eta(progress.total - progress.finished),
         )
+
+    def _count_tables(self, left: Iterable[str]) -> None:
+        """``left``: the unfinished files."""
+        unfinished = {self._tables[file] for file in left if file in self._tables}
+        self._progress.completed_tables = self._progress.tables - len(unfinished)
+        self._progress.counted = time.monotonic()
 
     def _fence_off(self, epoch: int) -> None:
         try:
@@ -426,6 +447,7 @@ class LoadUnit:
         finally:
             conn.close()
         self._progress.finished, self._progress.complete = self._progress.total, True
+        self._progress.completed_tables = self._progress.tables
         log.info("load finished", task=self._cfg.name, source=self._cfg.source_id, bytes=self._progress.total)
 
     def _clean_up(self, listing: DumpListing) -> None:

@@ -413,7 +413,7 @@ class DumpStatus(_message.Message):
     def __init__(self, totalTables: _Optional[int] = ..., completedTables: _Optional[float] = ..., finishedBytes: _Optional[float] = ..., finishedRows: _Optional[float] = ..., estimateTotalRows: _Optional[float] = ..., bps: _Optional[int] = ..., progress: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
 
 class LoadStatus(_message.Message):
-    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step")
+    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step", "totalTables", "completedTables")
     FINISHEDBYTES_FIELD_NUMBER: _ClassVar[int]
     TOTALBYTES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -421,6 +421,8 @@ class LoadStatus(_message.Message):
     METABINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     BPS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    TOTALTABLES_FIELD_NUMBER: _ClassVar[int]
+    COMPLETEDTABLES_FIELD_NUMBER: _ClassVar[int]
     finishedBytes: int
     totalBytes: int
     progress: str
@@ -428,7 +430,9 @@ class LoadStatus(_message.Message):
     metaBinlogGTID: str
     bps: int
     step: str
-    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ..., step: _Optional[str] = ...) -> None: ...
+    totalTables: int
+    completedTables: int
+    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ..., step: _Optional[str] = ..., totalTables: _Optional[int] = ..., completedTables: _Optional[int] = ...) -> None: ...
 
 class ShardingGroup(_message.Message):
     __slots__ = ("target", "DDLs", "firstLocation", "synced", "unsynced", "heldRows", "waitingDDLs", "rereading")

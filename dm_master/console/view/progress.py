@@ -136,7 +136,9 @@ def _load(load: pb.LoadStatus) -> ProgressView:
     done, total = load.finishedBytes, load.totalBytes
     share = 100 * min(1.0, done / total) if total > 0 else None
     left = (total - done) / load.bps if load.bps > 0 and total > done else None
+    tables = [FigureView("tables", f"{load.completedTables:,} of {load.totalTables:,}")] if load.totalTables else []
     figures = [
+        *tables,
         FigureView("written", f"{in_bytes(done)} of {in_bytes(total)}", f"{in_bytes(load.bps)}/s"),
         FigureView("time left", _eta(left)),
     ]

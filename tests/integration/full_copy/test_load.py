@@ -338,6 +338,18 @@ def test_what_was_loaded_before_a_pause_counts_at_once(
     assert second.unit.status().progress == "100.00 %"
 
 
+def test_the_status_counts_the_tables_whose_rows_are_all_loaded(
+    slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dm_worker.loader.load_unit._TABLES_SECONDS", 0.0)
+    with _held_up(target, "c"):
+        loading = _Loading(slow_load, spark)
+        _wait(lambda: loading.unit.status().completedTables == 2)
+        assert loading.unit.status().totalTables == 3
+    loading.wait_finished()
+    assert loading.unit.status().completedTables == 3
+
+
 def _shards(server: SQLServer) -> None:
     server.execute("CREATE DATABASE s1", "CREATE DATABASE s2")
     for shard, first in (("s1.t1", 1), ("s1.t2", 101), ("s2.t1", 150)):

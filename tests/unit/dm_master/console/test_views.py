@@ -128,6 +128,9 @@ def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
     load = worker_pb.LoadStatus(finishedBytes=50, totalBytes=200, bps=10, progress="25.00 %")
     loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
     assert (loading.percent, loading.figures[-1].value) == (25.0, "15 s")
+    load.totalTables, load.completedTables = 100_000, 0
+    loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
+    assert (loading.figures[0].name, loading.figures[0].value) == ("tables", "0 of 100,000")
     load.step = "creating the keys of 1 table"
     assert progress(worker_pb.SubTaskStatus(unit=worker_pb.Load, load=load)).text == load.step
 
