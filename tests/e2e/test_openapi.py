@@ -220,11 +220,11 @@ def test_sources(api: ApiClient, api_cluster: Cluster, mariadb_upstream: MariaDB
     api.ok(
         "POST",
         "sources",
-        {"source": api_source(server, "s/1", user="api", password="p0's:#"), "worker_name": "worker2"},
+        {"source": api_source(server, "s 1", user="api", password="p0's:#"), "worker_name": "worker2"},
     )
-    name = part("s/1")
+    name = part("s 1")
     (status,) = api.ok("GET", f"sources/{name}/status")["data"]
-    assert status == {"source_name": "s/1", "worker_name": "worker2"}
+    assert status == {"source_name": "s 1", "worker_name": "worker2"}
     shown = api.ok("GET", f"sources/{name}", with_status=True)
     assert shown["password"] == "******"
     assert shown["status_list"] == [status]
