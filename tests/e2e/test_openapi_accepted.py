@@ -103,6 +103,7 @@ def _tasks(walk: _Walk) -> None:
     walk.cluster.wait_stage("t1", "Running", unit="Sync")
     walk.send("DMAPIGetTaskStatus", _TASK)
     walk.send("DMAPIGetTaskMigrateTargets", _SCHEMAS)
+    walk.cluster.wait_synced("t1")  # what has not begun may be Paused before it ends
     walk.cluster.ok("pause-task", "t1")
     walk.cluster.wait_stage("t1", "Paused")
     walk.send("DMAPIGetSchemaListByTaskAndSource", _SCHEMAS)

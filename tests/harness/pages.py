@@ -67,7 +67,7 @@ class ConsolePages:
 
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
-            field = self.driver.find_element(By.ID, name.replace("_", "-"))
+            field = self._element(f"#{name.replace('_', '-')}")
             if field.tag_name == "select":
                 Select(field).select_by_value(value)
             else:
