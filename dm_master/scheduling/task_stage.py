@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -65,7 +65,7 @@ def start_task(
         if source in modes:
             ops.append(_put_validator(ValidatorStage("Running", source, task, modes[source])))
     orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if drop_operators]
-    return Plan(tuple(ops), side_ops=tuple(orders))
+    return Plan(tuple(ops), side_ops=(*orders, *_forget_tables(task, wanted)))
 
 
 def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str, *, safe_mode: bool = False) -> Plan:
@@ -111,7 +111,7 @@ def update_task(state: Topology, task: str, text: str, subtasks: Mapping[str, st
         ops.append(Put(keys.SUBTASK.key(source, task), subtasks[source]))
         if source not in existing:
             ops.append(_put_stage(_STOPPED, source, task))
-    return Plan(tuple(ops))
+    return Plan(tuple(ops), side_ops=_forget_tables(task, subtasks))
 
 
 def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
@@ -130,7 +130,7 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
         ]
     if len(chosen) == len(state.sources_of(task)):
         ops.append(Delete(keys.TASK_TEXT.key(task)))
-    return Plan(tuple(ops))
+    return Plan(tuple(ops), side_ops=_forget_tables(task, chosen))
 
 
 def start_validation(state: Topology, task: str, sources: Sequence[str], mode: str, since: Mapping[str, str]) -> Plan:
@@ -175,6 +175,12 @@ def _runs(state: Topology, source: str, task: str) -> bool:
 
 def _put_validator(record: ValidatorStage) -> Put:
     return Put(keys.VALIDATOR_STAGE.key(record.source, record.task), record.to_json())
+
+
+def _forget_tables(task: str, sources: Iterable[str]) -> tuple[EtcdOperation, ...]:
+    """Removes where the tables of the sources are routed, which holds for one configuration of the subtasks: until a
+    source reports again, the locks of merged tables wait for it."""
+    return tuple(Delete(keys.SHARD_DDL_TABLES.key(task, source)) for source in sorted(sources))
 
 
 def _put_stage(stage: str, source: str, task: str, safe_mode: bool = False) -> Put:

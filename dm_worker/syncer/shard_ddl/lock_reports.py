@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent, exists
+from pkg.etcd import EtcdClient, PrefixMirror, Put, WatchEvent, exists
 from pkg.ha import keys
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
@@ -27,8 +27,10 @@ class EtcdLockService:
         self._source = source
 
     def publish_tables(self, tables: ShardTables) -> None:
-        """Reports where upstream tables are routed, so that no lock waits for a source without tables."""
-        self._client.put(keys.SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
+        """Reports where upstream tables are routed, so that no lock waits for a source without tables. Once the task is
+        stopped, this writes nothing: it would hold for the next task of this name."""
+        key = keys.SHARD_DDL_TABLES.key(self._task, self._source)
+        self._client.txn([exists(keys.SUBTASK.key(self._source, self._task))], (Put(key, tables.to_json()),))
 
     def report(self, info: ShardInfo) -> bool:
         """Reports ``info``; False if there is an operation to follow or confirm first.

@@ -13,6 +13,7 @@ from dm_master.shardddl.locks import UnlockOrder
 from dm_master.shardddl.pessimistic.lock_registry import LockRegistry
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg.etcd import EtcdClient, Put, WatchEvent
+from pkg.ha import keys
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.harness.etcd import EtcdServer
@@ -101,6 +102,17 @@ def test_a_ddl_goes_through_a_real_etcd(client: EtcdClient) -> None:
     assert master.locks.all() == []
     assert two.operation(LOCK) is None
     master.mirror.stop()
+
+
+def test_a_run_that_ends_reports_no_tables_for_the_next_task_of_its_name(client: EtcdClient) -> None:
+    three = EtcdLockService(client, TASK, "s3")
+    tables = keys.SHARD_DDL_TABLES.key(TASK, "s3")
+    three.publish_tables(ShardTables(TASK, "s3", {}))
+    assert client.get(tables) is not None
+    client.delete(tables)
+    client.delete(keys.SUBTASK.key("s3", TASK))
+    three.publish_tables(ShardTables(TASK, "s3", {}))
+    assert client.get(tables) is None
 
 
 def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: EtcdClient) -> None:
