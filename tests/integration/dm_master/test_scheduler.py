@@ -174,6 +174,26 @@ def test_a_task_is_stored_whole_and_removed_whole(client: EtcdClient, lead: Call
     assert set(scheduler.sources()) == {"s2"}
 
 
+def test_what_a_source_reported_of_its_tables_goes_with_its_subtask(
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
+) -> None:
+    """Otherwise the locks of merged tables would not wait for the source while it copies under other routes."""
+    scheduler = lead().scheduler
+    scheduler.add_source(source("s1"))
+    LeasedWorker(client, "worker of s1").join(scheduler)
+    becomes(scheduler, "worker of s1", "bound")
+    report = keys.SHARD_DDL_TABLES.key("t", "s1")
+    client.put(report, "of an older version")
+    scheduler.start_task("t", "", [subtask("t", "s1")])
+    assert client.get(report) is None
+    client.put(report, "of this run")
+    for stage in ("Paused", "Running"):
+        scheduler.set_stage("t", [], stage)
+        assert client.get(report) is not None
+    scheduler.stop_task("t", [])
+    assert client.get(report) is None
+
+
 def test_orders_for_statements_live_as_long_as_the_checkpoints(
     client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
