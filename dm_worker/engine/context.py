@@ -40,7 +40,7 @@ class WorkerContext(SparkContext):
         partitions: Sequence[int] | None = None,
         allowLocal: bool = False,
     ) -> list[U]:
-        """As PySpark's, for results of some KiB from all partitions: each partition's are passed on as text."""
+        """As PySpark's. Without ``partitions`` (all of them), for results of some KiB: they are passed on as text."""
         if partitions is not None:
             return super().runJob(rdd, partitionFunc, partitions, allowLocal)
         mapped = rdd.mapPartitions(partitionFunc)

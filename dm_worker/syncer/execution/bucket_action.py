@@ -34,6 +34,11 @@ class BucketAction(ABC):
     def rule_of(self, plan: TablePlan) -> WriteRule:
         """How the compacted states of a plan's rows are written."""
 
+    @property
+    def returns_rows(self) -> bool:
+        """Whether its results have about as many bytes as the rows."""
+        return False
+
     @abstractmethod
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
         """Consumes one bucket. Raises DMError, ``MergeAgain``."""

@@ -57,6 +57,10 @@ class ExpectRows(BucketAction):
         """Only how rows are at the end of the range counts."""
         return True
 
+    @property
+    def returns_rows(self) -> bool:
+        return True
+
     def rule_of(self, plan: TablePlan) -> WriteRule:
         chunked = self._is_chunked(plan)
         there = AS_UPSERT | AS_DELETE if chunked else AS_UPSERT

@@ -10,12 +10,13 @@ Errors are returned as values: an exception would arrive as a Java stack trace.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from pyspark import SparkContext, StorageLevel
+from pyspark import RDD, SparkContext, StorageLevel
 from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer.execution import row_block
@@ -138,12 +139,12 @@ def run(
 def _run(
     context: SparkContext, sent: list[SliceReference], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
 ) -> list[BucketOutcome]:
-    # Not mapPartitions and collect: that takes half as much CPU of the JVM again (WorkerContext).
     if small:
-        return list(context.runJob(context.parallelize([sent], 1), partial(_small, job)))
+        return _results(context, context.parallelize([sent], 1), partial(_small, job), job.action, 1)
     blocks = context.parallelize(sent, len(sent)).mapPartitions(partial(_partition, job, store))
     if not job.may_conflict:
-        return list(context.runJob(blocks.partitionBy(partitions, _by_bucket), partial(_gather, job)))
+        placed = blocks.partitionBy(partitions, _by_bucket)
+        return _results(context, placed, partial(_gather, job), job.action, partitions)
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = blocks.mapPartitions(_pairs_of).collect()
@@ -153,11 +154,24 @@ def _run(
         moved, report = _conflict_sets(fetch(content[1]) for content in found if not isinstance(content, BatchFailure))
         shared = context.broadcast(moved)
         reassigned = blocks.mapPartitions(partial(_reassign, job, store, shared))
-        outcomes = list(context.runJob(reassigned.partitionBy(partitions, _by_bucket), partial(_gather, job)))
+        placed = reassigned.partitionBy(partitions, _by_bucket)
+        outcomes = _results(context, placed, partial(_gather, job), job.action, partitions)
         shared.destroy()
         return [*outcomes, report]
     finally:
         blocks.unpersist()
+
+
+def _results(
+    context: SparkContext,
+    data: RDD[Any],
+    work: Callable[[Iterable[Any]], Iterable[BucketOutcome]],
+    action: BucketAction,
+    partitions: int,
+) -> list[BucketOutcome]:
+    # Not mapPartitions and collect: that takes half as much CPU of the JVM again. Without the numbers of the
+    # partitions, small results take even less (WorkerContext), and large ones a multiple of their memory.
+    return list(context.runJob(data, work, list(range(partitions)) if action.returns_rows else None))
 
 
 def _conflict_sets(packed: Iterable[bytes]) -> tuple[dict[int, int], ConflictReport]:

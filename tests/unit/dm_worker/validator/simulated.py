@@ -175,7 +175,9 @@ class OneTask:
         return items
 
     @staticmethod
-    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
+    def runJob(
+        items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]], partitions: Sequence[int] | None
+    ) -> list[Any]:
         found: list[Any] = pickle.loads(pickle.dumps(list(pickle.loads(pickle.dumps(work))(iter(items)))))
         return found
 

@@ -16,6 +16,7 @@ from pyspark import SparkContext
 
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.bucket_action import BucketAction, MergeAgain
+from dm_worker.syncer.execution.expected_rows import ExpectRows
 from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import StatementForm, write_rule_of
 from dm_worker.syncer.execution.spark_tasks import WRITERS, BatchJob, first_error, results_of, run, writing_tasks
@@ -45,6 +46,8 @@ def test_default_of_16_writers_takes_four_processes_on_two_cores() -> None:
 
 
 _SEEN: list[tuple[int, int]] = []
+#: The partitions of each job.
+_CHOSEN: list[Sequence[int] | None] = []
 _GUARD = threading.Lock()
 
 
@@ -86,7 +89,10 @@ class OneTask:
         return items
 
     @staticmethod
-    def runJob(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
+    def runJob(
+        items: Sequence[Any], work: Callable[[Iterable[Any]], Iterable[Any]], partitions: Sequence[int] | None
+    ) -> list[Any]:
+        _CHOSEN.append(partitions)
         return list(pickle.loads(pickle.dumps(work))(iter(items)))
 
 
@@ -105,6 +111,14 @@ def test_every_row_of_a_batch_reaches_the_action_of_its_job_once() -> None:
     assert sorted(Counter(bucket for bucket, _ in _SEEN).items()) == [(bucket, 1) for bucket in range(4)]
     assert sum(rows for _, rows in _SEEN) == 20
     assert sum(result.changes for result in results) == report.rows == 20
+
+
+def test_results_with_rows_are_not_passed_on_as_small_ones() -> None:
+    """As text they would take a multiple of their memory."""
+    _CHOSEN.clear()
+    outcomes(CountRows())
+    outcomes(ExpectRows(full=True, most_rows=100))
+    assert _CHOSEN == [None, [0]]
 
 
 def test_an_action_may_leave_a_bucket_to_another_one_with_other_rules() -> None:
