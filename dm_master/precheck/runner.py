@@ -411,7 +411,10 @@ def _check_groups(
             "schema_of_shard_tables",
             "sharding table consistency check",
             "check consistency of sharding table structures",
-            table_checks.check_shards,
+            lambda groups: [
+                *(table_checks.check_shards(groups) if copied else []),
+                *(table_checks.check_coordination(groups) if task.task_mode != "full" and not task.shard_mode else []),
+            ],
         ),
         (
             "auto_increment_ID",
@@ -434,7 +437,7 @@ def _check_groups(
     )
     groups = functools.cache(lambda: table_checks.by_target(upstreams))
     for item, name, desc, run in checks:
-        if item not in task.ignore_checking_items and (copied or item != "schema_of_shard_tables"):
+        if item not in task.ignore_checking_items:
             findings = _guarded(lambda run=run: run(groups()), None)  # type: ignore[misc]
             yield CheckResult(name, desc, findings)
 

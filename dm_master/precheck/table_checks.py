@@ -345,6 +345,23 @@ def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
 
 
+def check_coordination(groups: TablesByTarget) -> list[CheckFinding]:
+    """Tables that merge in a task without shard-mode, which replicates, as one finding. Pure."""
+    merged = [target for target, shards in groups.items() if len(shards) > 1]
+    if not merged:
+        return []
+    names = [f"`{schema}`.`{table}`" for schema, table in sorted(merged)[:_NAMED]]
+    more = f" and {len(merged) - _NAMED} more" if len(merged) > _NAMED else ""
+    return [
+        warn(
+            f"several upstream tables merge into each of {len(merged)} target tables ({', '.join(names)}{more}), and "
+            "the task has no shard-mode: the DDL of each upstream table runs at the target when it is read",
+            "If these tables get DDL while the task runs, set `shard-mode: pessimistic`. Otherwise rows that a slower "
+            "table has before its DDL can get other values, or stop the task.",
+        )
+    ]
+
+
 def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
     """Target tables that can't roll back."""
     return [

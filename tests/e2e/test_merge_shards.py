@@ -20,7 +20,8 @@ def test_merged_shards_stay_equal_through_copy_ddl_pause_and_restart(
     target: MariaDBServer,
     gtid: bool,
 ) -> None:
-    migration = Migration(free_cluster, [mariadb_upstream, mysql_upstream], target, rows=5000)
+    upstreams = [mariadb_upstream, mysql_upstream]
+    migration = Migration(free_cluster, upstreams, target, rows=5000, extra="shard-mode: pessimistic\n")
     migration.create(seed=1 + gtid)
     migration.add_sources(gtid=gtid)
     migration.start_writers()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dm_worker.syncer.ddl.filled_columns import filled_otherwise
 from dm_worker.syncer.ddl.variables import (
     EMPTY_STRING_IS_NULL,
     TargetSession,
@@ -17,11 +18,11 @@ from dm_worker.syncer.ddl.variables import (
 from pkg import ddl, errors
 from pkg.binlog.events import QueryEvent
 from pkg.ddl.columns import bytes_of
-from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef, DropColumn, NoStructure
+from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef, DropColumn, NoStructure, RenameTable
 from pkg.ddl.tokens import Token, tokenize, word_set
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import Advice
-from pkg.mysql.names import quote
+from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import Index, TableInfo
 
 #: Functions whose result differs at another time, on another server or in another session, and those of them that need
@@ -45,6 +46,10 @@ _BY_HAND = (
     "Make the target's rows equal to the upstream's by hand: stop writes to the upstream table until they are "
     "equal, or copy the table again. Then skip the statement."
 )
+_COORDINATED = (
+    "If tables of several names merge, run the task with `shard-mode: pessimistic`, which coordinates their DDL."
+)
+_TAKE_ROWS = frozenset({"drop database", "drop table", "truncate table", "rename table"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,9 @@ class Sides:
     """The servers, and the table on both before the statement.
 
     ``source`` is None where the target's rows are not exactly the rows of this one upstream table, and where it is
-    unknown, as ``unknown`` then says. ``shown`` is the target's SHOW CREATE of its table.
+    unknown, as ``unknown`` then says. ``shown`` is the target's SHOW CREATE of its table. ``had`` are the columns of
+    the upstream's table (lower case), None where unknown; ``beside`` is another upstream table whose rows the target's
+    table has.
     """
 
     upstream: UpstreamSession
@@ -70,6 +77,8 @@ class Sides:
     copy: TableInfo | None = None
     shown: str = ""
     unknown: bool = False
+    had: frozenset[str] | None = None
+    beside: TableId | None = None
 
 
 def refused(statement: ddl.DDLStatement, doubt: Doubt) -> DMError:
@@ -101,6 +110,7 @@ def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iter
     yield from _session(statement, query, sides)
     yield from _foreign_keys(statement, sides)
     yield from _checks(statement, sides)
+    yield from _merged(statement, sides)
     if not sides.target.alters_like_mysql:
         yield from _partitions(statement, sides)
         yield from _lost_keys(statement, sides)
@@ -235,6 +245,30 @@ def _checks(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
             "If one of these is the one that was dropped upstream, drop it at the target by hand. Then skip the "
             "statement, or replace it with its other parts.",
         )
+
+
+def _merged(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
+    """Without shard-mode, each table that merges runs its DDL at the target when it is read."""
+    if takes_rows_away(statement) and sides.beside is not None:
+        yield Doubt(
+            f"the statement would take away rows of {qualified(*sides.beside)} too, which is routed to the same table "
+            "of the target",
+            "Skip the statement if the target is to keep the rows. Otherwise delete those of this table at the target "
+            f"by hand, then skip it. {_COORDINATED}",
+        )
+    for found in filled_otherwise(statement, sides.shown, sides.target.flavor, sides.had):
+        yield Doubt(
+            f"the target's table already has the column {quote(found.column)}, and rows that were written there before "
+            f"this statement got {found.target}, where the upstream gives them {found.upstream}",
+            f"{_BY_HAND} {_COORDINATED}",
+            found.rows,
+        )
+
+
+def takes_rows_away(statement: ddl.DDLStatement) -> bool:
+    """Whether the target's table would lose all rows, or its name."""
+    renames = any(isinstance(action, RenameTable) for action in statement.actions)
+    return renames or statement.kind in _TAKE_ROWS
 
 
 def _ids(changed: str, column: ColumnDef, sides: Sides, table: str) -> Iterator[Doubt]:

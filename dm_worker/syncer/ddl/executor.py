@@ -43,7 +43,7 @@ log = get_logger("syncer.ddl")
 class DDLStep:
     """One statement for the target: its origin, its SQL, the target's names that it refers to, and the route between
     them. ``source``: the upstream's table before it, where the target's has the same rows and their order matters;
-    ``unknown``: it would matter, and is unknown."""
+    ``unknown``: it would matter, and is unknown. ``had`` and ``beside``: as in :class:`Sides`, where they matter."""
 
     parsed: ddl.DDLStatement
     text: str
@@ -51,6 +51,8 @@ class DDLStep:
     route: ddl.TableRewrite
     source: TableInfo | None = None
     unknown: bool = False
+    had: frozenset[str] | None = None
+    beside: TableId | None = None
 
     def parts(self, record: DDLRecord) -> list[ddl.DDLStatement]:
         """The parts of an ALTER TABLE, each as its own statement, in the order in which ``record`` numbers them."""
@@ -382,7 +384,16 @@ class DDLExecutor:
         """Raises 36068 for a statement that may have another effect at the target than upstream."""
         needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
         copy = self._session.table(*step.targets[0]) if needs_copy else None
-        sides = Sides(self.upstream, self._session.target(), step.source, copy, now.definitions[0], step.unknown)
+        sides = Sides(
+            self.upstream,
+            self._session.target(),
+            step.source,
+            copy,
+            now.definitions[0],
+            unknown=step.unknown,
+            had=step.had,
+            beside=step.beside,
+        )
         for doubt in doubts(part, query, sides):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dm_worker.syncer.ddl.differences import adds_ids
+from dm_worker.syncer.ddl.differences import adds_ids, takes_rows_away
 from dm_worker.syncer.ddl.executor import DDLStep, RoutedPart, StatementContext
+from dm_worker.syncer.ddl.filled_columns import adds_guarded
 from dm_worker.syncer.ddl.own_names import UpstreamTables
 from dm_worker.syncer.ddl.parts import OrderedPart, Part
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -63,17 +64,33 @@ class StepRouter:
         return DDLStep(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 
     def _sourced(self, part: Part, statement: BinlogStatement) -> DDLStep:
-        """A part's step, with the upstream's table before the part if its rows' order matters and the target has the
-        same rows."""
+        """A part's step, with what matters for it of the upstream's tables before the part."""
         step = self.of_parsed(part.parsed)
-        if self._merges or part.session is not None or not adds_ids(part.parsed):
+        if self._merges or part.session is not None:
             return step
-        name = part.parsed.tables[0]
+        if adds_guarded(part.parsed):
+            before, _ = self._source.around(part.parsed)
+            had = None if before is None else frozenset(column.name.lower() for column in before.columns)
+            step = replace(step, had=had)
+        if takes_rows_away(part.parsed):
+            return replace(step, beside=next(iter(self._beside(part.parsed.tables[0])), None))
+        return self._ordered(step, part, statement) if adds_ids(part.parsed) else step
+
+    def _ordered(self, step: DDLStep, part: Part, statement: BinlogStatement) -> DDLStep:
+        """The step with the upstream's table, if the target's has the same rows."""
         source = self._source.keyed_before(part.parsed, lambda table: self._is_unaltered(table, statement.after))
-        known = {(info.schema, info.name) for info in self._source.tracker.tables()}
-        listed = {(schema, table) for schema, names in self._upstream_tables().items() for table in names}
-        migrated = {name, *(other for other in known | listed if self._rules.takes_rows(*other))}
-        alone = [other for other in migrated if self.route(*other) == self.route(*name)]
-        if len(alone) != 1 or (source is not None and self._rules.of_table(source) != NO_RULES):
+        if self._beside(part.parsed.tables[0]) or (source is not None and self._rules.of_table(source) != NO_RULES):
             return step
         return replace(step, source=source, unknown=source is None)
+
+    def _beside(self, name: TableId) -> list[TableId]:
+        """The source's other tables with rows in the target's table, or in its schema for table ''."""
+        known = {(info.schema, info.name) for info in self._source.tracker.tables()}
+        listed = {(schema, table) for schema, names in self._upstream_tables().items() for table in names}
+        target, whole = self.route(*name), not name[1]
+
+        def shares(other: TableId) -> bool:
+            routed = self.route(*other)
+            return other[0] != name[0] and routed[0] == target[0] if whole else other != name and routed == target
+
+        return sorted(other for other in known | listed if self._rules.takes_rows(*other) and shares(other))

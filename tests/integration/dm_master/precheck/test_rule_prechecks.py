@@ -136,8 +136,9 @@ def test_merging_shards_get_a_mapping_that_then_satisfies_the_checks(
     assert proposal is not None
     names = dict(part.split(" ", 1) for part in proposal[2].split("; "))
     mapped = {name: f"{rest}, {names[name]}" for name, rest in instances.items()}
-    result = run_prechecks(_task(merged, mapped, f"{MERGE}{proposal[1]}\n"), sources)
-    assert result.text == PASSED
+    text = f"{MERGE}{proposal[1]}\n"
+    assert run_prechecks(_task(merged, mapped, f"{text}shard-mode: pessimistic\n"), sources).text == PASSED
+    assert "has no shard-mode" in run_prechecks(_task(merged, mapped, text), sources).text
 
 
 def test_instances_with_one_id_collide(

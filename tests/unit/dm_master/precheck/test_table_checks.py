@@ -6,6 +6,7 @@ import pytest
 
 from dm_master.precheck.table_checks import (
     RoutedTable,
+    check_coordination,
     check_merge_rules,
     check_same_names,
     check_shards,
@@ -56,6 +57,14 @@ def test_shards_that_differ_are_named(other: TableInfo, severity: str, text: str
     assert finding.severity == severity
     assert text in finding.message
     assert (finding.subject, finding.other) == ("s1 `s`.`t2`", "s1 `s`.`t1`")
+
+
+def test_merged_tables_without_shard_mode_are_named() -> None:
+    assert check_coordination({**_shards(_info("t1", ID))}) == []
+    (finding,) = check_coordination({**_shards(_info("t1", ID), _info("t2", ID)), ("s", "one"): []})
+    assert finding.severity == "warn"
+    assert "each of 1 target tables (`s`.`t`)" in finding.message
+    assert "shard-mode: pessimistic" in finding.instruction
 
 
 def test_targets_that_differ_in_case_alone_are_refused() -> None:
