@@ -60,7 +60,7 @@ class Actions:
             "message": answer.msg,
             "parts": [(one.source, one.result, one.msg) for one in parts],
             "task": form.get("task"),
-            "checks": form.get("do").endswith(("-diff", "-validation")),
+            "checks": form.get("do").endswith(("-diff", "-validation", "-error")),
             "here": "task",
         }
         return await self._page("result.html", request, values)

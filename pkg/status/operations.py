@@ -1,8 +1,8 @@
-"""The operations that the present stage of a subtask or relay log allows. Pure.
+"""The operations that the present stage of a subtask, relay log or difference allows. Pure.
 
-The rules are those of the worker's state machine (``dm_worker/subtask/stage.py``): an operation is allowed exactly when
-it would change the stage. A property test drives the machine and compares. Stopped is final there, but the
-master starts such a subtask again.
+The rules are those of the state machines (``dm_worker/subtask/stage.py``, ``dm_worker/validator/verdicts.py``): an
+operation is allowed exactly when it would change the stage. Property tests drive the machines and compare. Stopped is
+final for a subtask, but the master starts it again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ _ENDED = (pb.InvalidStage, pb.Stopping)
 _STOPPED = frozenset({"resume", "stop"})
 #: In the order in which they are shown.
 OPERATIONS = ("resume", "resume-safe", "pause", "skip", "stop")
+#: State of a row that the validator found to differ → the operations that would change it, in this order.
+_MARKS: dict[int, tuple[str, ...]] = {
+    pb.NewErr: ("ignore-error", "resolve-error", "clear-error"),
+    pb.IgnoredErr: ("resolve-error", "clear-error"),
+    pb.ResolvedErr: ("ignore-error", "clear-error"),
+}
 
 
 def allowed(subtask: pb.SubTaskStatus) -> frozenset[str]:
@@ -52,3 +58,14 @@ def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:
     if relay.stage == pb.Paused:
         return ["resume-relay"]
     return ["pause-relay"] if relay.stage in _PAUSABLE else []
+
+
+def allowed_for_difference(error: pb.ValidationError) -> tuple[str, ...]:
+    """The operations on one row that differs. One that is not stored yet has no number to name it by."""
+    return _MARKS.get(error.status, ()) if error.id not in ("", "0") else ()
+
+
+def allowed_for_differences(found: Iterable[pb.ValidationError]) -> list[str]:
+    """The operations on all rows of a task: those that would change at least one."""
+    able = {name for error in found for name in _MARKS.get(error.status, ())}
+    return [name for name in _MARKS[pb.NewErr] if name in able]

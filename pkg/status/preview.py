@@ -371,20 +371,21 @@ def _update_validation(request: master.UpdateValidationRequest) -> Preview:
 
 
 _MARKS = {
-    worker.IgnoreErrOp: ("ignore-error", "Ignore"),
-    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:"),
-    worker.ClearErrOp: ("clear-error", "Forget"),
+    worker.IgnoreErrOp: ("ignore-error", "Ignore", "It no longer counts, also if it is found to differ again."),
+    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:", "It counts again if it is found to differ again."),
+    worker.ClearErrOp: ("clear-error", "Forget", "It leaves the list with its values; if found again, it is new."),
 }
 
 
 def _mark_difference(request: worker.OperateValidationErrorRequest) -> Preview | None:
     if request.op not in _MARKS:
         return None
-    command_word, verb = _MARKS[request.op]
+    command_word, verb, effect = _MARKS[request.op]
     which = "--all" if request.isAllError else str(request.errId)
     rows = "all rows that differ" if request.isAllError else f"row {request.errId} that differs"
     command = _command("validation", command_word, request.taskName, which)
-    return Preview(f"{verb} {rows}, task {request.taskName}", command, ("No row is changed, only its mark.",))
+    effects = ("The target's row is not changed.", effect)
+    return Preview(f"{verb} {rows}, task {request.taskName}", command, effects, danger=request.op == worker.ClearErrOp)
 
 
 _METHODS: dict[str, Callable[[Any], Preview | None]] = {

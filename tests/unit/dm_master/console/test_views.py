@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,10 +220,10 @@ def test_a_task_without_a_validator_has_no_error() -> None:
     missing = str(errors.new(Code.ValidatorNotFound, "no validator of one"))
     found = worker_pb.GetValidationErrorResponse(result=True)
     several = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {missing}")
-    assert validation_view(several, found).problem == "No validator runs."
+    assert validation_view(several, found, 1).problem == "No validator runs."
     other = str(errors.new(Code.MasterLockNotFound, "something else"))
     mixed = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {other}")
-    assert other in validation_view(mixed, found).problem
+    assert other in validation_view(mixed, found, 1).problem
 
 
 def test_a_comparison_shows_what_differs_first() -> None:
@@ -262,7 +264,59 @@ def test_a_cutover_without_evidence_is_not_passed() -> None:
 def test_validation_has_the_operations_of_its_stages(stages: list[worker_pb.Stage], operations: list[str]) -> None:
     validators = [worker_pb.ValidationStatus(stage=stage) for stage in stages]
     status = worker_pb.GetValidationStatusResponse(result=True, validators=validators)
-    assert validation_view(status, worker_pb.GetValidationErrorResponse()).operations == operations
+    assert validation_view(status, worker_pb.GetValidationErrorResponse(), 1).operations == operations
+
+
+def _differences(*states: worker_pb.ValidateErrorState) -> worker_pb.GetValidationErrorResponse:
+    found = worker_pb.GetValidationErrorResponse(result=True)
+    for number, state in enumerate(states, 1):
+        found.error.add(
+            id=str(number), source="one", dstTable="`shop`.`orders`", status=state, errorType="Column data not matched"
+        )
+    return found
+
+
+def test_rows_that_differ_have_the_buttons_of_their_states_and_new_ones_come_first() -> None:
+    found = _differences(worker_pb.IgnoredErr, worker_pb.NewErr, worker_pb.ResolvedErr)
+    view = validation_view(worker_pb.GetValidationStatusResponse(result=True), found, 1)
+    assert [(one.number, one.state, list(one.operations)) for one in view.differences.items] == [
+        ("2", "new", ["ignore-error", "resolve-error", "clear-error"]),
+        ("1", "ignored", ["resolve-error", "clear-error"]),
+        ("3", "resolved", ["ignore-error", "clear-error"]),
+    ]
+    assert view.marks == ["ignore-error", "resolve-error", "clear-error"]
+    none = validation_view(worker_pb.GetValidationStatusResponse(result=True), _differences(), 1)
+    assert (none.marks, none.differences.total) == ([], 0)
+
+
+def test_each_of_many_rows_that_differ_can_be_seen(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    cluster.answers["GetValidationError"] = _differences(*[worker_pb.NewErr] * 120)
+    pages = [browser.get("checks", task="orders", rows=str(number)).body.decode() for number in (1, 2, 3)]
+    seen = [
+        int(number) for page in pages for number in re.findall(r"do=ignore-error&amp;task=orders&amp;error=(\d+)", page)
+    ]
+    assert seen == list(range(1, 121))
+
+
+@pytest.mark.parametrize("word", ["ignore", "resolve", "clear"])
+@pytest.mark.parametrize("error", ["7", "all"])
+def test_a_row_s_button_leads_to_the_preview_of_the_command_line(
+    browser: ConsoleBrowser, cluster: CannedCluster, word: str, error: str
+) -> None:
+    browser.log_in()
+    which = "--all" if error == "all" else error
+    page = browser.get("confirm", do=f"{word}-error", task="orders", error=error).body.decode()
+    assert f"dmctl validation {word}-error orders {which}<" in page
+    assert cluster.calls["OperateValidationError"] == 0
+    done = browser.post("do", token=browser.token(), do=f"{word}-error", task="orders", error=error).body.decode()
+    assert "checks?task=orders" in done
+    (sent,) = [request for method, request in cluster.requests if method == "OperateValidationError"]
+    assert (sent.taskName, sent.isAllError, sent.errId) == ("orders", error == "all", 0 if error == "all" else 7)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "7x", "\u0667", "9" * 30, "ALL"])
+def test_a_row_is_named_by_its_number(number: str) -> None:
+    assert order("ignore-error", Form({"task": ["t"], "error": [number]})) is None
 
 
 def test_findings_are_shown_beside_their_field() -> None:
