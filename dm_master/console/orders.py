@@ -25,6 +25,7 @@ class Fields(Protocol):
 #: The fields that an order may need, which the confirmation page passes on.
 FIELDS = (
     "task", "source", "lock", "owner", "action", "position", "file", "worker", "mode", "repair", "force", "error",
+    "master",
 )  # fmt: skip
 #: The value of ``error`` that stands for all rows that differ.
 ALL_ERRORS = "all"
@@ -139,6 +140,13 @@ def _transfer(fields: Fields) -> Order:
     return "TransferSource", request
 
 
+def _remove_member(kind: str) -> Callable[[Fields], Order]:
+    def build(fields: Fields) -> Order:
+        return "OfflineMember", master.OfflineMemberRequest(type=kind, name=fields.get(kind))
+
+    return build
+
+
 #: Name → the fields that it needs, and its request.
 _ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
     "pause": (("task",), _task(worker.Pause)),
@@ -160,5 +168,7 @@ _ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
     "start-diff": (("task",), _diff(worker.StartDiff)),
     "stop-diff": (("task",), _diff(worker.StopDiff)),
     "remove-source": (("source",), _remove_source),
+    "remove-worker": (("worker",), _remove_member("worker")),
+    "remove-master": (("master",), _remove_member("master")),
     "transfer-source": (("source", "worker"), _transfer),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as pb
 
 _PAUSABLE = (pb.New, pb.Running, pb.Resuming)
@@ -58,6 +59,17 @@ def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:
     if relay.stage == pb.Paused:
         return ["resume-relay"]
     return ["pause-relay"] if relay.stage in _PAUSABLE else []
+
+
+def may_remove_worker(worker: master.WorkerInfo) -> bool:
+    """Whether a worker may leave the cluster for good: the scheduler refuses one whose process runs."""
+    return worker.stage == "offline"
+
+
+def may_remove_master(one: master.MasterInfo, leader: str) -> bool:
+    """The same for a master: a member of etcd that does not answer and does not lead. One without its member's number
+    uses an etcd of its own, and is gone when it stops; one without a name has never started."""
+    return not one.alive and bool(one.memberID) and one.name not in ("", leader)
 
 
 def allowed_for_difference(error: pb.ValidationError) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from dm_master.console.view.progress import (
 from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.operations import allowed_for_relay, may_move
+from pkg.status.operations import allowed_for_relay, may_move, may_remove_master, may_remove_worker
 from pkg.status.task_stage import error_line
 
 TASKS_PER_PAGE = 50
@@ -66,19 +66,25 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLine:
+    """``removable``: it may leave the cluster for good."""
+
     name: str
     address: str
     health: Health
     stage: str
     source: str
+    removable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MasterLine:
+    """``removable``: it may leave the cluster for good."""
+
     name: str
     address: str
     alive: bool
     leads: bool
+    removable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +202,14 @@ _WORKER_HEALTH: dict[str, Health] = {"bound": "good", "relay": "good", "free": "
 def worker_lines(members: master.ListMemberResponse) -> list[WorkerLine]:
     """Every worker, the ones in trouble first."""
     lines = [
-        WorkerLine(one.name, one.addr, _WORKER_HEALTH.get(one.stage, "bad"), one.stage, one.source)
+        WorkerLine(
+            one.name,
+            one.addr,
+            _WORKER_HEALTH.get(one.stage, "bad"),
+            one.stage,
+            one.source,
+            removable=may_remove_worker(one),
+        )
         for member in members.members
         for one in member.worker.workers
     ]
@@ -211,9 +224,15 @@ def workers_for(members: master.ListMemberResponse, source: str) -> list[str]:
 
 
 def master_lines(members: master.ListMemberResponse) -> list[MasterLine]:
-    leaders = {member.leader.name for member in members.members if member.WhichOneof("member") == "leader"}
+    leader = next((one.leader.name for one in members.members if one.WhichOneof("member") == "leader"), "")
     return [
-        MasterLine(one.name, ", ".join(one.clientURLs), one.alive, one.name in leaders)
+        MasterLine(
+            one.name,
+            ", ".join(one.clientURLs),
+            one.alive,
+            leads=one.name == leader,
+            removable=may_remove_master(one, leader),
+        )
         for member in members.members
         for one in member.master.masters
     ]

@@ -319,6 +319,43 @@ def test_a_row_is_named_by_its_number(number: str) -> None:
     assert order("ignore-error", Form({"task": ["t"], "error": [number]})) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "alive", "number", "removable"),
+    [
+        ("master2", False, 7, True),
+        ("master2", True, 7, False),
+        ("master1", False, 7, False),
+        ("", False, 7, False),
+        ("master2", False, 0, False),
+    ],
+    ids=["stopped", "runs", "leads", "has never started", "of an external etcd"],
+)
+def test_a_master_that_has_stopped_can_be_removed(
+    browser: ConsoleBrowser, cluster: CannedCluster, name: str, alive: bool, number: int, removable: bool
+) -> None:
+    listed = next(one.master for one in cluster.members.members if one.WhichOneof("member") == "master")
+    del listed.masters[:]
+    listed.masters.add(name=name, alive=alive, memberID=number)
+    assert ("do=remove-master" in browser.get("members").body.decode()) == removable
+
+
+def test_an_offline_worker_is_removed_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    assert "do=remove-worker" not in browser.get("members").body.decode()
+    cluster.members.members[-1].worker.workers[1].stage = "offline"
+    browser.log_in()
+    browser.post("do", token=browser.token(), do="pause", task="orders")  # a change: the next page looks again
+    page = browser.get("members").body.decode()
+    assert re.findall(r"do=remove-worker&amp;worker=(\w+)", page) == ["worker2"]
+    assert (
+        "dmctl offline-member --worker --name worker2"
+        in browser.get("confirm", do="remove-worker", worker="worker2").body.decode()
+    )
+    done = browser.post("do", token=browser.token(), do="remove-worker", worker="worker2").body.decode()
+    assert "/console/members" in done
+    (sent,) = [request for method, request in cluster.requests if method == "OfflineMember"]
+    assert (sent.type, sent.name) == ("worker", "worker2")
+
+
 def test_findings_are_shown_beside_their_field() -> None:
     results = [
         CheckResult("target db privilege checker", "", (CheckFinding("fail", "no INSERT", "GRANT it", "db:4000"),)),
