@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from google.protobuf.message import Message
 
 from dm_master.console.app import add_console
+from dm_master.service.event_log import EventLog
+from pkg.ha.records import OperatorEvent
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 from pkg.process.metrics import Metrics
@@ -42,9 +47,19 @@ PAGES = {
 }
 
 
-def _answers() -> dict[
-    str, pb.CheckCutoverResponse | pb.GetCfgResponse | pb.ShowRulesResponse | pb.OperateDiffResponse
-]:
+EVENTS = [
+    OperatorEvent(
+        "2026-11-26T06:10:00Z", "console: anna", "Pause task orders on all of its sources", "dmctl pause-task orders",
+        "done", "",
+    ),
+    OperatorEvent(
+        "2026-11-26T06:09:00Z", "OpenAPI", "Move source eu-shop-1 to worker worker2",
+        "dmctl transfer-source eu-shop-1 worker2", "failed", "[code=46010] worker2 serves eu-shop-2",
+    ),
+]  # fmt: skip
+
+
+def _answers() -> dict[str, Message]:
     checks = [
         pb.CutoverCheck(name="replication", verdict="yes", evidence=["2 subtasks run in unit Sync"]),
         pb.CutoverCheck(
@@ -62,7 +77,22 @@ def _answers() -> dict[
         ),
     ]
     source = worker_pb.DiffSourceStatus(source="eu-shop-1", stage="Finished", rows=1_200_900, tables=tables)
+    validator = worker_pb.ValidationStatus(
+        task="orders", source="eu-shop-1", mode="full", stage=worker_pb.Running,
+        validatorBinlog="(mysql-bin.000012, 48210)", processedRowsStatus="insert/update/delete: 9120/310/12",
+        pendingRowsStatus="insert/update/delete: 3/0/0", errorRowsStatus="new/ignored/resolved: 1/1/0",
+    )  # fmt: skip
+    found = [
+        worker_pb.ValidationError(
+            id=number, source="eu-shop-1", srcTable="`shop`.`orders`", dstTable="`shop`.`orders`", status=state,
+            errorType="Column data not matched", srcData='{"id": "7", "note": "two pairs"}',
+            dstData='{"id": "7", "note": null}', message="found 2 times", time="2026-11-26T06:10:00Z",
+        )
+        for number, state in (("7", worker_pb.NewErr), ("3", worker_pb.IgnoredErr))
+    ]  # fmt: skip
     return {
+        "GetValidationStatus": worker_pb.GetValidationStatusResponse(result=True, validators=[validator]),
+        "GetValidationError": worker_pb.GetValidationErrorResponse(result=True, error=found),
         "GetCfg": pb.GetCfgResponse(result=True, cfg="name: orders\ntask-mode: all\n"),
         "ShowRules": rules(12, 4),
         "CheckCutover": pb.CheckCutoverResponse(msg="not ready: read-only, validator", checks=checks),
@@ -74,6 +104,9 @@ def _answers() -> dict[
 def cluster() -> CannedCluster:
     cluster = small_cluster()
     cluster.answers |= _answers()
+    masters = next(one.master for one in cluster.members.members if one.WhichOneof("member") == "master")
+    masters.masters.add(name="master2", memberID=2, clientURLs=["http://127.0.0.1:9262"])
+    cluster.members.members[-1].worker.workers.add(name="worker9", addr="127.0.0.1:8279", stage="offline")
     return cluster
 
 
@@ -83,7 +116,8 @@ def pages(cluster: CannedCluster, tmp_path: Path) -> Iterator[ConsolePages]:
     users = tmp_path / "users"
     users.write_text(user_line("anna", PASSWORD) + "\n")
     routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
-    add_console(routes, cluster.call, str(users), lambda: None, interval=0.5)
+    events = cast(EventLog, SimpleNamespace(latest=lambda: list(EVENTS)))
+    add_console(routes, cluster.call, str(users), lambda: events, interval=0.5)
     server = PortServer("127.0.0.1", 0, lambda _: None, routes)
     server.start()
     try:
@@ -117,6 +151,18 @@ def test_no_page_is_wider_than_a_phone(pages: ConsolePages) -> None:
             "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
         )
         assert not wide, name
+
+
+def test_no_table_scrolls_sideways_on_a_phone(pages: ConsolePages) -> None:
+    pages.driver.set_window_size(390, 800)
+    for name, address in PAGES.items():
+        pages.open(address)
+        wide = pages.driver.execute_script(
+            """document.querySelectorAll("details").forEach((one) => { one.open = true; });
+            const wide = (one) => one.scrollWidth > one.clientWidth;
+            return [...document.querySelectorAll(".scroll")].filter(wide).map((one) => one.ariaLabel);"""
+        )
+        assert wide == [], name
 
 
 def test_the_bar_covers_no_field_that_gets_the_focus(pages: ConsolePages) -> None:
