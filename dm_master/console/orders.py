@@ -131,8 +131,11 @@ def _diff(op: worker.DiffOp) -> Callable[[Fields], Order]:
     return build
 
 
-def _remove_source(fields: Fields) -> Order:
-    return "OperateSource", master.OperateSourceRequest(op=master.StopSource, sourceID=fields.all("source"))
+def _operate_source(op: master.SourceOp) -> Callable[[Fields], Order]:
+    def build(fields: Fields) -> Order:
+        return "OperateSource", master.OperateSourceRequest(op=op, sourceID=fields.all("source"))
+
+    return build
 
 
 def _transfer(fields: Fields) -> Order:
@@ -167,7 +170,9 @@ _ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
     "clear-error": (("task", "error"), _mark(worker.ClearErrOp)),
     "start-diff": (("task",), _diff(worker.StartDiff)),
     "stop-diff": (("task",), _diff(worker.StopDiff)),
-    "remove-source": (("source",), _remove_source),
+    "remove-source": (("source",), _operate_source(master.StopSource)),
+    "enable-source": (("source",), _operate_source(master.EnableSource)),
+    "disable-source": (("source",), _operate_source(master.DisableSource)),
     "remove-worker": (("worker",), _remove_member("worker")),
     "remove-master": (("master",), _remove_member("master")),
     "transfer-source": (("source", "worker"), _transfer),

@@ -156,9 +156,9 @@ class Scheduler:
         self._decide(lambda state: source_binding.update_source(state, config.source_id, text, texts))
 
     def set_enabled(self, config: SourceConfig, enable: bool) -> None:
-        """Whether tasks may run on a source. Raises 46008."""
+        """Whether tasks may run on a source. Raises the errors of :func:`source_binding.set_enabled`."""
         text = encode_source(replace(config, enable=enable))
-        self._decide(lambda state: source_binding.set_enabled(state, config.source_id, text))
+        self._decide(lambda state: source_binding.set_enabled(state, config.source_id, text, enable=enable))
 
     def sources(self) -> dict[str, SourceConfig]:
         """All sources by id. Raises 46001, 20035 or 20010."""

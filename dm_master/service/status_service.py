@@ -32,6 +32,10 @@ class StatusService:
                 return pb.QueryStatusListResponse(msg=f"task {request.name} has no source or not exist")
         answers = ask_statuses(self._cluster, sorted(set(sources)), request.name, profile=request.profile)
         self._add_locks(answers)
+        for answer in answers:
+            config = known.get(answer.sourceStatus.source)
+            if config is not None and not config.enable:
+                answer.sourceStatus.disabled = True
         # As in DM, the status of named sources includes the idle workers that pull their relay logs.
         answers += ask_relay_statuses(self._cluster, sorted(set(request.sources)))
         # The worker that serves a source comes first.

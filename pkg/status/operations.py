@@ -54,6 +54,11 @@ def may_move(subtasks: Iterable[pb.SubTaskStatus]) -> bool:
     return all(one.unit == pb.Sync or one.stage in (pb.Finished, pb.Stopped) for one in subtasks if one.name)
 
 
+def allowed_for_source(source: pb.SourceStatus) -> list[str]:
+    """Whether tasks may run on a source, the other way round."""
+    return ["enable-source"] if source.disabled else ["disable-source"]
+
+
 def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:
     """The operations that a relay log's stage allows."""
     if relay.stage == pb.Paused:

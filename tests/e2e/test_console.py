@@ -184,6 +184,19 @@ def test_a_whole_migration_in_a_browser(
         pages.wait_for("read_only is OFF")
         tour.look("cutover")
 
+        pages.open("sources")
+        pages.follow("Disable")
+        pages.confirm()
+        pages.follow("Back")
+        pages.wait_for("disabled")
+        tour.look("disabled source")
+        pages.open("task?name=orders")
+        pages.wait_for("Stopped: it is kept")
+        pages.open("sources")
+        pages.follow("Enable")
+        pages.confirm()
+        console_cluster.wait_stage("orders", "Running", unit="Sync")
+
         pages.open("events")
         pages.wait_for("Pause task orders on all of its sources")
         assert "console: anna" in pages.text

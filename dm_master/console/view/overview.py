@@ -22,7 +22,7 @@ from dm_master.console.view.progress import (
 from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.operations import allowed_for_relay, may_move, may_remove_master, may_remove_worker
+from pkg.status.operations import allowed_for_relay, allowed_for_source, may_move, may_remove_master, may_remove_worker
 from pkg.status.task_stage import error_line
 
 TASKS_PER_PAGE = 50
@@ -46,7 +46,8 @@ class SourceLine:
     """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
 
     ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
-    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it.
+    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it. ``disabled``:
+    no task may run on it; ``operations`` are those on the source itself.
     """
 
     name: str
@@ -62,6 +63,8 @@ class SourceLine:
     purge: Sequence[PurgeView]
     relay_needs: Sequence[RelayNeed]
     movable: bool
+    disabled: bool
+    operations: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,8 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         purge=purge,
         relay_needs=relay_needs(answer.subTaskStatus),
         movable=may_move(answer.subTaskStatus),
+        disabled=status.disabled,
+        operations=allowed_for_source(status),
     )
 
 

@@ -39,6 +39,9 @@ PAGES = {
     "config": "config?kind=task&name=orders",
     "events": "events",
     "preview": "confirm?do=stop&task=orders",
+    "clear": "confirm?do=clear-error&task=orders&error=7",
+    "disable": "confirm?do=disable-source&source=eu-shop-1",
+    "remove": "confirm?do=remove-worker&worker=worker9",
     "new-source": "add-source",
     "new-task": "add-task",
     "purge": "purge?source=eu-shop-1",
@@ -193,6 +196,45 @@ def test_a_page_follows_the_cluster_and_a_button_acts(pages: ConsolePages, clust
     pages.confirm()
     (request,) = [request for method, request in cluster.requests if method == "OperateTask"]
     assert (request.op, request.name) == (worker_pb.Resume, "orders")
+
+
+@pytest.mark.parametrize(
+    ("page", "button", "method", "sent"),
+    [
+        (
+            "checks?task=orders",
+            "do=ignore-error&task=orders&error=7",
+            "OperateValidationError",
+            worker_pb.OperateValidationErrorRequest(op=worker_pb.IgnoreErrOp, taskName="orders", errId=7),
+        ),
+        (
+            "members",
+            "do=remove-worker&worker=worker9",
+            "OfflineMember",
+            pb.OfflineMemberRequest(type="worker", name="worker9"),
+        ),
+        (
+            "sources",
+            "do=disable-source&source=us-shop-1",
+            "OperateSource",
+            pb.OperateSourceRequest(op=pb.DisableSource, sourceID=["us-shop-1"]),
+        ),
+    ],
+    ids=["difference", "member", "source"],
+)
+def test_a_button_leads_to_its_preview_which_sends_the_request(
+    pages: ConsolePages, cluster: CannedCluster, page: str, button: str, method: str, sent: Message
+) -> None:
+    pages.open(page)
+    pages.wait_for("live" if page != "checks?task=orders" else "Rows that differ")
+    pages.click(f"a[href$='{button}']")
+    pages.wait_for("The same on the command line")
+    assert cluster.calls[method] == 0
+    pages.confirm()
+    assert [request for name, request in cluster.requests if name == method] == [sent]
+    assert pages.violations() == []
+    pages.follow("Back")
+    pages.wait_for("Rows that differ" if page == "checks?task=orders" else "worker")
 
 
 def test_a_form_keeps_what_was_typed_while_it_is_checked(pages: ConsolePages, cluster: CannedCluster) -> None:

@@ -133,6 +133,9 @@ def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
     load.totalTables, load.completedTables = 100_000, 0
     loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
     assert (loading.figures[0].name, loading.figures[0].value) == ("tables", "0 of 100,000")
+    load.totalRows, load.finishedRows = 1_000_000, 250_000
+    loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
+    assert (loading.figures[1].name, loading.figures[1].value) == ("rows", "about 250,000 of 1,000,000")
     load.step = "creating the keys of 1 table"
     assert progress(worker_pb.SubTaskStatus(unit=worker_pb.Load, load=load)).text == load.step
 
@@ -337,6 +340,22 @@ def test_a_master_that_has_stopped_can_be_removed(
     del listed.masters[:]
     listed.masters.add(name=name, alive=alive, memberID=number)
     assert ("do=remove-master" in browser.get("members").body.decode()) == removable
+
+
+def test_a_source_is_disabled_and_enabled_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    cluster.status.sources[1].sourceStatus.disabled = True
+    browser.log_in()
+    page = browser.get("sources").body.decode()
+    assert re.findall(r"do=enable-source&amp;source=([\w-]+)", page) == ["eu-shop-2"]
+    assert re.findall(r"do=disable-source&amp;source=([\w-]+)", page) == ["eu-shop-1", "us-shop-1"]
+    shown = browser.get("confirm", do="disable-source", source="eu-shop-1").body.decode()
+    assert "dmctl operate-source disable eu-shop-1" in shown
+    assert (
+        "/console/sources"
+        in browser.post("do", token=browser.token(), do="enable-source", source="eu-shop-2").body.decode()
+    )
+    (sent,) = [request for method, request in cluster.requests if method == "OperateSource"]
+    assert (sent.op, list(sent.sourceID)) == (pb.EnableSource, ["eu-shop-2"])
 
 
 def test_an_offline_worker_is_removed_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
