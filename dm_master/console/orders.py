@@ -33,7 +33,7 @@ ALL_ERRORS = "all"
 
 def order(name: str, fields: Fields) -> Order | None:
     """The method and the request; None for an unknown order, or if a field that it needs is missing or no number."""
-    made = _ORDERS.get(name)
+    made = ORDERS.get(name)
     if made is None:
         return None
     needs, build = made
@@ -151,7 +151,7 @@ def _remove_member(kind: str) -> Callable[[Fields], Order]:
 
 
 #: Name → the fields that it needs, and its request.
-_ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
+ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
     "pause": (("task",), _task(worker.Pause)),
     "resume": (("task",), _task(worker.Resume)),
     "resume-safe": (("task",), _task(worker.Resume, safe=True)),

@@ -187,6 +187,11 @@ class Scheduler:
         """Sets the desired stage, ``Running`` or ``Paused``. Raises 46011 or 46012."""
         self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
 
+    def named_relay_workers(self) -> dict[str, list[str]]:
+        """Source → the workers that ``start-relay`` named for its relay log."""
+        state = self._state()
+        return {source: relay_stage.named_workers(state, source) for source in set(state.relay_workers.values())}
+
     def relay_workers(self, source_id: str) -> list[WorkerState]:
         """The workers that must pull the source's relay log, by name; none when it has no relay."""
         state = self._state()

@@ -54,9 +54,12 @@ def may_move(subtasks: Iterable[pb.SubTaskStatus]) -> bool:
     return all(one.unit == pb.Sync or one.stage in (pb.Finished, pb.Stopped) for one in subtasks if one.name)
 
 
-def allowed_for_source(source: pb.SourceStatus) -> list[str]:
-    """Whether tasks may run on a source, the other way round."""
-    return ["enable-source"] if source.disabled else ["disable-source"]
+def allowed_for_source(source: pb.SourceStatus, *, used: bool) -> list[str]:
+    """The operations on a source itself; ``used``: it has tasks. A relay log stops as it was started: with the names
+    of its workers, or without."""
+    relayed = source.relayFollows or bool(source.relayWorkers)
+    found = ["stop-relay" if relayed else "start-relay", "enable-source" if source.disabled else "disable-source"]
+    return found if used or source.relayWorkers else [*found, "remove-source"]
 
 
 def allowed_for_relay(relay: pb.RelayStatus) -> list[str]:

@@ -47,7 +47,8 @@ class SourceLine:
 
     ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
     ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it. ``disabled``:
-    no task may run on it; ``operations`` are those on the source itself.
+    no task may run on it; ``operations`` are those on the source itself; ``relay_workers`` are those that start-relay
+    named.
     """
 
     name: str
@@ -65,6 +66,7 @@ class SourceLine:
     movable: bool
     disabled: bool
     operations: Sequence[str]
+    relay_workers: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +183,13 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
     sync = next((one.sync for one in answer.subTaskStatus if one.WhichOneof("status") == "sync"), None)
     paused = relay is not None and relay.stage == worker.Paused
     purge = purge_views(status)
+    tasks = sum(bool(one.name) for one in answer.subTaskStatus)
     health: Health = "bad" if problems else "warn" if paused or not status.worker else "good"
     return SourceLine(
         name=status.source,
         worker=status.worker,
         health=min((health, *(one.health for one in purge)), key=HEALTHS.index),
-        tasks=sum(bool(one.name) for one in answer.subTaskStatus),
+        tasks=tasks,
         problem="; ".join(filter(None, problems)),
         position=sync.masterBinlog if sync is not None else "",
         relay=worker.Stage.Name(relay.stage) if relay is not None else "",
@@ -197,7 +200,8 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         relay_needs=relay_needs(answer.subTaskStatus),
         movable=may_move(answer.subTaskStatus),
         disabled=status.disabled,
-        operations=allowed_for_source(status),
+        operations=allowed_for_source(status, used=tasks > 0),
+        relay_workers=list(status.relayWorkers),
     )
 
 

@@ -358,6 +358,19 @@ def test_a_source_is_disabled_and_enabled_after_its_preview(browser: ConsoleBrow
     assert (sent.op, list(sent.sourceID)) == (pb.EnableSource, ["eu-shop-2"])
 
 
+def test_a_relay_log_of_named_workers_is_stopped_on_them(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    status = cluster.status.sources[0].sourceStatus
+    status.relayWorkers.extend(["w1", "w2"])
+    empty = cluster.add_source("empty").sourceStatus
+    empty.relayWorkers.append("w3")
+    page = browser.get("sources").body.decode()
+    found = re.findall(r"do=stop-relay&amp;source=([\w-]+)&amp;([\w&;=]+)", page)
+    assert found == [("eu-shop-1", "worker=w1&amp;worker=w2"), ("empty", "worker=w3")]
+    assert "do=remove-source&amp;source=empty" not in page, "the cluster refuses it while workers pull its relay log"
+    shown = browser.get("confirm", do="stop-relay", source="empty", worker="w3").body.decode()
+    assert "dmctl stop-relay -s empty w3" in shown or "dmctl stop-relay w3 -s empty" in shown
+
+
 def test_an_offline_worker_is_removed_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
     assert "do=remove-worker" not in browser.get("members").body.decode()
     cluster.members.members[-1].worker.workers[1].stage = "offline"
