@@ -150,7 +150,7 @@ _ENABLE_SOURCE = (
     "Those that are stopped there are checked and start, each from its checkpoint.",
 )
 _DISABLE_SOURCE = (
-    "The tasks on the source stop; they and their checkpoints stay. On other sources they go on.",
+    "The tasks on the source stop; they and their checkpoints stay. On other sources they continue.",
     "No task starts on it until it is enabled. The upstream keeps writing: needed binlog files must not be purged.",
 )
 

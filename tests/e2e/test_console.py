@@ -117,6 +117,21 @@ def _fail_and_resume(pages: ConsolePages, tour: _Tour, first: SQLServer, target:
     pages.wait_for("in step with the upstream")
 
 
+def _disable_and_enable(pages: ConsolePages, tour: _Tour) -> None:
+    """The tasks of a disabled source stop and stay; they start again with it."""
+    pages.open("sources")
+    pages.follow("Disable")
+    pages.confirm()
+    pages.follow("Back")
+    pages.wait_for("disabled")
+    tour.look("disabled source")
+    pages.open("task?name=orders")
+    pages.wait_for("Stopped: it is kept")
+    pages.open("sources")
+    pages.follow("Enable")
+    pages.confirm()
+
+
 @pytest.fixture
 def shards(mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer) -> Iterator[tuple[SQLServer, SQLServer]]:
     """Both upstreams, which other tests use after this one: the user does not stay there."""
@@ -184,17 +199,7 @@ def test_a_whole_migration_in_a_browser(
         pages.wait_for("read_only is OFF")
         tour.look("cutover")
 
-        pages.open("sources")
-        pages.follow("Disable")
-        pages.confirm()
-        pages.follow("Back")
-        pages.wait_for("disabled")
-        tour.look("disabled source")
-        pages.open("task?name=orders")
-        pages.wait_for("Stopped: it is kept")
-        pages.open("sources")
-        pages.follow("Enable")
-        pages.confirm()
+        _disable_and_enable(pages, tour)
         console_cluster.wait_stage("orders", "Running", unit="Sync")
 
         pages.open("events")
