@@ -156,6 +156,7 @@ def test_a_whole_migration_in_a_browser(
         tour.look("login")
         pages.fill(user="anna", password=PASSWORD)
         pages.click("main button")
+        pages.wait_for("No task yet")
         _add_sources(pages, tour, {"one": first.port, "two": second.port})
         _compose(pages, tour, target)
 
