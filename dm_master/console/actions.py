@@ -59,8 +59,7 @@ class Actions:
             "failed": failed,
             "message": answer.msg,
             "parts": [(one.source, one.result, one.msg) for one in parts],
-            "task": form.get("task"),
-            "checks": form.get("do").endswith(("-diff", "-validation")),
+            "back": _page_of(form),
             "here": "task",
         }
         return await self._page("result.html", request, values)
@@ -158,3 +157,15 @@ class Actions:
     async def _page(self, template: str, request: Request, values: Mapping[str, Any], status: int = 200) -> Response:
         known = self._visitors.of(request)
         return await run_in_threadpool(self._visitors.page, template, known, values, status)
+
+
+def _page_of(form: Form) -> tuple[str, dict[str, str]]:
+    """The page of what an order is about, and its query."""
+    task, name = form.get("task"), form.get("do")
+    if task and name.endswith(("-diff", "-validation", "-error")):
+        return "checks", {"task": task}
+    if task:
+        return "task", {"name": task}
+    if name in ("remove-worker", "remove-master"):
+        return "members", {}
+    return ("sources" if form.get("source") else "locks" if form.get("lock") else "overview"), {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -11,6 +12,10 @@ from pkg.pb import dmworker_pb2 as worker
 Order = tuple[str, Any]
 
 
+#: A row's number in 64 bits; 0 is that of rows without one.
+_NUMBER = re.compile("[1-9][0-9]{0,17}", re.ASCII)
+
+
 class Fields(Protocol):
     def get(self, name: str) -> str: ...
 
@@ -18,12 +23,17 @@ class Fields(Protocol):
 
 
 #: The fields that an order may need, which the confirmation page passes on.
-FIELDS = ("task", "source", "lock", "owner", "action", "position", "file", "worker", "mode", "repair", "force")
+FIELDS = (
+    "task", "source", "lock", "owner", "action", "position", "file", "worker", "mode", "repair", "force", "error",
+    "master",
+)  # fmt: skip
+#: The value of ``error`` that stands for all rows that differ.
+ALL_ERRORS = "all"
 
 
 def order(name: str, fields: Fields) -> Order | None:
-    """The method and the request; None for an unknown order, or if a field that the order needs is missing."""
-    made = _ORDERS.get(name)
+    """The method and the request; None for an unknown order, or if a field that it needs is missing or no number."""
+    made = ORDERS.get(name)
     if made is None:
         return None
     needs, build = made
@@ -96,6 +106,21 @@ def _stop_validation(fields: Fields) -> Order:
     return "StopValidation", master.StopValidationRequest(taskName=fields.get("task"), sources=fields.all("source"))
 
 
+def _mark(op: worker.ValidationErrOp) -> Callable[[Fields], Order | None]:
+    def build(fields: Fields) -> Order | None:
+        number = fields.get("error")
+        request = worker.OperateValidationErrorRequest(op=op, taskName=fields.get("task"))
+        if number == ALL_ERRORS:
+            request.isAllError = True
+        elif _NUMBER.fullmatch(number):
+            request.errId = int(number)
+        else:
+            return None
+        return "OperateValidationError", request
+
+    return build
+
+
 def _diff(op: worker.DiffOp) -> Callable[[Fields], Order]:
     def build(fields: Fields) -> Order:
         request = master.OperateDiffRequest(op=op, task=fields.get("task"), sources=fields.all("source"))
@@ -106,8 +131,11 @@ def _diff(op: worker.DiffOp) -> Callable[[Fields], Order]:
     return build
 
 
-def _remove_source(fields: Fields) -> Order:
-    return "OperateSource", master.OperateSourceRequest(op=master.StopSource, sourceID=fields.all("source"))
+def _operate_source(op: master.SourceOp) -> Callable[[Fields], Order]:
+    def build(fields: Fields) -> Order:
+        return "OperateSource", master.OperateSourceRequest(op=op, sourceID=fields.all("source"))
+
+    return build
 
 
 def _transfer(fields: Fields) -> Order:
@@ -115,8 +143,15 @@ def _transfer(fields: Fields) -> Order:
     return "TransferSource", request
 
 
+def _remove_member(kind: str) -> Callable[[Fields], Order]:
+    def build(fields: Fields) -> Order:
+        return "OfflineMember", master.OfflineMemberRequest(type=kind, name=fields.get(kind))
+
+    return build
+
+
 #: Name → the fields that it needs, and its request.
-_ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order]]] = {
+ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order | None]]] = {
     "pause": (("task",), _task(worker.Pause)),
     "resume": (("task",), _task(worker.Resume)),
     "resume-safe": (("task",), _task(worker.Resume, safe=True)),
@@ -130,8 +165,15 @@ _ORDERS: dict[str, tuple[Iterable[str], Callable[[Fields], Order]]] = {
     "purge-relay": (("source", "file"), _purge),
     "start-validation": (("task",), _start_validation),
     "stop-validation": (("task",), _stop_validation),
+    "ignore-error": (("task", "error"), _mark(worker.IgnoreErrOp)),
+    "resolve-error": (("task", "error"), _mark(worker.ResolveErrOp)),
+    "clear-error": (("task", "error"), _mark(worker.ClearErrOp)),
     "start-diff": (("task",), _diff(worker.StartDiff)),
     "stop-diff": (("task",), _diff(worker.StopDiff)),
-    "remove-source": (("source",), _remove_source),
+    "remove-source": (("source",), _operate_source(master.StopSource)),
+    "enable-source": (("source",), _operate_source(master.EnableSource)),
+    "disable-source": (("source",), _operate_source(master.DisableSource)),
+    "remove-worker": (("worker",), _remove_member("worker")),
+    "remove-master": (("master",), _remove_member("master")),
     "transfer-source": (("source", "worker"), _transfer),
 }

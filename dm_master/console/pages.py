@@ -150,7 +150,7 @@ class Pages:
         diff = await self._ask("OperateDiff", pb.OperateDiffRequest(op=worker_pb.ShowDiff, task=task))
         values = {
             "task": task,
-            "validation": validation_view(status, found),
+            "validation": validation_view(status, found, page_number(query.get("rows"))),
             "comparison": comparison_view(diff, page_number(query.get("page"))),
             "here": "task",
         }

@@ -29,9 +29,9 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 def link(page: str, /, **query: object) -> str:
-    """The address of a page of the console; values that are empty are left out."""
+    """The address of a page of the console; values that are empty are left out. A list is several values."""
     given = {name: value for name, value in query.items() if value not in ("", None)}
-    return f"{BASE}/{page}?{urlencode(given)}" if given else f"{BASE}/{page}"
+    return f"{BASE}/{page}?{urlencode(given, doseq=True)}" if given else f"{BASE}/{page}"
 
 
 class Renderer:

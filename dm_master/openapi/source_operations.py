@@ -77,19 +77,14 @@ class SourceOperations:
     # --- what runs on them ---
 
     def enable(self, call: ApiCall) -> None:
-        """Starts the source's stopped tasks again."""
-        name = call.path["source-name"]
-        self._leader.order("OperateSource", pb.OperateSourceRequest(op=pb.EnableSource, sourceID=[name]))
-        for task in self._tasks("Stopped").get(name, []):
-            self._leader.order("OperateTask", pb.OperateTaskRequest(op=worker_pb.Start, name=task, sources=[name]))
+        self._switch_tasks(call, pb.EnableSource)
 
     def disable(self, call: ApiCall) -> None:
-        """Stops all tasks of the source; none can run on it until it is enabled."""
-        name = call.path["source-name"]
-        for task in self._tasks("Running", "Paused").get(name, []):
-            order = pb.OperateTaskRequest(op=worker_pb.Stop, keep=True, name=task, sources=[name])
-            self._leader.order("OperateTask", order)
-        self._leader.order("OperateSource", pb.OperateSourceRequest(op=pb.DisableSource, sourceID=[name]))
+        self._switch_tasks(call, pb.DisableSource)
+
+    def _switch_tasks(self, call: ApiCall, op: pb.SourceOp) -> None:
+        """Whether tasks run on a source."""
+        self._leader.order("OperateSource", pb.OperateSourceRequest(op=op, sourceID=[call.path["source-name"]]))
 
     def transfer(self, call: ApiCall) -> None:
         request = pb.TransferSourceRequest(source=call.path["source-name"], worker=call.body["worker_name"])
@@ -157,12 +152,11 @@ class SourceOperations:
         source["task_name_list"] = self._tasks().get(name, [])
         return source
 
-    def _tasks(self, *stages: str) -> dict[str, list[str]]:
-        """The tasks of each source; if ``stages`` are given, only tasks whose desired stage is one of them."""
+    def _tasks(self) -> dict[str, list[str]]:
+        """The tasks of each source."""
         tasks: dict[str, list[str]] = {}
         for one in self._leader.ask("ListTaskConfigs", Empty()).stages:
-            if not stages or one.stage in stages:
-                tasks.setdefault(one.source, []).append(one.task)
+            tasks.setdefault(one.source, []).append(one.task)
         return tasks
 
     def _statuses(self, sources: list[str]) -> list[Any]:

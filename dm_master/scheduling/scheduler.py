@@ -156,9 +156,9 @@ class Scheduler:
         self._decide(lambda state: source_binding.update_source(state, config.source_id, text, texts))
 
     def set_enabled(self, config: SourceConfig, enable: bool) -> None:
-        """Whether tasks may run on a source. Raises 46008."""
+        """Whether tasks may run on a source. Raises the errors of :func:`source_binding.set_enabled`."""
         text = encode_source(replace(config, enable=enable))
-        self._decide(lambda state: source_binding.set_enabled(state, config.source_id, text))
+        self._decide(lambda state: source_binding.set_enabled(state, config.source_id, text, enable=enable))
 
     def sources(self) -> dict[str, SourceConfig]:
         """All sources by id. Raises 46001, 20035 or 20010."""
@@ -186,6 +186,11 @@ class Scheduler:
     def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:
         """Sets the desired stage, ``Running`` or ``Paused``. Raises 46011 or 46012."""
         self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
+
+    def named_relay_workers(self) -> dict[str, list[str]]:
+        """Source → the workers that ``start-relay`` named for its relay log."""
+        state = self._state()
+        return {source: relay_stage.named_workers(state, source) for source in set(state.relay_workers.values())}
 
     def relay_workers(self, source_id: str) -> list[WorkerState]:
         """The workers that must pull the source's relay log, by name; none when it has no relay."""

@@ -112,9 +112,17 @@ def ensure_updatable(state: Topology, source: str) -> None:
         )
 
 
-def set_enabled(state: Topology, source: str, text: str) -> Plan:
-    """Stores ``text``, the source's configuration with another ``enable``. Raises 46008."""
+def set_enabled(state: Topology, source: str, text: str, *, enable: bool) -> Plan:
+    """Stores ``text``, the source's configuration with ``enable``. Raises 46008, and 46010 for a source that is to be
+    disabled while a task runs on it, or is paused."""
     _check_source(state, source)
+    active = [task for task in state.tasks_of(source) if state.stages.get((source, task)) != "Stopped"]
+    if active and not enable:
+        raise new(
+            Code.SchedulerSourceOpTaskExist,
+            f"source {source} has tasks {', '.join(active)} that are not stopped",
+            workaround="Stop them first.",
+        )
     return Plan((Put(keys.SOURCE_CONFIG.key(source), text),))
 
 

@@ -54,7 +54,8 @@ FORWARD_TIMEOUT = 1800.0
 
 def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource) -> dict[str, RpcHandler]:
     """RPC → the function that answers it, for every RPC of the service."""
-    task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
+    task, status = TaskService(cluster, steps), StatusService(cluster)
+    source = SourceService(cluster, check_source, task.operate_task)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
     operator_actions, validation = OperatorActionsService(cluster), ValidationService(cluster, location_at)

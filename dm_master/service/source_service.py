@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dm_master.scheduling.source_binding import NO_FREE_WORKER, STOPPED_UNBOUND, exists_already
 from dm_master.service.cluster_access import ClusterAccess
+from dm_master.service.stored_tasks import STOPPED
 from dm_master.workers import source_transfer
-from dm_master.workers.source_workers import success
+from dm_master.workers.source_workers import failure, success
 from dm_master.workers.stage_wait import serves, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig
@@ -22,14 +23,17 @@ from pkg.process.log import get_logger
 log = get_logger("service")
 
 CheckSource = Callable[[SourceConfig, list[str]], SourceConfig]
+OperateTask = Callable[[pb.OperateTaskRequest], pb.OperateTaskResponse]
 
 
 class SourceService:
-    """``check`` connects to a source and completes its configuration (flavor, server id); it extends ``warnings``."""
+    """``check`` connects to a source and completes its configuration (flavor, server id); it extends ``warnings``.
+    ``operate_task`` answers OperateTask."""
 
-    def __init__(self, cluster: ClusterAccess, check: CheckSource) -> None:
+    def __init__(self, cluster: ClusterAccess, check: CheckSource, operate_task: OperateTask) -> None:
         self._cluster = cluster
         self._check = check
+        self._operate_task = operate_task
 
     def operate_source(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:
         if request.op == pb.StartSource:
@@ -40,8 +44,10 @@ class SourceService:
             return self._show(_named(request))
         if request.op == pb.UpdateSource:
             return self._update(request)
-        if request.op in (pb.EnableSource, pb.DisableSource):
-            return self._switch(_named(request), enable=request.op == pb.EnableSource)
+        if request.op == pb.EnableSource:
+            return self._enable(_named(request))
+        if request.op == pb.DisableSource:
+            return self._disable(_named(request))
         raise errors.new(
             Code.MasterInvalidOperateOp,
             f"invalid operation {request.op} on source",
@@ -162,21 +168,42 @@ class SourceService:
         checked = self._check(config, warnings)
         return checked, [_of_source(subtask, former, checked) for subtask in subtasks]
 
-    def _switch(self, sources: list[str], *, enable: bool) -> pb.OperateSourceResponse:
-        """Whether tasks may run on the sources. A source with a task that runs is not disabled."""
+    def _enable(self, sources: list[str]) -> pb.OperateSourceResponse:
+        """Tasks may run on the sources, and those that are stopped there start."""
         self._require_known(sources)
         known = self._cluster.scheduler.sources()
         for source in sources:
-            stages = {task: stages.get(source, "") for task, stages in self._cluster.scheduler.tasks().items()}
-            running = sorted(task for task, stage in stages.items() if stage in ("Running", "Paused"))
-            if running and not enable:
-                raise errors.new(
-                    Code.SchedulerSourceOpTaskExist,
-                    f"source {source} has tasks {', '.join(running)} that are not stopped",
-                    workaround="Stop them first.",
-                )
-            self._cluster.scheduler.set_enabled(known[source], enable)
-        return pb.OperateSourceResponse(result=True, sources=[success(source) for source in sources])
+            self._cluster.scheduler.set_enabled(known[source], True)
+        answers = [_of_tasks(source, self._operate_tasks(source, worker_pb.Start)) for source in sources]
+        return pb.OperateSourceResponse(result=True, sources=answers)
+
+    def _disable(self, sources: list[str]) -> pb.OperateSourceResponse:
+        """All tasks stop on the sources and stay in the cluster; then none may run there. A source with a task that
+        does not stop stays enabled."""
+        self._require_known(sources)
+        known = self._cluster.scheduler.sources()
+        answers = []
+        for source in sources:
+            problems = self._operate_tasks(source, worker_pb.Stop)
+            if not problems:
+                self._cluster.scheduler.set_enabled(known[source], False)
+            answers.append(_of_tasks(source, problems))
+        return pb.OperateSourceResponse(result=True, sources=answers)
+
+    def _operate_tasks(self, source: str, op: worker_pb.TaskOp) -> list[str]:
+        """Starts the stopped tasks of a source, or stops the others; returns why a task could not."""
+        problems: list[str] = []
+        for task, stages in sorted(self._cluster.scheduler.tasks().items()):
+            if source not in stages or (stages[source] == STOPPED) != (op == worker_pb.Start):
+                continue
+            request = pb.OperateTaskRequest(op=op, keep=op == worker_pb.Stop, name=task, sources=[source])
+            try:
+                answer = self._operate_task(request)
+            except DMError as exc:
+                problems.append(str(exc))
+                continue
+            problems += [answer.msg] if not answer.result else [one.msg for one in answer.sources if not one.result]
+        return problems
 
     def _require_known(self, sources: list[str]) -> None:
         known = self._cluster.scheduler.sources()
@@ -187,6 +214,10 @@ class SourceService:
                 f"source config with ID {', '.join(unknown)} not exists",
                 workaround="See `operate-source show` for the sources that exist.",
             )
+
+
+def _of_tasks(source: str, problems: Sequence[str]) -> worker_pb.CommonWorkerResponse:
+    return failure(source, "; ".join(problems)) if problems else success(source)
 
 
 def _of_source(subtask: SubTaskConfig, former: SourceConfig, new: SourceConfig) -> SubTaskConfig:

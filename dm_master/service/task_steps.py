@@ -70,7 +70,6 @@ def enabled(subtasks: Sequence[SubTaskConfig], sources: Mapping[str, SourceConfi
         raise errors.new(
             Code.SchedulerSubTaskCfgUpdate,
             f"sources {', '.join(disabled)} are disabled: no task may run on them",
-            workaround="Enable them by the API (POST /api/v1/sources/{source-name}/enable), or set `enable: true` in "
-            "the source's file and use `config source update`.",
+            workaround="`operate-source enable SOURCE` enables one, and starts its stopped tasks.",
         )
     return list(subtasks)

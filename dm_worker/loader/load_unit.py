@@ -88,6 +88,17 @@ class _LoadProgress:
     tables: int = 0
     completed_tables: int = 0
     counted: float = 0.0
+    #: All rows of the dump; 0 if it does not say.
+    rows: int = 0
+
+    @property
+    def loaded_bytes(self) -> int:
+        return self.total if self.complete else min(self.finished, self.total)
+
+    @property
+    def loaded_rows(self) -> int:
+        """By the bytes: the target counts no rows."""
+        return self.rows * self.loaded_bytes // self.total if self.total else 0
 
 
 class LoadUnit:
@@ -175,7 +186,7 @@ class LoadUnit:
     def status(self) -> pb.LoadStatus:
         progress = self._progress
         location = progress.metadata.location
-        shown = progress.total if progress.complete else min(progress.finished, progress.total)
+        shown = progress.loaded_bytes
         return pb.LoadStatus(
             finishedBytes=shown,
             totalBytes=progress.total,
@@ -188,6 +199,8 @@ class LoadUnit:
             step=keys.step() if (keys := self._keys) is not None else None,
             totalTables=progress.tables or None,
             completedTables=progress.completed_tables if progress.tables else None,
+            totalRows=progress.rows or None,
+            finishedRows=progress.loaded_rows if progress.rows else None,
         )
 
     def remove_meta(self) -> None:
@@ -252,6 +265,7 @@ class LoadUnit:
             check_complete(listing, manifest.files, self._dir)
         allows = self._filter.allows
         if self._cfg.task_mode not in ("load", "load&sync"):
+            self._progress.rows = manifest.rows if manifest is not None else 0
             return listing  # dumped by this task: extra-args may have chosen tables instead of the block-allow-list
         return DumpListing(
             tuple(file for file in listing.databases if allows(file.schema)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dm_worker.validator.validator import Validator
 
 #: Operation → the state that it gives an error; clearing removes it.
-_STATES: dict[int, int | None] = {
+STATES: dict[int, int | None] = {
     pb.IgnoreErrOp: pb.IgnoredErr,
     pb.ResolveErrOp: pb.ResolvedErr,
     pb.ClearErrOp: None,
@@ -62,13 +62,13 @@ def update(current: SourceWorker, request: pb.UpdateValidationWorkerRequest) -> 
 
 
 def _state(operation: int) -> int | None:
-    if operation not in _STATES:
+    if operation not in STATES:
         raise errors.new(
             Code.MasterInvalidOperateOp,
             f"invalid operation {operation} on errors of the validation",
             workaround="Use one of ignore-error, resolve-error, clear-error.",
         )
-    return _STATES[operation]
+    return STATES[operation]
 
 
 def _validator(current: SourceWorker | None, task: str) -> Validator:

@@ -24,7 +24,11 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "cutover": ("cutover", "cutover", "Moves applications to the target: checks, end of the task, certificate."),
     "diff": ("diff", "diff", "Compares a task's tables with the upstream's at one position."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
-    "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
+    "operate-source": (
+        "source",
+        "operate_source",
+        "Changes or shows upstream sources.",
+    ),
     "transfer-source": ("source", "transfer_source", "Moves a source to another worker."),
     "list-member": ("member", "list_member", "Lists the members of the cluster."),
     "offline-member": ("member", "offline_member", "Removes an offline member from the cluster."),

@@ -17,12 +17,14 @@ _OPERATIONS = {
     "create": master.StartSource,
     "update": master.UpdateSource,
     "stop": master.StopSource,
+    "enable": master.EnableSource,
+    "disable": master.DisableSource,
     "show": master.ShowSource,
 }
 
 
 @click.command("operate-source", cls=DMCommand)
-@click.argument("operation", required=False, metavar="create|update|stop|show")
+@click.argument("operation", required=False, metavar="|".join(_OPERATIONS))
 @click.argument("arguments", nargs=-1, metavar="[FILE|SOURCE-ID ...]")
 @click.option("-w", "--worker", default="", help="Bind the created source to this worker.")
 @click.option("-p", "--print-sample-config", is_flag=True, help="Print a sample of a source's file.")
@@ -30,20 +32,20 @@ _OPERATIONS = {
 def operate_source(
     context: CommandContext, operation: str | None, arguments: tuple[str, ...], worker: str, print_sample_config: bool
 ) -> None:
-    """Creates, stops or shows upstream sources."""
+    """Changes or shows upstream sources."""
     if print_sample_config:
         context.print(_sample().rstrip("\n"))
         return
     if operation is None:
-        raise click.UsageError("one of create, update, stop, show is needed")
+        raise click.UsageError(f"one of {', '.join(_OPERATIONS)} is needed")
     op = _OPERATIONS[pick(operation, list(_OPERATIONS), "operate")]
     request = master.OperateSourceRequest(op=op, workerName=worker)
     if op in (master.StartSource, master.UpdateSource):
         request.config.extend(_contents(operation, arguments, worker))
     else:
         request.sourceID.extend(context.sources + [_id(argument) for argument in arguments])
-        if op == master.StopSource and not request.sourceID:
-            raise click.UsageError("operate-source stop needs a source: -s ID, its id, or its file")
+        if op != master.ShowSource and not request.sourceID:
+            raise click.UsageError(f"operate-source {operation} needs a source: -s ID, its id, or its file")
     context.run("OperateSource", request)
 
 

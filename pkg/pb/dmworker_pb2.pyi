@@ -413,7 +413,7 @@ class DumpStatus(_message.Message):
     def __init__(self, totalTables: _Optional[int] = ..., completedTables: _Optional[float] = ..., finishedBytes: _Optional[float] = ..., finishedRows: _Optional[float] = ..., estimateTotalRows: _Optional[float] = ..., bps: _Optional[int] = ..., progress: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
 
 class LoadStatus(_message.Message):
-    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step", "totalTables", "completedTables")
+    __slots__ = ("finishedBytes", "totalBytes", "progress", "metaBinlog", "metaBinlogGTID", "bps", "step", "totalTables", "completedTables", "totalRows", "finishedRows")
     FINISHEDBYTES_FIELD_NUMBER: _ClassVar[int]
     TOTALBYTES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -423,6 +423,8 @@ class LoadStatus(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTALTABLES_FIELD_NUMBER: _ClassVar[int]
     COMPLETEDTABLES_FIELD_NUMBER: _ClassVar[int]
+    TOTALROWS_FIELD_NUMBER: _ClassVar[int]
+    FINISHEDROWS_FIELD_NUMBER: _ClassVar[int]
     finishedBytes: int
     totalBytes: int
     progress: str
@@ -432,7 +434,9 @@ class LoadStatus(_message.Message):
     step: str
     totalTables: int
     completedTables: int
-    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ..., step: _Optional[str] = ..., totalTables: _Optional[int] = ..., completedTables: _Optional[int] = ...) -> None: ...
+    totalRows: int
+    finishedRows: int
+    def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ..., step: _Optional[str] = ..., totalTables: _Optional[int] = ..., completedTables: _Optional[int] = ..., totalRows: _Optional[int] = ..., finishedRows: _Optional[int] = ...) -> None: ...
 
 class ShardingGroup(_message.Message):
     __slots__ = ("target", "DDLs", "firstLocation", "synced", "unsynced", "heldRows", "waitingDDLs", "rereading")
@@ -517,18 +521,24 @@ class SyncStatus(_message.Message):
     def __init__(self, totalEvents: _Optional[int] = ..., totalTps: _Optional[int] = ..., recentTps: _Optional[int] = ..., masterBinlog: _Optional[str] = ..., masterBinlogGtid: _Optional[str] = ..., syncerBinlog: _Optional[str] = ..., syncerBinlogGtid: _Optional[str] = ..., blockingDDLs: _Optional[_Iterable[str]] = ..., unresolvedGroups: _Optional[_Iterable[_Union[ShardingGroup, _Mapping]]] = ..., synced: _Optional[bool] = ..., binlogType: _Optional[str] = ..., secondsBehindMaster: _Optional[int] = ..., blockDDLOwner: _Optional[str] = ..., conflictMsg: _Optional[str] = ..., totalRows: _Optional[int] = ..., totalRps: _Optional[int] = ..., recentRps: _Optional[int] = ..., ioTotalBytes: _Optional[int] = ..., dumpIOTotalBytes: _Optional[int] = ..., takenOver: _Optional[str] = ..., targetDDL: _Optional[str] = ..., lagReason: _Optional[str] = ..., bytesBehind: _Optional[int] = ..., eta: _Optional[str] = ..., held: _Optional[str] = ..., ended: _Optional[str] = ..., streamSecondsBehind: _Optional[int] = ..., streamBytesBehind: _Optional[int] = ..., streamLagReason: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("source", "worker", "result", "relayStatus", "purgeDistances")
+    __slots__ = ("source", "worker", "result", "relayStatus", "purgeDistances", "disabled", "relayWorkers", "relayFollows")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     RELAYSTATUS_FIELD_NUMBER: _ClassVar[int]
     PURGEDISTANCES_FIELD_NUMBER: _ClassVar[int]
+    DISABLED_FIELD_NUMBER: _ClassVar[int]
+    RELAYWORKERS_FIELD_NUMBER: _ClassVar[int]
+    RELAYFOLLOWS_FIELD_NUMBER: _ClassVar[int]
     source: str
     worker: str
     result: ProcessResult
     relayStatus: RelayStatus
     purgeDistances: _containers.RepeatedCompositeFieldContainer[PurgeDistance]
-    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ..., purgeDistances: _Optional[_Iterable[_Union[PurgeDistance, _Mapping]]] = ...) -> None: ...
+    disabled: bool
+    relayWorkers: _containers.RepeatedScalarFieldContainer[str]
+    relayFollows: bool
+    def __init__(self, source: _Optional[str] = ..., worker: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., relayStatus: _Optional[_Union[RelayStatus, _Mapping]] = ..., purgeDistances: _Optional[_Iterable[_Union[PurgeDistance, _Mapping]]] = ..., disabled: _Optional[bool] = ..., relayWorkers: _Optional[_Iterable[str]] = ..., relayFollows: _Optional[bool] = ...) -> None: ...
 
 class PurgeDistance(_message.Message):
     __slots__ = ("task", "risk", "needed", "oldest", "bytesBefore", "bytesNeeded", "retention", "secondsLeft", "text")

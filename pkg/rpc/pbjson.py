@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 INDENT = "    "
 #: Lists that DM's answers do not have; left out while they are empty.
-_OWN_LISTS = frozenset({"warnings", "purgeDistances", "unlocks"})
+_OWN_LISTS = frozenset({"warnings", "purgeDistances", "unlocks", "relayWorkers"})
 #: The characters that Go's encoder escapes beyond the JSON standard, to make its output safe inside HTML and
 #: JavaScript.
 _GO_ESCAPES = str.maketrans(

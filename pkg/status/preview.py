@@ -145,6 +145,16 @@ _STOP_SOURCE = (
 )
 
 
+_ENABLE_SOURCE = (
+    "Tasks may run on the source again.",
+    "Those that are stopped there are checked and start, each from its checkpoint.",
+)
+_DISABLE_SOURCE = (
+    "The tasks on the source stop; they and their checkpoints stay. On other sources they continue.",
+    "No task starts on it until it is enabled. The upstream keeps writing: needed binlog files must not be purged.",
+)
+
+
 def _operate_source(request: master.OperateSourceRequest) -> Preview | None:
     worker_words = ["-w", request.workerName] if request.workerName else []
     if request.op == master.StartSource:
@@ -154,9 +164,11 @@ def _operate_source(request: master.OperateSourceRequest) -> Preview | None:
     if request.op == master.UpdateSource:
         return Preview("Update a source", _command("operate-source", "update", "source.yaml"), _CREATE_SOURCE[:1])
     if request.op == master.EnableSource:
-        return Preview(f"Enable {', '.join(request.sourceID)}", "", ("Its stopped tasks start.",))
+        command = _command("operate-source", "enable", *request.sourceID)
+        return Preview(f"Enable {', '.join(request.sourceID)}", command, _ENABLE_SOURCE)
     if request.op == master.DisableSource:
-        return Preview(f"Disable {', '.join(request.sourceID)}", "", ("Its tasks stop; they stay in the cluster.",))
+        command = _command("operate-source", "disable", *request.sourceID)
+        return Preview(f"Disable {', '.join(request.sourceID)}", command, _DISABLE_SOURCE)
     if request.op == master.StopSource:
         names = ", ".join(request.sourceID) or "the source of the file"
         return Preview(
@@ -371,20 +383,21 @@ def _update_validation(request: master.UpdateValidationRequest) -> Preview:
 
 
 _MARKS = {
-    worker.IgnoreErrOp: ("ignore-error", "Ignore"),
-    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:"),
-    worker.ClearErrOp: ("clear-error", "Forget"),
+    worker.IgnoreErrOp: ("ignore-error", "Ignore", "It no longer counts, also if it is found to differ again."),
+    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:", "It counts again if it is found to differ again."),
+    worker.ClearErrOp: ("clear-error", "Forget", "It leaves the list with its values; if found again, it is new."),
 }
 
 
 def _mark_difference(request: worker.OperateValidationErrorRequest) -> Preview | None:
     if request.op not in _MARKS:
         return None
-    command_word, verb = _MARKS[request.op]
+    command_word, verb, effect = _MARKS[request.op]
     which = "--all" if request.isAllError else str(request.errId)
     rows = "all rows that differ" if request.isAllError else f"row {request.errId} that differs"
     command = _command("validation", command_word, request.taskName, which)
-    return Preview(f"{verb} {rows}, task {request.taskName}", command, ("No row is changed, only its mark.",))
+    effects = ("The target's row is not changed.", effect)
+    return Preview(f"{verb} {rows}, task {request.taskName}", command, effects, danger=request.op == worker.ClearErrOp)
 
 
 _METHODS: dict[str, Callable[[Any], Preview | None]] = {

@@ -117,6 +117,21 @@ def _fail_and_resume(pages: ConsolePages, tour: _Tour, first: SQLServer, target:
     pages.wait_for("in step with the upstream")
 
 
+def _disable_and_enable(pages: ConsolePages, tour: _Tour) -> None:
+    """The tasks of a disabled source stop and stay; they start again with it."""
+    pages.open("sources")
+    pages.follow("Disable")
+    pages.confirm()
+    pages.follow("Back")
+    pages.wait_for("disabled")
+    tour.look("disabled source")
+    pages.open("task?name=orders")
+    pages.wait_for("Stopped: it is kept")
+    pages.open("sources")
+    pages.follow("Enable")
+    pages.confirm()
+
+
 @pytest.fixture
 def shards(mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer) -> Iterator[tuple[SQLServer, SQLServer]]:
     """Both upstreams, which other tests use after this one: the user does not stay there."""
@@ -141,6 +156,7 @@ def test_a_whole_migration_in_a_browser(
         tour.look("login")
         pages.fill(user="anna", password=PASSWORD)
         pages.click("main button")
+        pages.wait_for("No task yet")
         _add_sources(pages, tour, {"one": first.port, "two": second.port})
         _compose(pages, tour, target)
 
@@ -183,6 +199,9 @@ def test_a_whole_migration_in_a_browser(
         pages.open("cutover?task=orders")
         pages.wait_for("read_only is OFF")
         tour.look("cutover")
+
+        _disable_and_enable(pages, tour)
+        console_cluster.wait_stage("orders", "Running", unit="Sync")
 
         pages.open("events")
         pages.wait_for("Pause task orders on all of its sources")

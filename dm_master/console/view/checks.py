@@ -13,9 +13,10 @@ from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.status.amounts import in_bytes, numbers_of
 from pkg.status.error_text import parsed_error
+from pkg.status.operations import allowed_for_difference, allowed_for_differences
 
 TABLES_PER_PAGE = 100
-_MOST_DIFFERENCES = 100
+DIFFERENCES_PER_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,32 @@ class ValidatorView:
 
 
 @dataclass(frozen=True, slots=True)
+class DifferenceView:
+    """A row that the validator found to differ. ``upstream`` and ``target``: its values, '' where the row is missing;
+    ``operations``: what its state allows."""
+
+    number: str
+    source: str
+    table: str
+    kind: str
+    state: str
+    health: Health
+    message: str
+    upstream: str
+    target: str
+    operations: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ValidationView:
-    """``problem``: why nothing is known; ``operations``: what the present stage allows."""
+    """``problem``: why nothing is known; ``operations``: what the present stage allows; ``marks``: the operations on
+    all rows that differ."""
 
     problem: str
     validators: Sequence[ValidatorView]
-    differences: Sequence[tuple[str, str, str, str]]
+    differences: Paged[DifferenceView]
     operations: Sequence[str]
+    marks: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +106,7 @@ class CutoverView:
 
 
 def validation_view(
-    status: worker.GetValidationStatusResponse, found: worker.GetValidationErrorResponse
+    status: worker.GetValidationStatusResponse, found: worker.GetValidationErrorResponse, page: int
 ) -> ValidationView:
     validators = [
         ValidatorView(
@@ -105,13 +125,37 @@ def validation_view(
     ]
     running = any(one.stage == worker.Running for one in status.validators)
     stopped = not status.validators or any(one.stage != worker.Running for one in status.validators)
+    # Those that nobody has looked at come first.
+    shown = paged(sorted(found.error, key=lambda one: one.status != worker.NewErr), page, DIFFERENCES_PER_PAGE)
     return ValidationView(
         problem="" if status.result else _why_unknown(status.msg),
         validators=validators,
-        differences=[(one.id, one.dstTable, one.errorType, one.message or one.dstData) for one in found.error][
-            :_MOST_DIFFERENCES
-        ],
+        differences=Paged([_difference(one) for one in shown.items], shown.number, shown.pages, shown.total),
         operations=[*(["start-validation"] if stopped else []), *(["stop-validation"] if running else [])],
+        marks=allowed_for_differences(found.error),
+    )
+
+
+_MARKED: dict[int, tuple[str, Health]] = {
+    worker.NewErr: ("new", "bad"),
+    worker.IgnoredErr: ("ignored", "idle"),
+    worker.ResolvedErr: ("resolved", "good"),
+}
+
+
+def _difference(one: worker.ValidationError) -> DifferenceView:
+    state, health = _MARKED.get(one.status, ("unknown", "warn"))
+    return DifferenceView(
+        number=one.id,
+        source=one.source,
+        table=one.dstTable,
+        kind=one.errorType,
+        state=state,
+        health=health,
+        message=one.message,
+        upstream=one.srcData,
+        target=one.dstData,
+        operations=allowed_for_difference(one),
     )
 
 

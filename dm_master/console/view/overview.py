@@ -22,7 +22,7 @@ from dm_master.console.view.progress import (
 from dm_master.console.view.purge import PurgeView, RelayNeed, purge_views, relay_needs
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from pkg.status.operations import allowed_for_relay, may_move
+from pkg.status.operations import allowed_for_relay, allowed_for_source, may_move, may_remove_master, may_remove_worker
 from pkg.status.task_stage import error_line
 
 TASKS_PER_PAGE = 50
@@ -46,7 +46,9 @@ class SourceLine:
     """``relay`` is '' without a relay log; ``relay_lag`` is how far it is behind.
 
     ``relay_operations`` are those that its stage allows. ``purge``: what the upstream's purge would take from whom;
-    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it.
+    ``relay_needs``: which tasks read the relay log. ``movable``: its tasks let another worker serve it. ``disabled``:
+    no task may run on it; ``operations`` are those on the source itself; ``relay_workers`` are those that start-relay
+    named.
     """
 
     name: str
@@ -62,23 +64,32 @@ class SourceLine:
     purge: Sequence[PurgeView]
     relay_needs: Sequence[RelayNeed]
     movable: bool
+    disabled: bool
+    operations: Sequence[str]
+    relay_workers: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLine:
+    """``removable``: it may leave the cluster for good."""
+
     name: str
     address: str
     health: Health
     stage: str
     source: str
+    removable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MasterLine:
+    """``removable``: it may leave the cluster for good."""
+
     name: str
     address: str
     alive: bool
     leads: bool
+    removable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +183,13 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
     sync = next((one.sync for one in answer.subTaskStatus if one.WhichOneof("status") == "sync"), None)
     paused = relay is not None and relay.stage == worker.Paused
     purge = purge_views(status)
+    tasks = sum(bool(one.name) for one in answer.subTaskStatus)
     health: Health = "bad" if problems else "warn" if paused or not status.worker else "good"
     return SourceLine(
         name=status.source,
         worker=status.worker,
         health=min((health, *(one.health for one in purge)), key=HEALTHS.index),
-        tasks=sum(bool(one.name) for one in answer.subTaskStatus),
+        tasks=tasks,
         problem="; ".join(filter(None, problems)),
         position=sync.masterBinlog if sync is not None else "",
         relay=worker.Stage.Name(relay.stage) if relay is not None else "",
@@ -187,6 +199,9 @@ def _source_line(answer: worker.QueryStatusResponse) -> SourceLine:
         purge=purge,
         relay_needs=relay_needs(answer.subTaskStatus),
         movable=may_move(answer.subTaskStatus),
+        disabled=status.disabled,
+        operations=allowed_for_source(status, used=tasks > 0),
+        relay_workers=list(status.relayWorkers),
     )
 
 
@@ -196,7 +211,14 @@ _WORKER_HEALTH: dict[str, Health] = {"bound": "good", "relay": "good", "free": "
 def worker_lines(members: master.ListMemberResponse) -> list[WorkerLine]:
     """Every worker, the ones in trouble first."""
     lines = [
-        WorkerLine(one.name, one.addr, _WORKER_HEALTH.get(one.stage, "bad"), one.stage, one.source)
+        WorkerLine(
+            one.name,
+            one.addr,
+            _WORKER_HEALTH.get(one.stage, "bad"),
+            one.stage,
+            one.source,
+            removable=may_remove_worker(one),
+        )
         for member in members.members
         for one in member.worker.workers
     ]
@@ -211,9 +233,15 @@ def workers_for(members: master.ListMemberResponse, source: str) -> list[str]:
 
 
 def master_lines(members: master.ListMemberResponse) -> list[MasterLine]:
-    leaders = {member.leader.name for member in members.members if member.WhichOneof("member") == "leader"}
+    leader = next((one.leader.name for one in members.members if one.WhichOneof("member") == "leader"), "")
     return [
-        MasterLine(one.name, ", ".join(one.clientURLs), one.alive, one.name in leaders)
+        MasterLine(
+            one.name,
+            ", ".join(one.clientURLs),
+            one.alive,
+            leads=one.name == leader,
+            removable=may_remove_master(one, leader),
+        )
         for member in members.members
         for one in member.master.masters
     ]

@@ -137,8 +137,14 @@ def _load(load: pb.LoadStatus) -> ProgressView:
     share = 100 * min(1.0, done / total) if total > 0 else None
     left = (total - done) / load.bps if load.bps > 0 and total > done else None
     tables = [FigureView("tables", f"{load.completedTables:,} of {load.totalTables:,}")] if load.totalTables else []
+    rows = [
+        FigureView(
+            "rows", f"about {load.finishedRows:,} of {load.totalRows:,}", "estimated from the bytes that are written"
+        )
+    ] if load.totalRows else []  # fmt: skip
     figures = [
         *tables,
+        *rows,
         FigureView("written", f"{in_bytes(done)} of {in_bytes(total)}", f"{in_bytes(load.bps)}/s"),
         FigureView("time left", _eta(left)),
     ]

@@ -338,16 +338,19 @@ def test_what_was_loaded_before_a_pause_counts_at_once(
     assert second.unit.status().progress == "100.00 %"
 
 
-def test_the_status_counts_the_tables_whose_rows_are_all_loaded(
+def test_the_status_counts_the_tables_whose_rows_are_all_loaded_and_the_rows(
     slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dm_worker.loader.load_unit._TABLES_SECONDS", 0.0)
     with _held_up(target, "c"):
         loading = _Loading(slow_load, spark)
         _wait(lambda: loading.unit.status().completedTables == 2)
-        assert loading.unit.status().totalTables == 3
+        held = loading.unit.status()
+        assert (held.totalTables, held.totalRows) == (3, 9000)
+        assert 5900 <= held.finishedRows < 9000, "two tables of three are complete"
     loading.wait_finished()
-    assert loading.unit.status().completedTables == 3
+    done = loading.unit.status()
+    assert (done.completedTables, done.finishedRows) == (3, 9000)
 
 
 def _shards(server: SQLServer) -> None:

@@ -40,6 +40,10 @@ PAGES: list[tuple[str, dict[str, str]]] = [
     ("purge", {"source": EVIL}),
     ("move", {"source": EVIL}),
     ("confirm", {"do": "stop", "task": EVIL, "source": EVIL}),
+    ("confirm", {"do": "remove-worker", "worker": EVIL}),
+    ("confirm", {"do": "remove-master", "master": EVIL}),
+    ("confirm", {"do": "disable-source", "source": EVIL}),
+    ("confirm", {"do": "clear-error", "task": EVIL, "error": "7"}),
     ("confirm", {"do": EVIL}),
     ("add-source", {}),
     ("add-task", {}),
@@ -70,7 +74,17 @@ def _evil_cluster() -> CannedCluster:
     cluster.locks.locks.add(ID=EVIL, task=EVIL, owner=EVIL, DDLs=[EVIL], synced=[EVIL], unsynced=[EVIL], problem=EVIL)
     table = pb.TableRules(source=EVIL, schema=EVIL, table=EVIL, targetSchema=EVIL, targetTable=EVIL)
     table.rules.add(block=EVIL, name=EVIL, effect=EVIL)
+    cluster.members.members[-1].worker.workers.add(name=EVIL, addr=EVIL, stage="offline", source=EVIL)
+    masters = next(one.master for one in cluster.members.members if one.WhichOneof("member") == "master")
+    masters.masters.add(name=EVIL, memberID=2, clientURLs=[EVIL])
+    differing = worker_pb.ValidationError(
+        id="7", source=EVIL, srcTable=EVIL, dstTable=EVIL, srcData=EVIL, dstData=EVIL, errorType=EVIL, message=EVIL,
+        status=worker_pb.NewErr,
+    )  # fmt: skip
+    validator = worker_pb.ValidationStatus(source=EVIL, mode=EVIL, validatorBinlog=EVIL, notes=[EVIL], sweepStatus=EVIL)
     cluster.answers |= {
+        "GetValidationStatus": worker_pb.GetValidationStatusResponse(result=True, validators=[validator]),
+        "GetValidationError": worker_pb.GetValidationErrorResponse(result=True, error=[differing]),
         "GetCfg": pb.GetCfgResponse(result=True, cfg=EVIL),
         "ShowRules": pb.ShowRulesResponse(result=True, tables=[table], summary=pb.RulesSummary(unused=[EVIL])),
         "ListTaskConfigs": pb.ListTaskConfigsResponse(result=True, taskConfigs={EVIL: EVIL}),

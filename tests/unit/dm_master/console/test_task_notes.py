@@ -97,7 +97,7 @@ def test_a_validator_s_counts_are_numbers_with_words() -> None:
         errorRowsStatus="new/ignored/resolved: 1/0/2",
     )
     answer = worker_pb.GetValidationStatusResponse(result=True, validators=[status])
-    (view,) = validation_view(answer, worker_pb.GetValidationErrorResponse()).validators
+    (view,) = validation_view(answer, worker_pb.GetValidationErrorResponse(), 1).validators
     figures = {one.name: (one.value, one.note, one.health) for one in view.figures}
     assert figures["rows compared"] == ("3,003", "3,000 insert, 2 update, 1 delete", "good")
     assert figures["not compared yet"][0] == "2"

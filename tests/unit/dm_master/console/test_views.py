@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +133,9 @@ def test_a_copy_shows_tables_rows_bytes_and_the_time_left() -> None:
     load.totalTables, load.completedTables = 100_000, 0
     loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
     assert (loading.figures[0].name, loading.figures[0].value) == ("tables", "0 of 100,000")
+    load.totalRows, load.finishedRows = 1_000_000, 250_000
+    loading = progress(worker_pb.SubTaskStatus(stage=worker_pb.Running, unit=worker_pb.Load, load=load))
+    assert (loading.figures[1].name, loading.figures[1].value) == ("rows", "about 250,000 of 1,000,000")
     load.step = "creating the keys of 1 table"
     assert progress(worker_pb.SubTaskStatus(unit=worker_pb.Load, load=load)).text == load.step
 
@@ -218,10 +223,10 @@ def test_a_task_without_a_validator_has_no_error() -> None:
     missing = str(errors.new(Code.ValidatorNotFound, "no validator of one"))
     found = worker_pb.GetValidationErrorResponse(result=True)
     several = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {missing}")
-    assert validation_view(several, found).problem == "No validator runs."
+    assert validation_view(several, found, 1).problem == "No validator runs."
     other = str(errors.new(Code.MasterLockNotFound, "something else"))
     mixed = worker_pb.GetValidationStatusResponse(msg=f"{missing}; {other}")
-    assert other in validation_view(mixed, found).problem
+    assert other in validation_view(mixed, found, 1).problem
 
 
 def test_a_comparison_shows_what_differs_first() -> None:
@@ -262,7 +267,125 @@ def test_a_cutover_without_evidence_is_not_passed() -> None:
 def test_validation_has_the_operations_of_its_stages(stages: list[worker_pb.Stage], operations: list[str]) -> None:
     validators = [worker_pb.ValidationStatus(stage=stage) for stage in stages]
     status = worker_pb.GetValidationStatusResponse(result=True, validators=validators)
-    assert validation_view(status, worker_pb.GetValidationErrorResponse()).operations == operations
+    assert validation_view(status, worker_pb.GetValidationErrorResponse(), 1).operations == operations
+
+
+def _differences(*states: worker_pb.ValidateErrorState) -> worker_pb.GetValidationErrorResponse:
+    found = worker_pb.GetValidationErrorResponse(result=True)
+    for number, state in enumerate(states, 1):
+        found.error.add(
+            id=str(number), source="one", dstTable="`shop`.`orders`", status=state, errorType="Column data not matched"
+        )
+    return found
+
+
+def test_rows_that_differ_have_the_buttons_of_their_states_and_new_ones_come_first() -> None:
+    found = _differences(worker_pb.IgnoredErr, worker_pb.NewErr, worker_pb.ResolvedErr)
+    view = validation_view(worker_pb.GetValidationStatusResponse(result=True), found, 1)
+    assert [(one.number, one.state, list(one.operations)) for one in view.differences.items] == [
+        ("2", "new", ["ignore-error", "resolve-error", "clear-error"]),
+        ("1", "ignored", ["resolve-error", "clear-error"]),
+        ("3", "resolved", ["ignore-error", "clear-error"]),
+    ]
+    assert view.marks == ["ignore-error", "resolve-error", "clear-error"]
+    none = validation_view(worker_pb.GetValidationStatusResponse(result=True), _differences(), 1)
+    assert (none.marks, none.differences.total) == ([], 0)
+
+
+def test_each_of_many_rows_that_differ_can_be_seen(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    cluster.answers["GetValidationError"] = _differences(*[worker_pb.NewErr] * 120)
+    pages = [browser.get("checks", task="orders", rows=str(number)).body.decode() for number in (1, 2, 3)]
+    seen = [
+        int(number) for page in pages for number in re.findall(r"do=ignore-error&amp;task=orders&amp;error=(\d+)", page)
+    ]
+    assert seen == list(range(1, 121))
+
+
+@pytest.mark.parametrize("word", ["ignore", "resolve", "clear"])
+@pytest.mark.parametrize("error", ["7", "all"])
+def test_a_row_s_button_leads_to_the_preview_of_the_command_line(
+    browser: ConsoleBrowser, cluster: CannedCluster, word: str, error: str
+) -> None:
+    browser.log_in()
+    which = "--all" if error == "all" else error
+    page = browser.get("confirm", do=f"{word}-error", task="orders", error=error).body.decode()
+    assert f"dmctl validation {word}-error orders {which}<" in page
+    assert cluster.calls["OperateValidationError"] == 0
+    done = browser.post("do", token=browser.token(), do=f"{word}-error", task="orders", error=error).body.decode()
+    assert "checks?task=orders" in done
+    (sent,) = [request for method, request in cluster.requests if method == "OperateValidationError"]
+    assert (sent.taskName, sent.isAllError, sent.errId) == ("orders", error == "all", 0 if error == "all" else 7)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "7x", "\u0667", "9" * 30, "ALL"])
+def test_a_row_is_named_by_its_number(number: str) -> None:
+    assert order("ignore-error", Form({"task": ["t"], "error": [number]})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "alive", "number", "removable"),
+    [
+        ("master2", False, 7, True),
+        ("master2", True, 7, False),
+        ("master1", False, 7, False),
+        ("", False, 7, False),
+        ("master2", False, 0, False),
+    ],
+    ids=["stopped", "runs", "leads", "has never started", "of an external etcd"],
+)
+def test_a_master_that_has_stopped_can_be_removed(
+    browser: ConsoleBrowser, cluster: CannedCluster, name: str, alive: bool, number: int, removable: bool
+) -> None:
+    listed = next(one.master for one in cluster.members.members if one.WhichOneof("member") == "master")
+    del listed.masters[:]
+    listed.masters.add(name=name, alive=alive, memberID=number)
+    assert ("do=remove-master" in browser.get("members").body.decode()) == removable
+
+
+def test_a_source_is_disabled_and_enabled_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    cluster.status.sources[1].sourceStatus.disabled = True
+    browser.log_in()
+    page = browser.get("sources").body.decode()
+    assert re.findall(r"do=enable-source&amp;source=([\w-]+)", page) == ["eu-shop-2"]
+    assert re.findall(r"do=disable-source&amp;source=([\w-]+)", page) == ["eu-shop-1", "us-shop-1"]
+    shown = browser.get("confirm", do="disable-source", source="eu-shop-1").body.decode()
+    assert "dmctl operate-source disable eu-shop-1" in shown
+    assert (
+        "/console/sources"
+        in browser.post("do", token=browser.token(), do="enable-source", source="eu-shop-2").body.decode()
+    )
+    (sent,) = [request for method, request in cluster.requests if method == "OperateSource"]
+    assert (sent.op, list(sent.sourceID)) == (pb.EnableSource, ["eu-shop-2"])
+
+
+def test_a_relay_log_of_named_workers_is_stopped_on_them(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    status = cluster.status.sources[0].sourceStatus
+    status.relayWorkers.extend(["w1", "w2"])
+    empty = cluster.add_source("empty").sourceStatus
+    empty.relayWorkers.append("w3")
+    page = browser.get("sources").body.decode()
+    found = re.findall(r"do=stop-relay&amp;source=([\w-]+)&amp;([\w&;=]+)", page)
+    assert found == [("eu-shop-1", "worker=w1&amp;worker=w2"), ("empty", "worker=w3")]
+    assert "do=remove-source&amp;source=empty" not in page, "the cluster refuses it while workers pull its relay log"
+    shown = browser.get("confirm", do="stop-relay", source="empty", worker="w3").body.decode()
+    assert "dmctl stop-relay -s empty w3" in shown or "dmctl stop-relay w3 -s empty" in shown
+
+
+def test_an_offline_worker_is_removed_after_its_preview(browser: ConsoleBrowser, cluster: CannedCluster) -> None:
+    assert "do=remove-worker" not in browser.get("members").body.decode()
+    cluster.members.members[-1].worker.workers[1].stage = "offline"
+    browser.log_in()
+    browser.post("do", token=browser.token(), do="pause", task="orders")  # a change: the next page looks again
+    page = browser.get("members").body.decode()
+    assert re.findall(r"do=remove-worker&amp;worker=(\w+)", page) == ["worker2"]
+    assert (
+        "dmctl offline-member --worker --name worker2"
+        in browser.get("confirm", do="remove-worker", worker="worker2").body.decode()
+    )
+    done = browser.post("do", token=browser.token(), do="remove-worker", worker="worker2").body.decode()
+    assert "/console/members" in done
+    (sent,) = [request for method, request in cluster.requests if method == "OfflineMember"]
+    assert (sent.type, sent.name) == ("worker", "worker2")
 
 
 def test_findings_are_shown_beside_their_field() -> None:

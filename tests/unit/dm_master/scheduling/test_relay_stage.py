@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dm_master.scheduling import relay_stage, source_binding
 from dm_master.scheduling.topology import Plan, Topology
@@ -13,7 +16,9 @@ from pkg.config.codec import decode_source, encode_source
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
 from pkg.ha.records import WorkerAlive
+from pkg.pb import dmworker_pb2 as pb
 from pkg.settings.connections import DBConfig
+from pkg.status.operations import allowed_for_source
 
 
 def cluster() -> Topology:
@@ -154,3 +159,41 @@ def test_refusals_have_the_strings_that_scripts_look_for() -> None:
         with pytest.raises(DMError) as caught:
             plan()
         assert words in caught.value.message
+
+
+_DECISIONS = st.one_of(
+    st.tuples(st.just("start"), st.lists(st.sampled_from(["w1", "w2", "w3"]), max_size=2)),
+    st.tuples(st.just("stop"), st.lists(st.sampled_from(["w1", "w2", "w3"]), max_size=2)),
+)
+
+
+@given(st.lists(_DECISIONS, max_size=6))
+def test_the_console_starts_stops_and_removes_exactly_what_the_cluster_accepts(
+    decisions: list[tuple[str, list[str]]],
+) -> None:
+    state = cluster()
+    for name, workers in decisions:
+        decide = relay_stage.start_relay if name == "start" else relay_stage.stop_relay
+        with suppress(DMError):
+            state = state.after(decide(state, "s1", workers).ops)
+    named = relay_stage.named_workers(state, "s1")
+    status = pb.SourceStatus(relayWorkers=named, relayFollows=enabled(state, "s1"))
+    able = [
+        name
+        for name, decide in {
+            "stop-relay": lambda: relay_stage.stop_relay(state, "s1", named),
+            "start-relay": lambda: relay_stage.start_relay(state, "s1", named),
+            "remove-source": lambda: source_binding.remove_source(state, "s1"),
+        }.items()
+        if changes(decide)
+    ]
+    assert [one for one in allowed_for_source(status, used=False) if one != "disable-source"] == able
+    assert "remove-source" not in allowed_for_source(status, used=True)
+
+
+def changes(decide: Callable[[], Plan]) -> bool:
+    """Whether it is accepted and changes something."""
+    try:
+        return bool(decide().ops)
+    except DMError:
+        return False

@@ -16,6 +16,8 @@ from pkg.errors import Code, DMError
 from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, WorkerAlive
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.status.operations import may_remove_worker
 from tests.sweeps import examples
 
 ALIVE = WorkerAlive("w", "2026-01-02T03:04:05Z")
@@ -187,6 +189,17 @@ class ClusterMachine(RuleBasedStateMachine):
                 waiting = set(self.state.unbound_sources())
                 relayed = self.state.relay_workers.get(worker)
                 assert not (waiting & {relayed} if relayed else waiting)
+
+    @invariant()
+    def the_console_removes_exactly_the_workers_that_may_go(self) -> None:
+        for worker in self.state.workers:
+            shown = pb.WorkerInfo(name=worker, stage=self.state.worker_stage(worker))
+            refused: DMError | None = None
+            try:
+                source_binding.remove_worker(self.state, worker)
+            except DMError as exc:
+                refused = exc
+            assert may_remove_worker(shown) == (refused is None)
 
     @invariant()
     def tasks_are_whole(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dm_worker.source.operate_validation import STATES
 from dm_worker.subtask.stage import (
     CHAINS,
     AutoResume,
@@ -24,10 +28,19 @@ from dm_worker.subtask.stage import (
     initial,
     step,
 )
+from dm_worker.validator.differences import CHANGED, RowMismatch
+from dm_worker.validator.verdicts import ErrorList, RowError, Verdicts
+from dm_worker.validator.view import error_message
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
-from pkg.status.operations import allowed, allowed_for_relay, allowed_for_task
+from pkg.status.operations import (
+    allowed,
+    allowed_for_difference,
+    allowed_for_differences,
+    allowed_for_relay,
+    allowed_for_task,
+)
 from tests.sweeps import examples
 
 _ERROR = (errors.new(Code.SyncerParseDDL, "broken"),)
@@ -91,3 +104,49 @@ def test_a_relay_log_that_is_stopped_has_no_switch() -> None:
     assert allowed_for_relay(pb.RelayStatus(stage=pb.Running)) == ["pause-relay"]
     assert allowed_for_relay(pb.RelayStatus(stage=pb.Paused)) == ["resume-relay"]
     assert allowed_for_relay(pb.RelayStatus(stage=pb.Stopped)) == []
+
+
+_MARKS = {"ignore-error": pb.IgnoreErrOp, "resolve-error": pb.ResolveErrOp, "clear-error": pb.ClearErrOp}
+_ROW = (("d", "t"), b"1")
+
+
+def _differing() -> Verdicts:
+    table, key = _ROW
+    return Verdicts(wrong=[RowMismatch(table, ("s", "t"), key, CHANGED, "{}", "", b"SELECT 1")])
+
+
+def _happens(found: ErrorList, event: str) -> None:
+    if event == "differs":
+        found.numbered([replace(error, number=7) for error in found.take(_differing(), "now")])
+    elif event == "repaired":
+        found.repaired(_ROW)
+    elif event == "changed":
+        found.take(Verdicts(right=[_ROW]), "now")
+    else:
+        found.operate(7, STATES[_MARKS[event]])
+
+
+def _state(found: ErrorList) -> list[RowError]:
+    return list(found.errors.values())
+
+
+@given(st.lists(st.sampled_from(["differs", "repaired", "changed", *_MARKS]), max_size=8))
+def test_a_row_that_differs_has_the_buttons_that_would_change_it(events: list[str]) -> None:
+    found = ErrorList()
+    for event in ("differs", *events):
+        _happens(found, event)
+    shown = [error_message("one", error) for error in _state(found)]
+    would_change = []
+    for name, operation in _MARKS.items():
+        after = deepcopy(found)
+        after.operate(7, STATES[operation])
+        would_change += [name] if _state(after) != _state(found) else []
+    assert [list(allowed_for_difference(one)) for one in shown] == [would_change] * len(shown)
+    assert allowed_for_differences(shown) == would_change
+
+
+def test_a_row_without_a_number_cannot_be_named() -> None:
+    for number in ("", "0"):
+        unnumbered = pb.ValidationError(id=number, status=pb.NewErr)
+        assert allowed_for_difference(unnumbered) == ()
+        assert allowed_for_differences([unnumbered]) == list(_MARKS)

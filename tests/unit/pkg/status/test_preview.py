@@ -24,6 +24,8 @@ REQUESTS: list[tuple[str, Any]] = [
         master.UnlockDDLLockRequest(ID="t-`a`.`b`", replaceOwner="one", op=master.ExecLock, forceRemove=True),
     ),
     ("OperateSource", master.OperateSourceRequest(op=master.StopSource, sourceID=["one"])),
+    ("OperateSource", master.OperateSourceRequest(op=master.EnableSource, sourceID=["one", "two"])),
+    ("OperateSource", master.OperateSourceRequest(op=master.DisableSource, sourceID=["one"])),
     ("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=worker.PauseRelay, sources=["one"])),
     ("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=worker.ResumeRelay, sources=["one"])),
     ("OperateRelay", master.OperateRelayRequest(op=master.StartRelayV2, source="one", worker=["w1"])),
