@@ -24,8 +24,11 @@ log = get_logger("validator")
 
 #: Limit for bytes of events that one job compares; up to the second number, the job has one task.
 LOOK_BYTES, SMALL_BYTES = 16 << 20, 1 << 20
-#: Seconds to wait for the syncer to end a batch, so that the snapshot is exact for rows that change all the time.
-BOUNDARY_WAIT = 1.0
+#: Seconds to wait for the syncer to end a batch: a snapshot in the middle of one shows rows of it, each of which is
+#: then compared by itself.
+BOUNDARY_WAIT = 10.0
+#: Seconds between two checks whether the wait is to end.
+_POLL = 0.2
 #: Seconds for which the syncer waits at most while a snapshot is opened.
 MOST_STALL = 0.5
 #: A snapshot is held for about this many seconds at most: the target keeps old versions of rows for it.
@@ -35,7 +38,7 @@ _IDLE, _WANTED, _OPENING = range(3)
 
 
 class SnapshotGate:
-    """Lets the validator open a snapshot between two batches of the syncer, or at once when no batch ends soon.
+    """Lets the validator open a snapshot between two batches of the syncer, or without that when no batch ends soon.
 
     The syncer's main thread waits for it :data:`MOST_STALL` at most. A snapshot that takes longer contains the batches
     that were reported when it was begun, and perhaps rows of later ones.
@@ -44,28 +47,48 @@ class SnapshotGate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._stage = _IDLE
+        self._is_applying = False
         #: The number of the last batch or statement that the syncer reported.
         self._last = 0
 
+    def applying(self) -> None:
+        """The next batch begins. Called by the syncer's main thread, as the other two."""
+        with self._changed:
+            self._let_open()
+            self._is_applying = True
+
     def reported(self, number: int) -> None:
-        """A batch is complete and in the backlog; the next one has not begun. Called by the syncer's main thread."""
+        """A batch is complete and in the backlog; the next one has not begun."""
         with self._changed:
             self._last = number
+            self._is_applying = False
             if self._stage == _WANTED:
                 self._stage = _OPENING
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
+            self._let_open()
+
+    def abandoned(self) -> None:
+        """The batch that had begun is not applied."""
+        with self._changed:
+            self._is_applying = False
+            self._changed.notify_all()
+
+    def _let_open(self) -> None:
+        self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
 
     @property
     def last(self) -> int:
         return self._last
 
-    def snapshot(self, reads: TargetReads) -> int:
-        """Opens a snapshot; returns the number up to which it contains all. Raises DMError."""
+    def snapshot(self, reads: TargetReads, should_stop: Callable[[], bool]) -> int:
+        """Opens a snapshot; returns the number up to which it contains all. With ``should_stop`` it no longer waits for
+        the end of a batch. Raises DMError."""
         reads.prepare()
         with self._changed:
             self._stage = _WANTED
-            self._changed.wait_for(lambda: self._stage == _OPENING, BOUNDARY_WAIT)
+            latest = time.monotonic() + BOUNDARY_WAIT
+            while self._is_applying and time.monotonic() < latest and not should_stop():
+                self._changed.wait_for(lambda: not self._is_applying, _POLL)
             self._stage = _OPENING
             limit = self._last
         try:
@@ -100,7 +123,7 @@ class Rounds:
     ) -> None:
         """Compares the first batches that wait, up to the next statement; ``take`` receives each look with its
         batches. Raises DMError, ``TableChanged`` and ``OSError``; what was not taken still waits."""
-        limit = self._gate.snapshot(reads)
+        limit = self._gate.snapshot(reads, should_stop)
         began = time.monotonic()
         try:
             contained = reads.contained()

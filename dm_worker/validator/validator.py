@@ -195,6 +195,10 @@ class Validator:
             if self._takes:
                 self._begin_at(location)
             self._state.reached = location
+        self._gate.abandoned()
+
+    def applying(self) -> None:
+        self._gate.applying()
 
     def applied(self, batch: Batch, number: int, changes: Mapping[int, Changes], location: Location) -> None:
         with self._observing():
@@ -217,6 +221,7 @@ class Validator:
     def interrupted(self) -> None:
         with self._observing():
             self._state.judge.interrupted(self._gate.last)
+        self._gate.abandoned()
 
     @contextmanager
     def _observing(self) -> Iterator[None]:
