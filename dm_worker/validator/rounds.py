@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
-from dm_worker.syncer.execution.spill import spill_store_in
+from dm_worker.syncer.execution.spill import SpillStore, spill_store_in
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.differences import LookResult, RowId, Snapshot
@@ -148,14 +148,16 @@ class Rounds:
         plans: dict[int, TablePlan] = {}
         for batch in batches:
             plans.update((number, plan.to_compare()) for number, plan in batch.plans.items())
-        found = self._expected(batches, plans, full=full, should_stop=should_stop)
-        differences, right, uncompared = reads.compare(found, plans, watched, full=full)
+        with spill_store_in(self._engine.shared_folder) as store:
+            found = self._expected(batches, plans, store, full=full, should_stop=should_stop)
+            differences, right, uncompared = reads.compare(found, plans, watched, full=full)
         return LookResult(batches[0].number, batches[-1].number, snapshot, differences, right, uncompared)
 
     def _expected(
         self,
         batches: Sequence[WaitingBatch],
         plans: dict[int, TablePlan],
+        store: SpillStore,
         *,
         full: bool,
         should_stop: Callable[[], bool],
@@ -165,12 +167,9 @@ class Rounds:
         slices = [replace(part, order=order) for order, part in enumerate(slices)]
         small = sum(batch.size for batch in batches) < SMALL_BYTES
         buckets = 1 if small else max(1, self._workers)
-        job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows), buckets, plans)
+        job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows, store), buckets, plans)
         try:
-            with (
-                self._engine.job_group(self._group, "validation", should_stop) as context,
-                spill_store_in(self._engine.shared_folder) as store,
-            ):
+            with self._engine.job_group(self._group, "validation", should_stop) as context:
                 partitions = spark_tasks.writing_tasks(buckets, self._engine.slots, self._engine.parallel)
                 outcomes = spark_tasks.run(context, slices, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:

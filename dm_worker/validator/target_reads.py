@@ -157,19 +157,21 @@ class _Comparison:
         self._most_bytes = most_bytes
         self._plans = plans
         self._selects = RowSelects(plans)
-        self._chunks = expected.chunks
+        self._expected = expected
+        singles = expected.single_rows()
         #: The rows that are compared one by one.
-        self._rows = list(expected.rows)
-        self._queries = list(expected.queries)
+        self._rows = list(singles.rows)
+        self._queries = list(singles.queries)
         self._full = full
         #: Plan number → why its rows can't be compared.
         self._refused: dict[int, str] = {}
 
     def differences(self) -> list[RowMismatch]:
-        """Raises the driver's exceptions, and ``TableChanged``."""
-        for chunk in self._chunks:
-            if not self._is_right(chunk):
-                self._look_at_rows(chunk)
+        """Raises the driver's exceptions, DMError and ``TableChanged``."""
+        for chunk in self._expected.row_chunks():
+            text = self._text_of(chunk)
+            if text != chunk.text:
+                self._look_at_rows(chunk, text)
         right: set[int] = set()
         for plan, _, text in self._queries:
             right.update(self._numbers(plan, text))
@@ -189,12 +191,11 @@ class _Comparison:
     def _most_text(self) -> int:
         return max(1024, self._most_bytes // 4)
 
-    def _is_right(self, chunk: RowChunk) -> bool:
-        """Whether all rows of a chunk are right, without doubt."""
+    def _text_of(self, chunk: RowChunk) -> bytes | None:
+        """The text of a chunk's rows at the target; None when it proves nothing."""
         text = chunk.statement(self._plans[chunk.plan], full=self._full)
-        # The server cuts an answer at its limit: then the beginning of other rows could be the expected text.
         if max(len(text), len(chunk.text)) >= self._most_bytes // 2:
-            return False
+            return None
         try:
             ((found,),) = _rows(self._conn, text)
         except pymysql.Error as exc:
@@ -202,13 +203,15 @@ class _Comparison:
                 raise TableChanged from exc
             if is_retryable(exc):
                 raise
-            return False  # comparing row by row finds what is wrong
-        return (found or b"") == chunk.text
+            return None  # comparing row by row finds what is wrong
+        # The server cuts an answer at its limit: then the beginning of other rows could be the expected text.
+        return None if found and len(found) >= self._most_bytes else found or b""
 
-    def _look_at_rows(self, chunk: RowChunk) -> None:
-        """Compares the rows of the chunk one by one."""
+    def _look_at_rows(self, chunk: RowChunk, text: bytes | None) -> None:
+        """Compares those rows of the chunk one by one that the text does not prove right."""
         first = len(self._rows)
-        self._rows += chunk.rows(self._plans[chunk.plan])
+        plan = self._plans[chunk.plan]
+        self._rows += chunk.rows(plan) if text is None else chunk.doubtful(plan, text, full=self._full)
         numbered = enumerate(self._rows[first:], first)
         select = partial(self._selects.there, full=self._full)
         self._queries += joined(numbered, select, MOST_SINGLE, self._most_text)
@@ -220,7 +223,7 @@ class _Comparison:
         differing = {one.row for one in wrong}
         keys = chain(
             ((row.plan, row.key) for row in self._rows),
-            ((chunk.plan, key) for chunk in self._chunks for key in chunk.row_keys()),
+            ((chunk.plan, key) for chunk in self._expected.row_chunks() for key in chunk.row_keys()),
         )
         rows = {(self._plans[plan].target, key) for plan, key in keys if plan not in self._refused}
         return sorted(row for row in rows if row in watched and row not in differing)

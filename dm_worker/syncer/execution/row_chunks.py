@@ -1,11 +1,12 @@
 """Rows of the target that are compared with the binlog as a whole: a statement returns the text of many rows. Pure.
 
 The target writes its rows as this program writes literals (:func:`row_matching.literal_text`). Equal text proves that
-the rows are equal. Different text proves nothing: then each row is compared by itself (:mod:`row_look`).
+the rows are equal. Different text proves nothing: each row whose text differs is compared by itself (:mod:`row_look`).
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from dm_worker.syncer.execution.row_statements import listed_keys
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
+
+#: A row as the target writes it.
+_ROW = re.compile(rb"\((?:[^()']++|'(?:[^'\\]++|\\.)*+')*+\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,25 @@ class RowChunk:
 
     def rows(self, plan: TablePlan) -> Iterator[ExpectedRow]:
         """The rows one by one."""
-        width = len(plan.key)
-        found = {}
-        for row in self.there.rows():
-            values = split_tuple(row)
-            found[b",".join(values[:width])] = values
+        found = {row.key: row for row in self._present(plan, self.there.rows())}
         for key in self.row_keys():
-            yield ExpectedRow(plan.number, key, found.get(key))
+            yield found.get(key) or ExpectedRow(plan.number, key, None)
+
+    def doubtful(self, plan: TablePlan, text: bytes, *, full: bool) -> Iterator[ExpectedRow]:
+        """The rows that the ``text`` of the target does not prove right."""
+        there = self.there.rows()
+        keys = self.keys.rows()
+        wanted = there if full else [key if key[:1] == b"(" else b"(%b)" % key for key in _keys_there(keys, there)]
+        other, has_more = _unlike(wanted, text, len(plan.key))
+        yield from self._present(plan, [there[number] for number in other])
+        if has_more:
+            yield from (row for row in self.rows(plan) if row.values is None)
+
+    def _present(self, plan: TablePlan, rows: Sequence[bytes]) -> Iterator[ExpectedRow]:
+        width = len(plan.key)
+        for row in rows:
+            values = split_tuple(row)
+            yield ExpectedRow(plan.number, b",".join(values[:width]), values)
 
 
 def may_chunk(plan: TablePlan, *, full: bool) -> bool:
@@ -87,6 +103,35 @@ def chunks_of(
         there = row_group(plan.number, UPSERT_ROWS, rows[first:last])
         text = there.body if full else _in_parentheses(_keys_there(keys[start:end], rows[first:last]))
         yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
+
+
+def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[int], bool]:
+    """Which of the ``wanted`` rows, in the order of their keys of ``width`` columns, are not in a text; and whether it
+    has anything else than these rows, apart from their values."""
+    other: list[int] = []
+    # After the last row, the place is behind the end of the text.
+    at, has_more = 0 if text else 1, False
+    for number, row in enumerate(wanted):
+        while not _begins_with(row, text, at):
+            found = _ROW.match(text, at)
+            if found is None:
+                return [*other, *range(number, len(wanted))], has_more or at <= len(text)
+            key = b"(%b" % b",".join(split_tuple(row)[:width])
+            same = found[0].startswith(key) and found[0][len(key) : len(key) + 1] in (b",", b")")
+            if same or found[0] > row:
+                other.append(number)
+                at = found.end() + 1 if same else at
+                break
+            at, has_more = found.end() + 1, True
+        else:
+            at += len(row) + 1
+    return other, has_more or at <= len(text)
+
+
+def _begins_with(row: bytes, text: bytes, at: int) -> bool:
+    """Whether the row is at this place of a text, up to a comma or its end."""
+    end = at + len(row)
+    return text.startswith(row, at) and text[end : end + 1] in (b"", b",")
 
 
 def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:

@@ -102,6 +102,20 @@ def fetch(content: Spilled) -> bytes:
     return data
 
 
+def fetch_result(content: Spilled) -> bytes:
+    """What a task has kept, in the driver. Raises DMError."""
+    try:
+        return fetch(content)
+    except OSError as exc:
+        raise errors.new(
+            Code.SyncerUnitPanic,
+            f"cannot read a task's result in the worker's temporary folder: {exc}",
+            raw=exc,
+            workaround="Check that nothing removes files in the worker's TMPDIR; then resume the task.",
+            retryable=True,
+        ) from exc
+
+
 def _unwritable(folder: str, exc: OSError) -> errors.DMError:
     return errors.new(
         Code.SyncerUnitPanic,

@@ -60,8 +60,8 @@ class Target:
 
 def rows_of(found: Iterable[ExpectedRows], plans: Mapping[int, TablePlan]) -> Iterator[ExpectedRow]:
     for bucket in found:
-        yield from bucket.rows
-        for chunk in bucket.chunks:
+        yield from bucket.single_rows().rows
+        for chunk in bucket.row_chunks():
             yield from chunk.rows(plans[chunk.plan])
 
 

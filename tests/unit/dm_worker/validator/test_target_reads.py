@@ -12,9 +12,10 @@ import pymysql
 import pytest
 
 from dm_worker.syncer.execution import row_chunks, row_look
-from dm_worker.syncer.execution.expected_rows import ExpectedRows
+from dm_worker.syncer.execution.expected_rows import ExpectedRows, SingleRows
 from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.validator import target_reads
 from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, Snapshot
@@ -101,7 +102,7 @@ def reads(conn: Connection, monkeypatch: pytest.MonkeyPatch) -> TargetReads:
 def bucket(rows: list[ExpectedRow] = ROWS, most_rows: int = 4) -> ExpectedRows:
     select = partial(row_look.RowSelects(PLANS).there, full=True)
     queries = row_look.joined(enumerate(rows), select, most_rows, 1 << 20)
-    return ExpectedRows(0, rows=rows, queries=list(queries))
+    return ExpectedRows.of(0, len(rows), (), SingleRows(rows, list(queries)), SpillStore())
 
 
 def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,8 @@ def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -
 
 
 def chunk(*, rows: list[bytes], keys: list[bytes]) -> ExpectedRows:
-    return ExpectedRows(0, chunks=list(row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)))
+    chunks = row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)
+    return ExpectedRows.of(0, len(keys), chunks, SingleRows(), SpillStore())
 
 
 def test_rows_whose_text_is_right_are_not_queried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +152,23 @@ def test_other_text_or_none_leads_to_the_single_rows(refused: int, monkeypatch: 
     expected = chunk(rows=[b"(1,'a')", b"(2,'b')", b"(5,'e')"], keys=[b"1", b"2", b"3", b"4", b"5"])
     watched = {(("d", "t1"), key) for key in (b"1", b"2")}
     differences, right, _ = found.compare([expected], PLANS, watched, full=True)
-    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED), (b"4", DELETED_EXISTS), (b"5", MISSING)]
+    assert sorted((one.key, one.kind) for one in differences) == [
+        (b"2", CHANGED),
+        (b"4", DELETED_EXISTS),
+        (b"5", MISSING),
+    ]
     assert right == [(("d", "t1"), b"1")]
+
+
+def test_only_the_rows_whose_text_differs_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    expected = chunk(rows=[b"(1,'a')", b"(2,'b')", b"(4,'d')"], keys=[b"1", b"2", b"3", b"4"])
+    differences, _, _ = found.compare([expected], PLANS, (), full=True)
+    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED)]
+    asked = [text for text in conn.statements if "`id`=" in text]
+    assert asked != []
+    assert all("`id`=2 " in text and " UNION ALL " not in text for text in asked)
 
 
 def test_an_answer_that_the_server_may_have_cut_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
