@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from dm_worker.syncer.figures.batch_report import Changes
@@ -71,14 +72,15 @@ class Backlog:
                 self._pending = [a + b for a, b in zip(self._pending, item.changes, strict=True)]
             self._items.append(item)
 
-    def first(self, most_bytes: int) -> list[WaitingBatch]:
-        """The first batches, of one run, up to the next statement and about ``most_bytes``; they stay in the queue.
-        Empty when a statement is first, or nothing waits."""
+    def first(self, most_bytes: int, after: Sequence[WaitingBatch] = ()) -> list[WaitingBatch]:
+        """The first batches, or those after the first ones ``after``, of one run, up to the next statement and about
+        ``most_bytes``; they stay in the queue. Empty when a statement is first, or nothing waits."""
         found: list[WaitingBatch] = []
         size = 0
         with self._lock:
-            for item in self._items:
-                if not isinstance(item, WaitingBatch) or (found and item.run != found[0].run):
+            run = after[0].run if after else None
+            for item in islice(self._items, len(after), None):
+                if not isinstance(item, WaitingBatch) or item.run != (run := item.run if run is None else run):
                     break
                 size += item.size
                 if found and size > most_bytes:

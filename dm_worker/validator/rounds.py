@@ -16,7 +16,8 @@ from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
 from dm_worker.syncer.execution.spill import SpillStore, spill_store_in
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.backlog import Backlog, WaitingBatch
-from dm_worker.validator.differences import LookResult, RowId, Snapshot
+from dm_worker.validator.differences import LookResult, RowId
+from dm_worker.validator.target_look import TargetLook
 from dm_worker.validator.target_reads import TargetReads
 from pkg.process.log import get_logger
 
@@ -33,6 +34,8 @@ _POLL = 0.2
 MOST_STALL = 0.5
 #: A snapshot is held for about this many seconds at most: the target keeps old versions of rows for it.
 LONGEST_SNAPSHOT = 30.0
+#: Seconds after which the rows that were compared count, so that not all of them are compared again after a failure.
+LONGEST_LOOK = 10.0
 #: Stages of the gate.
 _IDLE, _WANTED, _OPENING = range(3)
 
@@ -117,41 +120,48 @@ class Rounds:
         self,
         reads: TargetReads,
         full: bool,
-        watched: Callable[[], frozenset[RowId]],
+        watched: Callable[[], tuple[frozenset[RowId], int]],
         take: Callable[[LookResult, Sequence[WaitingBatch]], None],
         should_stop: Callable[[], bool],
     ) -> None:
         """Compares the first batches that wait, up to the next statement; ``take`` receives each look with its
-        batches. Raises DMError, ``TableChanged`` and ``OSError``; what was not taken still waits."""
+        batches. ``watched``: the rows that a look must name if they are right, and the number of a batch after which
+        it ends. Raises DMError, ``TableChanged`` and ``OSError``; what was not taken still waits."""
         limit = self._gate.snapshot(reads, should_stop)
         began = time.monotonic()
         try:
             contained = reads.contained()
             while not should_stop() and time.monotonic() - began < LONGEST_SNAPSHOT:
-                batches = [one for one in self._backlog.first(LOOK_BYTES) if one.number <= limit]
+                rows, boundary = watched()
+                look = reads.look(rows, full=full)
+                batches = self._compare(look, limit, boundary, full=full, should_stop=should_stop)
                 if not batches:
                     return
-                take(self._look(reads, batches, contained, watched(), full=full, should_stop=should_stop), batches)
+                take(LookResult(batches[0].number, batches[-1].number, contained, *look.result()), batches)
         finally:
             reads.end()
 
-    def _look(
-        self,
-        reads: TargetReads,
-        batches: Sequence[WaitingBatch],
-        snapshot: Snapshot,
-        watched: frozenset[RowId],
-        *,
-        full: bool,
-        should_stop: Callable[[], bool],
-    ) -> LookResult:
-        plans: dict[int, TablePlan] = {}
-        for batch in batches:
-            plans.update((number, plan.to_compare()) for number, plan in batch.plans.items())
-        with spill_store_in(self._engine.shared_folder) as store:
-            found = self._expected(batches, plans, store, full=full, should_stop=should_stop)
-            differences, right, uncompared = reads.compare(found, plans, watched, full=full)
-        return LookResult(batches[0].number, batches[-1].number, snapshot, differences, right, uncompared)
+    def _compare(
+        self, look: TargetLook, limit: int, boundary: int, *, full: bool, should_stop: Callable[[], bool]
+    ) -> list[WaitingBatch]:
+        """Compares the first batches that wait, by several jobs: the snapshot contains all of them, so rows of the
+        first ones that later ones have changed need not be compared. Ends at the ``boundary`` if that is not passed."""
+        batches: list[WaitingBatch] = []
+        began = time.monotonic()
+        while not (batches and (look.is_full or should_stop() or time.monotonic() - began > LONGEST_LOOK)):
+            part = [one for one in self._backlog.first(LOOK_BYTES, batches) if one.number <= limit]
+            if part and (batches or part)[0].number <= boundary < part[-1].number:
+                part = [one for one in part if one.number <= boundary]
+                limit = boundary
+            if not part:
+                break
+            plans: dict[int, TablePlan] = {}
+            for batch in part:
+                plans.update((number, plan.to_compare()) for number, plan in batch.plans.items())
+            with spill_store_in(self._engine.shared_folder) as store:
+                look.add(self._expected(part, plans, store, full=full, should_stop=should_stop), plans)
+            batches += part
+        return batches
 
     def _expected(
         self,

@@ -35,7 +35,8 @@ from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
-from dm_worker.validator.target_reads import TableChanged, TargetReads
+from dm_worker.validator.target_look import TableChanged
+from dm_worker.validator.target_reads import TargetReads
 from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -372,9 +373,11 @@ class Validator:
     def _should_end(self) -> bool:
         return not self._takes or 0 < self._deadline < time.monotonic()
 
-    def _watched(self) -> frozenset[RowId]:
+    def _watched(self) -> tuple[frozenset[RowId], int]:
         with self._lock:
-            return self._state.judge.watched | {one.difference.row for one in self._state.errors.to_check()}
+            judge = self._state.judge
+            rows = judge.watched | {one.difference.row for one in self._state.errors.to_check()}
+            return rows, judge.boundary
 
     def _looked(self, look: LookResult, batches: Sequence[WaitingBatch]) -> None:
         # Read before the statements: a statement that ends in between is then in their list.

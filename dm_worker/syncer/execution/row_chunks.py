@@ -10,6 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
 from dm_worker.syncer.execution.row_look import ExpectedRow
@@ -18,8 +20,27 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
 
-#: A row as the target writes it.
+#: A row as the target writes it, and one of its values.
 _ROW = re.compile(rb"\((?:[^()']++|'(?:[^'\\]++|\\.)*+')*+\)", re.DOTALL)
+_VALUE = re.compile(rb"(?:[^(),']++|'(?:[^'\\]++|\\.)*+')++", re.DOTALL)
+
+
+class DoubtfulRow(NamedTuple):
+    """A row that is to be compared by itself, as one :class:`ExpectedRow`; ``values`` is its tuple."""
+
+    plan: int
+    key: bytes
+    values: bytes | None
+    optional: bool = False
+
+    @classmethod
+    def of(cls, row: ExpectedRow) -> DoubtfulRow:
+        values = None if row.values is None else b"(%b)" % b",".join(row.values)
+        return cls(row.plan, row.key, values, row.optional)
+
+    def expected(self) -> ExpectedRow:
+        values = None if self.values is None else split_tuple(self.values)
+        return ExpectedRow(self.plan, self.key, values, self.optional)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +74,13 @@ class RowChunk:
         for key in self.keys.rows():
             yield key[1:-1] if key[:1] == b"(" else key
 
-    def rows(self, plan: TablePlan) -> Iterator[ExpectedRow]:
+    def rows(self, plan: TablePlan) -> Iterator[DoubtfulRow]:
         """The rows one by one."""
         found = {row.key: row for row in self._present(plan, self.there.rows())}
         for key in self.row_keys():
-            yield found.get(key) or ExpectedRow(plan.number, key, None)
+            yield found.get(key) or DoubtfulRow(plan.number, key, None)
 
-    def doubtful(self, plan: TablePlan, text: bytes, *, full: bool) -> Iterator[ExpectedRow]:
+    def doubtful(self, plan: TablePlan, text: bytes, *, full: bool) -> Iterator[DoubtfulRow]:
         """The rows that the ``text`` of the target does not prove right."""
         there = self.there.rows()
         keys = self.keys.rows()
@@ -69,11 +90,9 @@ class RowChunk:
         if has_more:
             yield from (row for row in self.rows(plan) if row.values is None)
 
-    def _present(self, plan: TablePlan, rows: Sequence[bytes]) -> Iterator[ExpectedRow]:
+    def _present(self, plan: TablePlan, rows: Sequence[bytes]) -> Iterator[DoubtfulRow]:
         width = len(plan.key)
-        for row in rows:
-            values = split_tuple(row)
-            yield ExpectedRow(plan.number, b",".join(values[:width]), values)
+        return (DoubtfulRow(plan.number, _key_of(row, width), row) for row in rows)
 
 
 def may_chunk(plan: TablePlan, *, full: bool) -> bool:
@@ -116,7 +135,7 @@ def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[int]
             found = _ROW.match(text, at)
             if found is None:
                 return [*other, *range(number, len(wanted))], has_more or at <= len(text)
-            key = b"(%b" % b",".join(split_tuple(row)[:width])
+            key = b"(%b" % _key_of(row, width)
             same = found[0].startswith(key) and found[0][len(key) : len(key) + 1] in (b",", b")")
             if same or found[0] > row:
                 other.append(number)
@@ -126,6 +145,12 @@ def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[int]
         else:
             at += len(row) + 1
     return other, has_more or at <= len(text)
+
+
+def _key_of(row: bytes, width: int) -> bytes:
+    """The first literals of a row, with the commas between them."""
+    ends = (match.end() for match in _VALUE.finditer(row, 1))
+    return row[1 : next(islice(ends, width - 1, None))]
 
 
 def _begins_with(row: bytes, text: bytes, at: int) -> bool:

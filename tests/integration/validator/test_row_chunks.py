@@ -9,8 +9,7 @@ import pytest
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.execution.row_chunks import RowChunk
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_chunks import DoubtfulRow, RowChunk
 from dm_worker.syncer.rows.table_plan import TablePlan
 from tests.integration.syncer.support import subtask
 from tests.integration.validator.support import QUICK, Validated, validated
@@ -47,7 +46,7 @@ def single(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     found: list[bytes] = []
     doubtful = RowChunk.doubtful
 
-    def noted(chunk: RowChunk, plan: TablePlan, text: bytes, *, full: bool) -> list[ExpectedRow]:
+    def noted(chunk: RowChunk, plan: TablePlan, text: bytes, *, full: bool) -> list[DoubtfulRow]:
         rows = list(doubtful(chunk, plan, text, full=full))
         found.extend(row.key for row in rows)
         return rows

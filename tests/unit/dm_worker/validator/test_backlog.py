@@ -29,6 +29,8 @@ def test_batches_come_in_order_up_to_a_statement_a_run_or_a_size() -> None:
     assert numbers(backlog.first(15)) == [1]
     found = backlog.first(1000)
     assert numbers(found) == [1, 2]
+    assert numbers(backlog.first(15, found[:1])) == [2]
+    assert backlog.first(1000, found) == []
     assert backlog.done(found)
     assert backlog.first(1000) == []
     assert backlog.statement() == Restructured(3, ())

@@ -57,7 +57,7 @@ def expected(
 def test_each_touched_row_is_expected_with_its_last_image(mode: str) -> None:
     plan = plan_of(mode=mode)
     found = expected(plan)
-    rows = [*found.single_rows().rows, *(row for chunk in found.row_chunks() for row in chunk.rows(plan))]
+    rows = [*found.single_rows().rows, *(row.expected() for chunk in found.row_chunks() for row in chunk.rows(plan))]
     assert {row.key: None if row.values is None else list(row.values) for row in rows} == {
         b"1": [b"1", b"'b,\\'c'"],
         b"2": None,
