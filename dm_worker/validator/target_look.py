@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,6 +17,7 @@ from dm_worker.syncer.execution.row_look import ExpectedRow, RowSelects, joined,
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, RowId, RowMismatch, Uncompared
 from pkg.mysql.connection import error_number, error_text, is_retryable
+from pkg.mysql.names import TableId
 
 #: The most rows of a look whose values in the target are read, to show them to an operator.
 MOST_SHOWN = 400
@@ -55,7 +56,7 @@ class TargetLook:
         self._full = full
         self._plans: dict[int, TablePlan] = {}
         self._selects = RowSelects(self._plans)
-        self._doubtful: dict[RowId, DoubtfulRow] = {}
+        self._doubtful: defaultdict[TableId, dict[bytes, DoubtfulRow]] = defaultdict(dict)
         self._doubtful_bytes = 0
         #: The watched rows that were touched, with their plans.
         self._met: dict[RowId, int] = {}
@@ -80,7 +81,7 @@ class TargetLook:
         """The differing rows, the watched ones that are right, and what could not be compared."""
         differences: list[RowMismatch] = []
         left_out: Counter[int] = Counter()
-        rows = sorted(self._doubtful.values())
+        rows = sorted(row for found in self._doubtful.values() for row in found.values())
         with self._connection() as conn:
             for start in range(0, len(rows), _AT_ONCE):
                 expected = [row.expected() for row in rows[start : start + _AT_ONCE]]
@@ -112,21 +113,18 @@ class TargetLook:
             if row.plan in self._refused or (number in right) == (row.values is None):
                 self._doubt([DoubtfulRow.of(row)])
 
-    def _touch(self, plan: int, keys: Iterable[bytes]) -> None:
+    def _touch(self, plan: int, keys: Sequence[bytes]) -> None:
         """What was found out about these rows no longer counts."""
-        if not self._watched and not self._doubtful:
-            return
         target = self._plans[plan].target
-        for key in keys:
-            if (target, key) in self._watched:
-                self._met[target, key] = plan
-            earlier = self._doubtful.pop((target, key), None)
-            if earlier is not None:
-                self._doubtful_bytes -= _size(earlier)
+        if self._watched:
+            self._met.update(((target, key), plan) for key in keys if (target, key) in self._watched)
+        doubtful = self._doubtful[target]
+        for key in doubtful.keys() & keys if doubtful else ():
+            self._doubtful_bytes -= _size(doubtful.pop(key))
 
     def _doubt(self, rows: Iterable[DoubtfulRow]) -> None:
         for row in rows:
-            self._doubtful[self._plans[row.plan].target, row.key] = row
+            self._doubtful[self._plans[row.plan].target][row.key] = row
             self._doubtful_bytes += _size(row)
 
     def _text_of(self, conn: Connection[Any], chunk: RowChunk) -> bytes | None:

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from typing import NamedTuple
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
@@ -20,9 +20,10 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
 
+_STRINGS = rb"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'%b)*+"
 #: A row as the target writes it, and one of its values.
-_ROW = re.compile(rb"\((?:[^()']++|'(?:[^'\\]++|\\.)*+')*+\)", re.DOTALL)
-_VALUE = re.compile(rb"(?:[^(),']++|'(?:[^'\\]++|\\.)*+')++", re.DOTALL)
+_ROW = re.compile(rb"\([^()']*+" + _STRINGS % rb"[^()']*+" + rb"\)", re.DOTALL)
+_VALUE = rb"[^(),']*+" + _STRINGS % rb"[^(),']*+"
 
 
 class DoubtfulRow(NamedTuple):
@@ -69,30 +70,25 @@ class RowChunk:
             + b")"
         )
 
-    def row_keys(self) -> Iterator[bytes]:
+    def row_keys(self) -> Sequence[bytes]:
         """The keys: literals joined by commas."""
-        for key in self.keys.rows():
-            yield key[1:-1] if key[:1] == b"(" else key
+        keys = self.keys.rows()
+        return [key[1:-1] for key in keys] if keys[0][:1] == b"(" else keys
 
     def rows(self, plan: TablePlan) -> Iterator[DoubtfulRow]:
         """The rows one by one."""
-        found = {row.key: row for row in self._present(plan, self.there.rows())}
-        for key in self.row_keys():
-            yield found.get(key) or DoubtfulRow(plan.number, key, None)
+        key_of = _key_pattern(len(plan.key))
+        values = {key_of.match(row)[1]: row for row in self.there.rows()}  # type: ignore[index]
+        return (DoubtfulRow(plan.number, key, values.get(key)) for key in self.row_keys())
 
     def doubtful(self, plan: TablePlan, text: bytes, *, full: bool) -> Iterator[DoubtfulRow]:
         """The rows that the ``text`` of the target does not prove right."""
         there = self.there.rows()
-        keys = self.keys.rows()
-        wanted = there if full else [key if key[:1] == b"(" else b"(%b)" % key for key in _keys_there(keys, there)]
+        wanted = there if full else [_in_parentheses([key]) for key in _keys_there(self.keys.rows(), there)]
         other, has_more = _unlike(wanted, text, len(plan.key))
-        yield from self._present(plan, [there[number] for number in other])
+        yield from (DoubtfulRow(plan.number, key, there[number]) for number, key in other)
         if has_more:
             yield from (row for row in self.rows(plan) if row.values is None)
-
-    def _present(self, plan: TablePlan, rows: Sequence[bytes]) -> Iterator[DoubtfulRow]:
-        width = len(plan.key)
-        return (DoubtfulRow(plan.number, _key_of(row, width), row) for row in rows)
 
 
 def may_chunk(plan: TablePlan, *, full: bool) -> bool:
@@ -124,39 +120,34 @@ def chunks_of(
         yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
 
 
-def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[int], bool]:
-    """Which of the ``wanted`` rows, in the order of their keys of ``width`` columns, are not in a text; and whether it
-    has anything else than these rows, apart from their values."""
-    other: list[int] = []
+def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[tuple[int, bytes]], bool]:
+    """Which of the ``wanted`` rows, in the order of their keys of ``width`` columns, are not in a text: their numbers
+    and keys; and whether it has anything else than these rows, apart from their values."""
+    key_of = _key_pattern(width).match
+    other: list[tuple[int, bytes]] = []
     # After the last row, the place is behind the end of the text.
     at, has_more = 0 if text else 1, False
     for number, row in enumerate(wanted):
-        while not _begins_with(row, text, at):
-            found = _ROW.match(text, at)
-            if found is None:
-                return [*other, *range(number, len(wanted))], has_more or at <= len(text)
-            key = b"(%b" % _key_of(row, width)
-            same = found[0].startswith(key) and found[0][len(key) : len(key) + 1] in (b",", b")")
-            if same or found[0] > row:
-                other.append(number)
-                at = found.end() + 1 if same else at
-                break
+        end = at + len(row)
+        if text.startswith(row, at) and text[end : end + 1] in (b"", b","):
+            at = end + 1
+            continue
+        key: bytes = key_of(row)[1]  # type: ignore[index]
+        while (found := _ROW.match(text, at)) and (there := key_of(text, at)[1]) < key:  # type: ignore[index]
             at, has_more = found.end() + 1, True
-        else:
-            at += len(row) + 1
+        if not (found and there == key):
+            other.append((number, key))
+            continue
+        at = found.end() + 1
+        if found[0] != row or text[at - 1 : at] not in (b"", b","):
+            other.append((number, key))
     return other, has_more or at <= len(text)
 
 
-def _key_of(row: bytes, width: int) -> bytes:
-    """The first literals of a row, with the commas between them."""
-    ends = (match.end() for match in _VALUE.finditer(row, 1))
-    return row[1 : next(islice(ends, width - 1, None))]
-
-
-def _begins_with(row: bytes, text: bytes, at: int) -> bool:
-    """Whether the row is at this place of a text, up to a comma or its end."""
-    end = at + len(row)
-    return text.startswith(row, at) and text[end : end + 1] in (b"", b",")
+@cache
+def _key_pattern(width: int) -> re.Pattern[bytes]:
+    """Its first group is the key of a row: its first values."""
+    return re.compile(rb"\((" + b",".join([_VALUE] * width) + rb")[,)]", re.DOTALL)
 
 
 def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:
