@@ -17,7 +17,7 @@ from dm_worker.syncer.execution.spill import SpillStore, spill_store_in
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.differences import LookResult, RowId
-from dm_worker.validator.target_look import TargetLook
+from dm_worker.validator.row_comparison import RowComparison
 from dm_worker.validator.target_reads import TargetReads
 from pkg.process.log import get_logger
 
@@ -142,7 +142,7 @@ class Rounds:
             reads.end()
 
     def _compare(
-        self, look: TargetLook, limit: int, boundary: int, *, full: bool, should_stop: Callable[[], bool]
+        self, look: RowComparison, limit: int, boundary: int, *, full: bool, should_stop: Callable[[], bool]
     ) -> list[WaitingBatch]:
         """Compares the first batches that wait, by several jobs: the snapshot contains all of them, so rows of the
         first ones that later ones have changed need not be compared. Ends at the ``boundary`` if that is not passed."""

@@ -13,7 +13,7 @@ from pymysql.constants import CR
 
 from dm_worker.syncer.execution.target_connections import SESSION, TargetSpec
 from dm_worker.validator.differences import RowId, Snapshot
-from dm_worker.validator.target_look import TargetLook, rows_of
+from dm_worker.validator.row_comparison import RowComparison, rows_of
 from pkg.config.target_session import writing_session
 from pkg.mysql.connection import classify, connect, is_alive, is_retryable
 from pkg.mysql.introspect import query
@@ -65,9 +65,9 @@ class TargetReads:
             ((intent, state),) = query(conn, intents, (self._source,))
         return Snapshot(int(batch), int(intent), str(state) == "ddl")
 
-    def look(self, watched: Collection[RowId], *, full: bool) -> TargetLook:
-        """Compares rows with the open snapshot; see :class:`TargetLook`."""
-        return TargetLook(self._connection, self._most_bytes, watched, full=full)
+    def look(self, watched: Collection[RowId], *, full: bool) -> RowComparison:
+        """Compares rows with the open snapshot; see :class:`RowComparison`."""
+        return RowComparison(self._connection, self._most_bytes, watched, full=full)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:

@@ -33,9 +33,9 @@ from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
 from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.rounds import Rounds, SnapshotGate
+from dm_worker.validator.row_comparison import TableChanged
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
-from dm_worker.validator.target_look import TableChanged
 from dm_worker.validator.target_reads import TargetReads
 from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
 from pkg import errors

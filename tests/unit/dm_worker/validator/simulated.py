@@ -106,7 +106,7 @@ class Reads:
 
 
 class SimulatedLook:
-    """In place of :class:`TargetLook`."""
+    """In place of :class:`RowComparison`."""
 
     is_full = False
 

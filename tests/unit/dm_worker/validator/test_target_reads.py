@@ -17,9 +17,9 @@ from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.execution.target_connections import TargetSpec
-from dm_worker.validator import target_look, target_reads
+from dm_worker.validator import row_comparison, target_reads
 from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, RowId, RowMismatch, Snapshot, Uncompared
-from dm_worker.validator.target_look import TableChanged
+from dm_worker.validator.row_comparison import TableChanged
 from dm_worker.validator.target_reads import TargetReads
 from pkg.errors import DMError
 from pkg.settings.connections import DBConfig
@@ -192,7 +192,7 @@ def test_a_row_that_a_later_job_touches_is_not_compared_with_its_earlier_image(m
 
 
 def test_a_look_ends_when_it_holds_many_rows_that_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_look, "MOST_DOUBTFUL", 1000)
+    monkeypatch.setattr(row_comparison, "MOST_DOUBTFUL", 1000)
     look = reads(Connection(), monkeypatch).look((), full=True)
     for key in (b"5", b"6", b"7"):
         assert not look.is_full

@@ -35,7 +35,7 @@ class TableChanged(Exception):
     """The snapshot can't read a table whose structure changed after it began."""
 
 
-class TargetLook:
+class RowComparison:
     """Compares the rows of one or several jobs with the open snapshot.
 
     The snapshot has the rows of the last job. A row of an earlier one that differs is in doubt: only if no later job
