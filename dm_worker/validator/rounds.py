@@ -173,15 +173,15 @@ class Rounds:
         should_stop: Callable[[], bool],
     ) -> list[ExpectedRows]:
         """Computes by a Spark job each row's image after its last change in the batches."""
-        slices = [part for batch in batches for part in batch.in_memory()]
-        slices = [replace(part, order=order) for order, part in enumerate(slices)]
+        parts = (part for batch in batches for part in batch.sent(store))
+        sent = [replace(part, order=order) for order, part in enumerate(parts)]
         small = sum(batch.size for batch in batches) < SMALL_BYTES
         buckets = 1 if small else max(1, self._workers)
         job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows, store), buckets, plans)
         try:
             with self._engine.job_group(self._group, "validation", should_stop) as context:
                 partitions = spark_tasks.writing_tasks(buckets, self._engine.slots, self._engine.parallel)
-                outcomes = spark_tasks.run(context, slices, store, job, small=small, partitions=partitions)
+                outcomes = spark_tasks.run_on_sent(context, sent, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise spark_tasks.died(exc) from exc
         error = spark_tasks.first_error(outcomes)
