@@ -23,8 +23,10 @@ from pkg.process.log import get_logger
 
 log = get_logger("validator")
 
-#: Limit for bytes of events that one job compares; up to the second number, the job has one task.
-LOOK_BYTES, SMALL_BYTES = 16 << 20, 1 << 20
+#: Limit for bytes of events that one job compares, and their least share of a subtask's memory. They are one task: its
+#: cost is small beside the comparison, and a shuffle would take the JVM twice as much CPU. Only a batch that is larger
+#: by itself is divided.
+LOOK_BYTES, LOOK_SHARE = 64 << 20, 16
 #: Seconds to wait for the syncer to end a batch: a snapshot in the middle of one shows rows of it, each of which is
 #: then compared by itself.
 BOUNDARY_WAIT = 10.0
@@ -115,6 +117,7 @@ class Rounds:
         self._gate = gate
         self._workers = workers
         self._most_rows = most_rows
+        self._most_bytes = min(LOOK_BYTES, engine.memory // LOOK_SHARE)
 
     def run(
         self,
@@ -149,7 +152,7 @@ class Rounds:
         batches: list[WaitingBatch] = []
         began = time.monotonic()
         while not (batches and (look.is_full or should_stop() or time.monotonic() - began > LONGEST_LOOK)):
-            part = [one for one in self._backlog.first(LOOK_BYTES, batches) if one.number <= limit]
+            part = [one for one in self._backlog.first(self._most_bytes, batches) if one.number <= limit]
             if part and (batches or part)[0].number <= boundary < part[-1].number:
                 part = [one for one in part if one.number <= boundary]
                 limit = boundary
@@ -175,7 +178,7 @@ class Rounds:
         """Computes by a Spark job each row's image after its last change in the batches."""
         parts = (part for batch in batches for part in batch.sent(store))
         sent = [replace(part, order=order) for order, part in enumerate(parts)]
-        small = sum(batch.size for batch in batches) < SMALL_BYTES
+        small = sum(batch.size for batch in batches) <= self._most_bytes
         buckets = 1 if small else max(1, self._workers)
         job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows, store), buckets, plans)
         try:

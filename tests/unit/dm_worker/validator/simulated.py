@@ -204,6 +204,7 @@ class Engine:
 
     shared_folder = None
     slots = parallel = 1
+    memory = 1 << 30
 
     @contextmanager
     def job_group(self, *_: object) -> Iterator[OneTask]:
