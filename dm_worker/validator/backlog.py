@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from dm_worker.syncer.execution.spill import FileRange, SliceReference, SpillStore, spill_slices, written_slices
 from dm_worker.syncer.figures.batch_report import Changes
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -24,7 +25,7 @@ MOST_MEMORY = 64 << 20
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
     """``changes``: row changes by operation. ``run`` numbers the syncer's run, within which plans have their numbers.
-    ``spilled`` is the file of the slices when they are not in memory."""
+    ``spilled`` has the slices when they are not in memory, in a file of their own."""
 
     number: int
     run: int
@@ -33,14 +34,19 @@ class WaitingBatch:
     plans: dict[int, TablePlan]
     changes: Changes
     size: int
-    spilled: Path | None = None
+    spilled: Sequence[SliceReference] = ()
 
-    def in_memory(self) -> Sequence[Slice]:
-        """The slices; read from their file if they are not in memory. Raises ``OSError``."""
-        if self.spilled is None:
-            return self.slices
-        found: list[Slice] = pickle.loads(self.spilled.read_bytes())
-        return found
+    def sent(self, store: SpillStore) -> Sequence[SliceReference]:
+        """The slices for tasks, which share the folder of the ``store`` with the driver, if it has one. Raises DMError,
+        and ``OSError`` for a file that can't be read."""
+        if self.spilled and store.folder:
+            return self.spilled
+        return spill_slices([part.slice() for part in self.spilled] or self.slices, store)
+
+    def remove(self) -> None:
+        """Removes the file."""
+        for path in {part.data.path for part in self.spilled if isinstance(part.data, FileRange)}:
+            Path(path).unlink(missing_ok=True)
 
 
 Waiting = WaitingBatch | Restructured
@@ -71,14 +77,15 @@ class Backlog:
                 self._pending = [a + b for a, b in zip(self._pending, item.changes, strict=True)]
             self._items.append(item)
 
-    def first(self, most_bytes: int) -> list[WaitingBatch]:
-        """The first batches, of one run, up to the next statement and about ``most_bytes``; they stay in the queue.
-        Empty when a statement is first, or nothing waits."""
+    def first(self, most_bytes: int, after: Sequence[WaitingBatch] = ()) -> list[WaitingBatch]:
+        """The first batches, or those after the first ones ``after``, of one run, up to the next statement and about
+        ``most_bytes``; they stay in the queue. Empty when a statement is first, or nothing waits."""
         found: list[WaitingBatch] = []
         size = 0
         with self._lock:
-            for item in self._items:
-                if not isinstance(item, WaitingBatch) or (found and item.run != found[0].run):
+            run = after[0].run if after else None
+            for item in islice(self._items, len(after), None):
+                if not isinstance(item, WaitingBatch) or item.run != (run := item.run if run is None else run):
                     break
                 size += item.size
                 if found and size > most_bytes:
@@ -106,8 +113,8 @@ class Backlog:
             for item in batches:
                 self._items.popleft()
                 self._pending = [a - b for a, b in zip(self._pending, item.changes, strict=True)]
-                if item.spilled is not None:
-                    item.spilled.unlink(missing_ok=True)
+                if item.spilled:
+                    item.remove()
                 else:
                     self._rows -= sum(item.changes)
                     self._bytes -= item.size
@@ -135,6 +142,4 @@ class Backlog:
     def _spill(self, item: WaitingBatch) -> WaitingBatch:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="dm-validator-"))
-        path = self._folder / str(item.number)
-        path.write_bytes(pickle.dumps(list(item.slices), pickle.HIGHEST_PROTOCOL))
-        return WaitingBatch(item.number, item.run, item.location, (), item.plans, item.changes, item.size, spilled=path)
+        return replace(item, slices=(), spilled=written_slices(item.slices, str(self._folder)))

@@ -33,9 +33,10 @@ from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
 from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.rounds import Rounds, SnapshotGate
+from dm_worker.validator.row_comparison import TableChanged
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
-from dm_worker.validator.target_reads import TableChanged, TargetReads
+from dm_worker.validator.target_reads import TargetReads
 from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -195,6 +196,10 @@ class Validator:
             if self._takes:
                 self._begin_at(location)
             self._state.reached = location
+        self._gate.abandoned()
+
+    def applying(self) -> None:
+        self._gate.applying()
 
     def applied(self, batch: Batch, number: int, changes: Mapping[int, Changes], location: Location) -> None:
         with self._observing():
@@ -217,6 +222,7 @@ class Validator:
     def interrupted(self) -> None:
         with self._observing():
             self._state.judge.interrupted(self._gate.last)
+        self._gate.abandoned()
 
     @contextmanager
     def _observing(self) -> Iterator[None]:
@@ -367,9 +373,11 @@ class Validator:
     def _should_end(self) -> bool:
         return not self._takes or 0 < self._deadline < time.monotonic()
 
-    def _watched(self) -> frozenset[RowId]:
+    def _watched(self) -> tuple[frozenset[RowId], int]:
         with self._lock:
-            return self._state.judge.watched | {one.difference.row for one in self._state.errors.to_check()}
+            judge = self._state.judge
+            rows = judge.watched | {one.difference.row for one in self._state.errors.to_check()}
+            return rows, judge.boundary
 
     def _looked(self, look: LookResult, batches: Sequence[WaitingBatch]) -> None:
         # Read before the statements: a statement that ends in between is then in their list.

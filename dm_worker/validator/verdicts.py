@@ -83,6 +83,11 @@ class Judge:
         return frozenset(self._suspects)
 
     @property
+    def boundary(self) -> int:
+        """The number up to which a look decides on all suspects; a row that is touched later was wrong before."""
+        return max((suspect.decided_at for suspect in self._suspects.values()), default=0)
+
+    @property
     def undecided(self) -> int:
         return len(self._suspects)
 

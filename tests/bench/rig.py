@@ -72,8 +72,9 @@ class Running:
     outcome: list[UnitOutcome]
     source: SQLServer
 
-    def wait_synced(self) -> None:
-        """Waits until the checkpoint is at the current end of the source's binlog.
+    def wait_synced(self, step: float = 0.02) -> None:
+        """Waits until the checkpoint is at the current end of the source's binlog; looks each ``step`` seconds, which
+        costs this process CPU.
 
         Raises HarnessError if the syncer has ended or makes no progress.
         """
@@ -92,7 +93,7 @@ class Running:
             # MariaDB writes a BINLOG_CHECKPOINT by itself some time after it has begun a file.
             return "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
 
-        wait_until(synced, "the syncer catches up", _CATCH_UP_TIMEOUT, step=0.02)
+        wait_until(synced, "the syncer catches up", _CATCH_UP_TIMEOUT, step=step)
 
 
 @dataclass

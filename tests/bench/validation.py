@@ -25,6 +25,8 @@ from tests.harness.cputime import cpu_by_kind, spent
 #: The validation's share of the syncer's CPU that is allowed.
 MOST_SHARE = 0.25
 _TIMEOUT = 900.0
+#: Seconds between two looks whether a turn has ended: a slower one must not count as more CPU of the driver.
+_LOOK = 0.25
 #: Seconds for which the processes are measured without a sweep.
 _IDLE_SECONDS = 20.0
 Mode = Literal["none", "fast", "full"]
@@ -133,11 +135,11 @@ def _turn(rig: Rig, start: Location, mode: Mode) -> dict[str, float]:
     if mode != "none":
         with _validated(rig, cfg, mode) as validator, rig.syncing(start, cfg, validator) as running:
             validator.start(_never)
-            running.wait_synced()
+            running.wait_synced(_LOOK)
             _wait_compared(rig, validator)
     else:
         with rig.syncing(start, cfg) as running:
-            running.wait_synced()
+            running.wait_synced(_LOOK)
     return spent(before, cpu_by_kind(rig.stages()))
 
 
@@ -163,7 +165,7 @@ def _wait_compared(rig: Rig, validator: Validator) -> None:
             raise HarnessError(f"the validation failed, or reports rows that are right: {status}")
         return "." in status.validatorBinlog and end <= parse_position(status.validatorBinlog)
 
-    wait_until(compared, "all is compared", _TIMEOUT, step=0.1)
+    wait_until(compared, "all is compared", _TIMEOUT, step=_LOOK)
 
 
 def _never(found: Sequence[DMError]) -> None:

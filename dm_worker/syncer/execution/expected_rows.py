@@ -6,7 +6,8 @@ batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +25,7 @@ from dm_worker.syncer.execution.merge import (
 )
 from dm_worker.syncer.execution.row_chunks import RowChunk, chunks_of, may_chunk
 from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.spill import Spilled, SpillStore, fetch_result
 from dm_worker.syncer.rows.table_plan import TablePlan
 
 #: Bytes of a statement that compares several rows.
@@ -34,23 +36,50 @@ CHUNK_ROWS, CHUNK_BYTES = 10, 1 << 19
 _ALL = 1 << 30
 
 
-@dataclass(slots=True)
-class ExpectedRows(BucketResult):
-    """``chunks`` are compared as a whole. ``rows`` are in no chunk; ``queries`` compare them, and return the numbers of
-    those that are as expected: (plan, numbers, text)."""
+@dataclass(frozen=True, slots=True)
+class SingleRows:
+    """``queries`` compare the ``rows`` and return the numbers of those that are as expected: (plan, numbers, text)."""
 
-    chunks: Sequence[RowChunk] = ()
     rows: Sequence[ExpectedRow] = ()
     queries: Sequence[tuple[int, list[int], bytes]] = ()
 
 
+@dataclass(slots=True)
+class ExpectedRows(BucketResult):
+    """Rows in chunks, which are compared as a whole, and the others. All are spilled: Spark would copy their bytes
+    several times, and the driver has only one chunk in memory at a time."""
+
+    chunks: Sequence[Spilled] = ()
+    singles: Spilled = b""
+
+    @classmethod
+    def of(
+        cls, bucket: int, changes: int, chunks: Iterable[RowChunk], singles: SingleRows, store: SpillStore
+    ) -> ExpectedRows:
+        """Raises DMError for a full disk."""
+        kept = store.keep([pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in (singles, *chunks)])
+        return cls(bucket, changes, singles=kept[0], chunks=kept[1:])
+
+    def row_chunks(self) -> Iterator[RowChunk]:
+        """Raises DMError."""
+        for one in self.chunks:
+            chunk: RowChunk = pickle.loads(fetch_result(one))
+            yield chunk
+
+    def single_rows(self) -> SingleRows:
+        """Raises DMError."""
+        found: SingleRows = pickle.loads(fetch_result(self.singles))
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectRows(BucketAction):
-    """Collects the rows; writes nothing. ``full``: for the values too, otherwise only that the rows are there.
-    ``most_rows``: in one statement that compares them one by one."""
+    """Collects the rows in ``store``; writes nothing else. ``full``: for the values too, otherwise only that the rows
+    are there. ``most_rows``: in one statement that compares them one by one."""
 
     full: bool
     most_rows: int
+    store: SpillStore
 
     @property
     def safe(self) -> bool:
@@ -59,7 +88,7 @@ class ExpectRows(BucketAction):
 
     @property
     def returns_rows(self) -> bool:
-        return True
+        return not self.store.folder
 
     def rule_of(self, plan: TablePlan) -> WriteRule:
         chunked = self._is_chunked(plan)
@@ -74,8 +103,8 @@ class ExpectRows(BucketAction):
         rows = row_look.by_plan(row_look.expected_rows(BucketContent(others, content.ordered), plans))
         select = partial(row_look.RowSelects(plans).there, full=self.full)
         queries = list(row_look.joined(enumerate(rows), select, self.most_rows, STATEMENT_BYTES))
-        chunks = [chunk for number in sorted(chunked) for chunk in self._chunks(plans[number], content.groups)]
-        return ExpectedRows(bucket, content.changes, chunks=chunks, rows=rows, queries=queries)
+        chunks = (chunk for number in sorted(chunked) for chunk in self._chunks(plans[number], content.groups))
+        return ExpectedRows.of(bucket, content.changes, chunks, SingleRows(rows, queries), self.store)
 
     def _is_chunked(self, plan: TablePlan) -> bool:
         return not row_look.problem_of(plan) and may_chunk(plan, full=self.full)

@@ -1,14 +1,17 @@
 """Rows of the target that are compared with the binlog as a whole: a statement returns the text of many rows. Pure.
 
 The target writes its rows as this program writes literals (:func:`row_matching.literal_text`). Equal text proves that
-the rows are equal. Different text proves nothing: then each row is compared by itself (:mod:`row_look`).
+the rows are equal. Different text proves nothing: each row whose text differs is compared by itself (:mod:`row_look`).
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
 from dm_worker.syncer.execution.row_look import ExpectedRow
@@ -16,6 +19,29 @@ from dm_worker.syncer.execution.row_statements import listed_keys
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
+
+_STRINGS = rb"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'%b)*+"
+#: A row as the target writes it, and one of its values.
+_ROW = re.compile(rb"\([^()']*+" + _STRINGS % rb"[^()']*+" + rb"\)", re.DOTALL)
+_VALUE = rb"[^(),']*+" + _STRINGS % rb"[^(),']*+"
+
+
+class DoubtfulRow(NamedTuple):
+    """A row that is to be compared by itself, as one :class:`ExpectedRow`; ``values`` is its tuple."""
+
+    plan: int
+    key: bytes
+    values: bytes | None
+    optional: bool = False
+
+    @classmethod
+    def of(cls, row: ExpectedRow) -> DoubtfulRow:
+        values = None if row.values is None else b"(%b)" % b",".join(row.values)
+        return cls(row.plan, row.key, values, row.optional)
+
+    def expected(self) -> ExpectedRow:
+        values = None if self.values is None else split_tuple(self.values)
+        return ExpectedRow(self.plan, self.key, values, self.optional)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +70,25 @@ class RowChunk:
             + b")"
         )
 
-    def row_keys(self) -> Iterator[bytes]:
+    def row_keys(self) -> Sequence[bytes]:
         """The keys: literals joined by commas."""
-        for key in self.keys.rows():
-            yield key[1:-1] if key[:1] == b"(" else key
+        keys = self.keys.rows()
+        return [key[1:-1] for key in keys] if keys[0][:1] == b"(" else keys
 
-    def rows(self, plan: TablePlan) -> Iterator[ExpectedRow]:
+    def rows(self, plan: TablePlan) -> Iterator[DoubtfulRow]:
         """The rows one by one."""
-        width = len(plan.key)
-        found = {}
-        for row in self.there.rows():
-            values = split_tuple(row)
-            found[b",".join(values[:width])] = values
-        for key in self.row_keys():
-            yield ExpectedRow(plan.number, key, found.get(key))
+        key_of = _key_pattern(len(plan.key))
+        values = {key_of.match(row)[1]: row for row in self.there.rows()}  # type: ignore[index]
+        return (DoubtfulRow(plan.number, key, values.get(key)) for key in self.row_keys())
+
+    def doubtful(self, plan: TablePlan, text: bytes, *, full: bool) -> Iterator[DoubtfulRow]:
+        """The rows that the ``text`` of the target does not prove right."""
+        there = self.there.rows()
+        wanted = there if full else [_in_parentheses([key]) for key in _keys_there(self.keys.rows(), there)]
+        other, has_more = _unlike(wanted, text, len(plan.key))
+        yield from (DoubtfulRow(plan.number, key, there[number]) for number, key in other)
+        if has_more:
+            yield from (row for row in self.rows(plan) if row.values is None)
 
 
 def may_chunk(plan: TablePlan, *, full: bool) -> bool:
@@ -87,6 +118,36 @@ def chunks_of(
         there = row_group(plan.number, UPSERT_ROWS, rows[first:last])
         text = there.body if full else _in_parentheses(_keys_there(keys[start:end], rows[first:last]))
         yield RowChunk(row_group(plan.number, DELETE_KEYS, keys[start:end]), there, text)
+
+
+def _unlike(wanted: Sequence[bytes], text: bytes, width: int) -> tuple[list[tuple[int, bytes]], bool]:
+    """Which of the ``wanted`` rows, in the order of their keys of ``width`` columns, are not in a text: their numbers
+    and keys; and whether it has anything else than these rows, apart from their values."""
+    key_of = _key_pattern(width).match
+    other: list[tuple[int, bytes]] = []
+    # After the last row, the place is behind the end of the text.
+    at, has_more = 0 if text else 1, False
+    for number, row in enumerate(wanted):
+        end = at + len(row)
+        if text.startswith(row, at) and text[end : end + 1] in (b"", b","):
+            at = end + 1
+            continue
+        key: bytes = key_of(row)[1]  # type: ignore[index]
+        while (found := _ROW.match(text, at)) and (there := key_of(text, at)[1]) < key:  # type: ignore[index]
+            at, has_more = found.end() + 1, True
+        if not (found and there == key):
+            other.append((number, key))
+            continue
+        at = found.end() + 1
+        if found[0] != row or text[at - 1 : at] not in (b"", b","):
+            other.append((number, key))
+    return other, has_more or at <= len(text)
+
+
+@cache
+def _key_pattern(width: int) -> re.Pattern[bytes]:
+    """Its first group is the key of a row: its first values."""
+    return re.compile(rb"\((" + b",".join([_VALUE] * width) + rb")[,)]", re.DOTALL)
 
 
 def _place(keys: Sequence[bytes], at: int, rows: Sequence[bytes]) -> int:

@@ -127,7 +127,13 @@ def run(
     buckets.
     Raises DMError when ``store`` can't take the slices.
     """
-    sent = spill_slices(slices, store)
+    return run_on_sent(context, spill_slices(slices, store), store, job, small=small, partitions=partitions)
+
+
+def run_on_sent(
+    context: SparkContext, sent: list[SliceReference], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
+) -> list[BucketOutcome]:
+    """As :func:`run`, on slices that the tasks can read."""
     while True:
         outcomes = _run(context, sent, store, job, small=small, partitions=partitions)
         moved = frozenset[int]().union(*(found.targets for found in outcomes if isinstance(found, KeysMoved)))

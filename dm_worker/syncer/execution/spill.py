@@ -7,9 +7,10 @@ mostly without reaching the disk: it is removed with its batch. Spark then sends
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from dm_worker.syncer.planning.batch import Slice
@@ -29,6 +30,15 @@ class FileRange:
 Spilled = bytes | FileRange
 
 
+def written(pieces: Sequence[bytes], folder: str) -> list[FileRange]:
+    """Writes pieces into a new file of the folder. Raises ``OSError``."""
+    descriptor, path = tempfile.mkstemp(dir=folder)
+    with open(descriptor, "wb") as out:
+        out.writelines(pieces)
+    ends = list(accumulate(map(len, pieces)))
+    return [FileRange(path, end - len(piece), len(piece)) for piece, end in zip(pieces, ends, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class SpillStore:
     """Stores the bytes of one batch: in a folder that driver and tasks share, or, without one, in memory."""
@@ -40,17 +50,9 @@ class SpillStore:
         if not self.folder or not pieces:
             return list(pieces)
         try:
-            descriptor, path = tempfile.mkstemp(dir=self.folder)
-            with open(descriptor, "wb") as out:
-                out.writelines(pieces)
+            return list(written(pieces, self.folder))
         except OSError as exc:
             raise _unwritable(self.folder, exc) from exc
-        kept: list[Spilled] = []
-        offset = 0
-        for piece in pieces:
-            kept.append(FileRange(path, offset, len(piece)))
-            offset += len(piece)
-        return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,21 @@ def spill_store_in(folder: Path | None) -> Iterator[SpillStore]:
 
 def spill_slices(slices: Sequence[Slice], store: SpillStore) -> list[SliceReference]:
     """References to the slices, whose bytes are spilled. Raises DMError."""
-    kept = iter(store.keep([piece for part in slices for piece in (part.data, part.index)]))
-    return [SliceReference(part.order, next(kept), next(kept), part.file) for part in slices]
+    return _references(slices, store.keep(_pieces(slices)))
+
+
+def written_slices(slices: Sequence[Slice], folder: str) -> list[SliceReference]:
+    """References to the slices, whose bytes are in one file of the folder. Raises ``OSError``."""
+    return _references(slices, written(_pieces(slices), folder))
+
+
+def _pieces(slices: Iterable[Slice]) -> list[bytes]:
+    return [piece for part in slices for piece in (part.data, part.index)]
+
+
+def _references(slices: Iterable[Slice], kept: Iterable[Spilled]) -> list[SliceReference]:
+    left = iter(kept)
+    return [SliceReference(part.order, next(left), next(left), part.file) for part in slices]
 
 
 def fetch(content: Spilled) -> bytes:
@@ -100,6 +115,20 @@ def fetch(content: Spilled) -> bytes:
     if len(data) != content.size:
         raise OSError(f"{content.path} has only {len(data)} of {content.size} bytes from {content.offset} on")
     return data
+
+
+def fetch_result(content: Spilled) -> bytes:
+    """What a task has kept, in the driver. Raises DMError."""
+    try:
+        return fetch(content)
+    except OSError as exc:
+        raise errors.new(
+            Code.SyncerUnitPanic,
+            f"cannot read a task's result in the worker's temporary folder: {exc}",
+            raw=exc,
+            workaround="Check that nothing removes files in the worker's TMPDIR; then resume the task.",
+            retryable=True,
+        ) from exc
 
 
 def _unwritable(folder: str, exc: OSError) -> errors.DMError:

@@ -1,7 +1,7 @@
 """The protocol between a run and who follows what it applies, such as the continuous validation.
 
-All methods are called by the run's main thread, which waits for them: they must be short. While ``applied`` runs, no
-batch is being applied: the validation opens its snapshot of the target then, in its own thread.
+All methods are called by the run's main thread, which waits for them: they must be short. Between ``applied`` and the
+next ``applying`` no batch is being applied: the validation opens its snapshot of the target then, in its own thread.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class BatchObserver(Protocol):
 
     def began(self, target: TargetSpec, location: Location, unsettled: Unsettled) -> None:
         """A run has taken over at ``location``: what an earlier one left undone is applied again."""
+        ...
+
+    def applying(self) -> None:
+        """A batch begins. ``applied`` follows, or ``interrupted`` or ``began`` if it was not completed."""
         ...
 
     def applied(self, batch: Batch, number: int, changes: Mapping[int, Changes], location: Location) -> None:
@@ -51,6 +55,9 @@ class NoObserver:
     """Nobody follows."""
 
     def began(self, target: TargetSpec, location: Location, unsettled: Unsettled) -> None:
+        pass
+
+    def applying(self) -> None:
         pass
 
     def applied(self, batch: Batch, number: int, changes: Mapping[int, Changes], location: Location) -> None:

@@ -137,6 +137,7 @@ class BatchRunner:
         """Applies one batch: intent, then buckets. ``redo`` is the open intent whose range this batch has. Raises
         DMError, and TooMuchAtOnce where smaller batches may help."""
         began = time.monotonic()
+        self._observer.applying()
         planned, batch = batch, batch.by_blocks()
         small = self._policy.is_small(batch.size)
         buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers

@@ -9,8 +9,7 @@ import pytest
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.execution.row_chunks import RowChunk
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_chunks import DoubtfulRow, RowChunk
 from dm_worker.syncer.rows.table_plan import TablePlan
 from tests.integration.syncer.support import subtask
 from tests.integration.validator.support import QUICK, Validated, validated
@@ -45,13 +44,14 @@ KEYS = {
 def single(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The keys of rows that were compared one by one."""
     found: list[bytes] = []
-    rows = RowChunk.rows
+    doubtful = RowChunk.doubtful
 
-    def noted(chunk: RowChunk, plan: TablePlan) -> Iterator[ExpectedRow]:
-        found.extend(chunk.row_keys())
-        return rows(chunk, plan)
+    def noted(chunk: RowChunk, plan: TablePlan, text: bytes, *, full: bool) -> list[DoubtfulRow]:
+        rows = list(doubtful(chunk, plan, text, full=full))
+        found.extend(row.key for row in rows)
+        return rows
 
-    monkeypatch.setattr(RowChunk, "rows", noted)
+    monkeypatch.setattr(RowChunk, "doubtful", noted)
     return found
 
 
@@ -91,6 +91,23 @@ def _are_compared_as_a_whole(
         running.wait_compared(upstream)
         assert running.errors() == []
         assert single == []
+
+
+@pytest.mark.target_with("triggers")
+@pytest.mark.parametrize("key", KEYS)
+def test_one_row_that_differs_is_the_only_one_that_is_compared_by_itself(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, single: list[bytes], key: str
+) -> None:
+    with replicated(mariadb_upstream, target, spark, key, "full") as running:
+        declared, keys = KEYS[key]
+        is_last = f"NEW.{declared.split()[0]} = {keys[-1].split(', ')[0]}"
+        target.execute(
+            f"CREATE TRIGGER d.other BEFORE UPDATE ON d.t FOR EACH ROW SET NEW.tiny = NEW.tiny + ({is_last})"
+        )
+        mariadb_upstream.execute("UPDATE d.t SET tiny = 5")
+        running.wait_compared(mariadb_upstream)
+        assert [one.errorType for one in running.errors()] == ["Column data not matched"]
+        assert len(single) == 1
 
 
 @pytest.mark.target_with("triggers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -60,9 +61,9 @@ class Target:
 
 def rows_of(found: Iterable[ExpectedRows], plans: Mapping[int, TablePlan]) -> Iterator[ExpectedRow]:
     for bucket in found:
-        yield from bucket.rows
-        for chunk in bucket.chunks:
-            yield from chunk.rows(plans[chunk.plan])
+        yield from bucket.single_rows().rows
+        for chunk in bucket.row_chunks():
+            yield from (row.expected() for row in chunk.rows(plans[chunk.plan]))
 
 
 class Reads:
@@ -86,35 +87,8 @@ class Reads:
         self.prepare()
         return self._snapshot
 
-    def compare(
-        self, found: Iterable[ExpectedRows], plans: Mapping[int, TablePlan], watched: Collection[RowId], *, full: bool
-    ) -> tuple[list[RowMismatch], list[RowId], list[Uncompared]]:
-        self.prepare()
-        differences, right = [], []
-        for row in rows_of(found, plans):
-            plan, there = plans[row.plan], self._seen.get(int(row.key))
-            if row.values is None:
-                kind = None if there is None else DELETED_EXISTS
-            elif there is None:
-                kind = MISSING
-            else:
-                kind = CHANGED if full and row.values[1] != b"'%b'" % there.encode() else None
-            if kind is not None:
-                expected = "" if row.values is None else row.values[1].decode()
-                differences.append(
-                    RowMismatch(
-                        plan.target,
-                        plan.source,
-                        row.key,
-                        kind,
-                        expected,
-                        there or "",
-                        row.key + b"=" + (row.values or (b"", b"gone"))[1],
-                    )
-                )
-            elif (plan.target, row.key) in watched:
-                right.append((plan.target, row.key))
-        return differences, right, []
+    def look(self, watched: Collection[RowId], *, full: bool) -> SimulatedLook:
+        return SimulatedLook(self, self._seen, watched, full=full)
 
     def are_right(self, checks: Sequence[bytes]) -> list[bool]:
         found = []
@@ -129,6 +103,49 @@ class Reads:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class SimulatedLook:
+    """In place of :class:`RowComparison`."""
+
+    is_full = False
+
+    def __init__(self, reads: Reads, seen: Mapping[int, str], watched: Collection[RowId], *, full: bool) -> None:
+        self._reads, self._seen, self._watched, self._full = reads, seen, watched, full
+        self._rows: dict[RowId, tuple[TablePlan, ExpectedRow]] = {}
+
+    def add(self, found: Iterable[ExpectedRows], plans: Mapping[int, TablePlan]) -> None:
+        for row in rows_of(found, plans):
+            plan = plans[row.plan]
+            self._rows[plan.target, row.key] = (plan, row)
+
+    def result(self) -> tuple[list[RowMismatch], list[RowId], list[Uncompared]]:
+        self._reads.prepare()
+        differences, right = [], []
+        for plan, row in self._rows.values():
+            there = self._seen.get(int(row.key))
+            if row.values is None:
+                kind = None if there is None else DELETED_EXISTS
+            elif there is None:
+                kind = MISSING
+            else:
+                kind = CHANGED if self._full and row.values[1] != b"'%b'" % there.encode() else None
+            if kind is not None:
+                expected = "" if row.values is None else row.values[1].decode()
+                differences.append(
+                    RowMismatch(
+                        plan.target,
+                        plan.source,
+                        row.key,
+                        kind,
+                        expected,
+                        there or "",
+                        row.key + b"=" + (row.values or (b"", b"gone"))[1],
+                    )
+                )
+            elif (plan.target, row.key) in self._watched:
+                right.append((plan.target, row.key))
+        return differences, right, []
 
 
 class Store:
@@ -187,6 +204,7 @@ class Engine:
 
     shared_folder = None
     slots = parallel = 1
+    memory = 1 << 30
 
     @contextmanager
     def job_group(self, *_: object) -> Iterator[OneTask]:
@@ -222,8 +240,11 @@ class World:
         self.validator.stop()
         self.validator.join()
 
-    def batch(self, changes: Mapping[int, str | None], lost: Collection[int] = (), *, told: bool = True) -> None:
-        """The syncer applies new values of rows, None for a delete; the target loses some of them."""
+    def batch(
+        self, changes: Mapping[int, str | None], lost: Collection[int] = (), *, told: bool = True
+    ) -> Callable[[], None]:
+        """The syncer applies new values of rows, None for a delete; the target loses some of them. The result tells the
+        validator, if it is not ``told``."""
         events, counts = [], [0, 0, 0]
         for key, text in changes.items():
             before = self.upstream.get(key)
@@ -245,8 +266,10 @@ class World:
         here = at(self.target.number)
         part = slice_of([(1, event) for event in events])
         batch = Batch(start, here, [part], {1: self.plan}, len(events), len(part.data), 0)
+        tell = partial(self.validator.applied, batch, self.target.number, {1: (counts[0], counts[1], counts[2])}, here)
         if told:
-            self.validator.applied(batch, self.target.number, {1: (counts[0], counts[1], counts[2])}, here)
+            tell()
+        return tell
 
     def status(self) -> pb.ValidationStatus:
         found = self.validator.status()

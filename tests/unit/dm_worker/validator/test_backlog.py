@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dm_worker.syncer.execution.spill import FileRange, SpillStore
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.differences import Restructured
@@ -29,6 +30,8 @@ def test_batches_come_in_order_up_to_a_statement_a_run_or_a_size() -> None:
     assert numbers(backlog.first(15)) == [1]
     found = backlog.first(1000)
     assert numbers(found) == [1, 2]
+    assert numbers(backlog.first(15, found[:1])) == [2]
+    assert backlog.first(1000, found) == []
     assert backlog.done(found)
     assert backlog.first(1000) == []
     assert backlog.statement() == Restructured(3, ())
@@ -53,13 +56,18 @@ def test_batches_above_the_memory_limit_wait_in_files_that_are_removed(
     files = [one for one in tmp_path.rglob("*") if one.is_file()]
     assert len(files) == 3
     found = backlog.first(1000)
-    assert [one.in_memory()[0].data for one in found] == [b"x" * 10] * 5
+    for folder in ("", str(tmp_path)):
+        sent = [part for one in found for part in one.sent(SpillStore(folder))]
+        assert [part.slice().data for part in sent] == [b"x" * 10] * 5
+        assert [isinstance(part.data, FileRange) for part in sent] == [bool(folder)] * 5
+    shared = {part.data.path for part in sent if isinstance(part.data, FileRange)}
+    assert shared.issuperset(map(str, files)), "files are not written again"
     assert [len(one.slices) for one in found] == [1, 1, 0, 0, 0]
     assert backlog.done(found)
-    assert not [one for one in tmp_path.rglob("*") if one.is_file()]
+    assert not [one for one in files if one.exists()]
     assert (len(backlog), backlog.pending) == (0, (0, 0, 0))
     backlog.put(batch(6))
-    assert backlog.first(1000)[0].spilled is None, "there is room again"
+    assert backlog.first(1000)[0].spilled == (), "there is room again"
 
 
 def test_a_cleared_queue_does_not_take_the_end_of_an_older_comparison(tmp_path: Path) -> None:

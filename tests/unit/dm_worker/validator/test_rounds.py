@@ -35,10 +35,12 @@ class Reads:
             raise errors.new(Code.DBBadConn, "as told", retryable=True)
 
 
-def waiting(gate: SnapshotGate, reads: Reads, found: list[int | DMError]) -> threading.Thread:
+def waiting(
+    gate: SnapshotGate, reads: Reads, found: list[int | DMError], should_stop: Callable[[], bool] = lambda: False
+) -> threading.Thread:
     def wait() -> None:
         try:
-            found.append(gate.snapshot(cast(TargetReads, reads)))
+            found.append(gate.snapshot(cast(TargetReads, reads), should_stop))
         except DMError as exc:
             found.append(exc)
 
@@ -49,11 +51,12 @@ def waiting(gate: SnapshotGate, reads: Reads, found: list[int | DMError]) -> thr
 
 
 def report_until(done: Callable[[], bool], gate: SnapshotGate, number: int) -> int:
-    """Batches end one after the other; returns the number of the last one."""
+    """Batches are applied one after the other; returns the number of the last one."""
 
     def ended() -> bool:
         nonlocal number
         number += 1
+        gate.applying()
         gate.reported(number)
         return done()
 
@@ -66,6 +69,7 @@ def test_the_syncer_waits_until_the_snapshot_between_two_batches_is_open(monkeyp
     monkeypatch.setattr(rounds, "MOST_STALL", 60.0)
     gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
     gate.reported(4)
+    gate.applying()
     snapshot = waiting(gate, reads, found)
     numbers: list[int] = []
     syncer = threading.Thread(target=lambda: numbers.append(report_until(reads.opening.is_set, gate, 4)))
@@ -80,11 +84,43 @@ def test_the_syncer_waits_until_the_snapshot_between_two_batches_is_open(monkeyp
 
 
 def test_without_a_batch_it_opens_at_once_and_contains_what_was_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 0.01)
+    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 60.0)
     gate, reads, found = SnapshotGate(), Reads(), list[int | DMError]()
+    gate.applying()
     gate.reported(4)
-    waiting(gate, reads, found).join()
+    waiting(gate, reads, found).join(30)
     gate.reported(5)
+    assert found == [4]
+
+
+def test_a_batch_begins_only_when_the_snapshot_before_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MOST_STALL", 60.0)
+    gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
+    gate.reported(4)
+    snapshot = waiting(gate, reads, found)
+    assert reads.opening.wait(60)
+    syncer = threading.Thread(target=gate.applying)
+    syncer.start()
+    syncer.join(0.1)
+    assert syncer.is_alive()
+    reads.go.set()
+    syncer.join()
+    snapshot.join()
+    assert found == [4]
+
+
+@pytest.mark.parametrize("end", ["abandoned", "stopped"])
+def test_a_batch_that_is_never_reported_does_not_delay_it(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 600.0)
+    gate, reads, found, stopped = SnapshotGate(), Reads(), list[int | DMError](), threading.Event()
+    gate.reported(4)
+    gate.applying()
+    snapshot = waiting(gate, reads, found, stopped.is_set)
+    if end == "stopped":
+        stopped.set()
+    else:
+        gate.abandoned()
+    snapshot.join(60)
     assert found == [4]
 
 
@@ -95,6 +131,7 @@ def test_replication_continues_while_the_target_does_not_open_a_snapshot(
     monkeypatch.setattr(rounds, "BOUNDARY_WAIT", boundary)
     monkeypatch.setattr(rounds, "MOST_STALL", 0.01)
     gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
+    gate.applying()
     snapshot = waiting(gate, reads, found)
     number = report_until(reads.opening.is_set, gate, 4)
     last = report_until(lambda: True, gate, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,13 +12,15 @@ import pymysql
 import pytest
 
 from dm_worker.syncer.execution import row_chunks, row_look
-from dm_worker.syncer.execution.expected_rows import ExpectedRows
+from dm_worker.syncer.execution.expected_rows import ExpectedRows, SingleRows
 from dm_worker.syncer.execution.row_look import ExpectedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.execution.target_connections import TargetSpec
-from dm_worker.validator import target_reads
-from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, Snapshot
-from dm_worker.validator.target_reads import TableChanged, TargetReads
+from dm_worker.validator import row_comparison, target_reads
+from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, RowId, RowMismatch, Snapshot, Uncompared
+from dm_worker.validator.row_comparison import TableChanged
+from dm_worker.validator.target_reads import TargetReads
 from pkg.errors import DMError
 from pkg.settings.connections import DBConfig
 from tests.unit.dm_worker.syncer.execution.test_row_block import plan_of
@@ -98,10 +100,18 @@ def reads(conn: Connection, monkeypatch: pytest.MonkeyPatch) -> TargetReads:
     return found
 
 
+def compared(
+    reads: TargetReads, found: list[ExpectedRows], watched: Collection[RowId] = ()
+) -> tuple[list[RowMismatch], list[RowId], list[Uncompared]]:
+    look = reads.look(watched, full=True)
+    look.add(found, PLANS)
+    return look.result()
+
+
 def bucket(rows: list[ExpectedRow] = ROWS, most_rows: int = 4) -> ExpectedRows:
     select = partial(row_look.RowSelects(PLANS).there, full=True)
     queries = row_look.joined(enumerate(rows), select, most_rows, 1 << 20)
-    return ExpectedRows(0, rows=rows, queries=list(queries))
+    return ExpectedRows.of(0, len(rows), (), SingleRows(rows, list(queries)), SpillStore())
 
 
 def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +120,7 @@ def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -
     found.open()
     assert found.contained() == Snapshot(7, 8, in_ddl=True)
     watched = {(("d", "t1"), key) for key in (b"1", b"2", b"3", b"9")}
-    differences, right, uncompared = found.compare([bucket()], PLANS, watched, full=True)
+    differences, right, uncompared = compared(found, [bucket()], watched)
     assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED), (b"4", DELETED_EXISTS), (b"5", MISSING)]
     assert differences[0].expected == '{"id": "2", "note": "b"}'
     assert differences[0].found == '{"id": "2", "note": "x"}'
@@ -123,7 +133,8 @@ def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -
 
 
 def chunk(*, rows: list[bytes], keys: list[bytes]) -> ExpectedRows:
-    return ExpectedRows(0, chunks=list(row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)))
+    chunks = row_chunks.chunks_of(PLANS[1], keys, rows, 100, 1 << 20, full=True)
+    return ExpectedRows.of(0, len(keys), chunks, SingleRows(), SpillStore())
 
 
 def test_rows_whose_text_is_right_are_not_queried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +143,7 @@ def test_rows_whose_text_is_right_are_not_queried_one_by_one(monkeypatch: pytest
     watched = {(("d", "t1"), key) for key in (b"1", b"3", b"9")}
     whole = chunk(rows=[b"(1,'a')", b"(4,'d')"], keys=[b"1", b"3", b"4"])
     empty = chunk(rows=[], keys=[b"7"])
-    assert found.compare([whole, empty], PLANS, watched, full=True) == (
+    assert compared(found, [whole, empty], watched) == (
         [],
         [(("d", "t1"), b"1"), (("d", "t1"), b"3")],
         [],
@@ -149,16 +160,55 @@ def test_other_text_or_none_leads_to_the_single_rows(refused: int, monkeypatch: 
     found = reads(Connection(refuse), monkeypatch)
     expected = chunk(rows=[b"(1,'a')", b"(2,'b')", b"(5,'e')"], keys=[b"1", b"2", b"3", b"4", b"5"])
     watched = {(("d", "t1"), key) for key in (b"1", b"2")}
-    differences, right, _ = found.compare([expected], PLANS, watched, full=True)
-    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED), (b"4", DELETED_EXISTS), (b"5", MISSING)]
+    differences, right, _ = compared(found, [expected], watched)
+    assert sorted((one.key, one.kind) for one in differences) == [
+        (b"2", CHANGED),
+        (b"4", DELETED_EXISTS),
+        (b"5", MISSING),
+    ]
     assert right == [(("d", "t1"), b"1")]
+
+
+def test_only_the_rows_whose_text_differs_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    found = reads(conn, monkeypatch)
+    expected = chunk(rows=[b"(1,'a')", b"(2,'b')", b"(4,'d')"], keys=[b"1", b"2", b"3", b"4"])
+    differences, _, _ = compared(found, [expected], ())
+    assert [(one.key, one.kind) for one in differences] == [(b"2", CHANGED)]
+    asked = [text for text in conn.statements if "`id`=" in text]
+    assert asked != []
+    assert all("`id`=2 " in text and " UNION ALL " not in text for text in asked)
+
+
+def test_a_row_that_a_later_job_touches_is_not_compared_with_its_earlier_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    conn = Connection()
+    look = reads(conn, monkeypatch).look({(("d", "t1"), b"2")}, full=True)
+    look.add([chunk(rows=[b"(2,'b')", b"(5,'e')"], keys=[b"2", b"4", b"5"])], PLANS)
+    look.add([chunk(rows=[b"(2,'x')", b"(4,'d')"], keys=[b"2", b"4"])], PLANS)
+    differences, right, _ = look.result()
+    assert [(one.key, one.kind) for one in differences] == [(b"5", MISSING)]
+    assert right == [(("d", "t1"), b"2")]
+    assert not [text for text in conn.statements if "`id`=2 " in text or "`id`=4 " in text]
+
+
+def test_a_look_ends_when_it_holds_many_rows_that_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_comparison, "MOST_DOUBTFUL", 1000)
+    look = reads(Connection(), monkeypatch).look((), full=True)
+    for key in (b"5", b"6", b"7"):
+        assert not look.is_full
+        look.add([chunk(rows=[b"(%b,'e')" % key], keys=[key])], PLANS)
+        look.add([chunk(rows=[b"(1,'a')"], keys=[b"1"])], PLANS)
+    look.add([chunk(rows=[b"(8,'e')"], keys=[b"8"])], PLANS)
+    assert look.is_full
+    look.add([chunk(rows=[], keys=[b"5", b"8"])], PLANS)
+    assert not look.is_full
 
 
 def test_an_answer_that_the_server_may_have_cut_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     conn = Connection()
     found = reads(conn, monkeypatch)
     long = b"(1,'%b')" % (b"x" * (1 << 19))
-    found.compare([chunk(rows=[long], keys=[b"1"])], PLANS, (), full=True)
+    compared(found, [chunk(rows=[long], keys=[b"1"])], ())
     assert not [text for text in conn.statements if "GROUP_CONCAT(" in text]
 
 
@@ -172,7 +222,7 @@ def test_a_chunk_that_needs_another_snapshot_or_connection_is_no_answer(
 
     found = reads(Connection(refuse), monkeypatch)
     with pytest.raises(error):
-        found.compare([chunk(rows=[], keys=[b"3"])], PLANS, (), full=True)
+        compared(found, [chunk(rows=[], keys=[b"3"])], ())
 
 
 def test_a_table_that_cannot_be_read_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +232,7 @@ def test_a_table_that_cannot_be_read_is_left_out_with_the_reason(monkeypatch: py
 
     rows = [*ROWS, ExpectedRow(2, b"1", [b"1", b"'z'"]), ExpectedRow(2, b"2", None)]
     found = reads(Connection(refuse), monkeypatch)
-    differences, _, uncompared = found.compare([bucket(rows)], PLANS, (), full=True)
+    differences, _, uncompared = compared(found, [bucket(rows)], ())
     assert [one.key for one in differences] == [b"2", b"4", b"5"]
     ((target, rows_left, reason),) = [(one.target, one.rows, one.reason) for one in uncompared]
     assert (target, rows_left) == (("d", "t2"), 2)
@@ -198,7 +248,7 @@ def test_a_lost_connection_is_an_error_and_not_an_answer(number: int, monkeypatc
     conn = Connection(refuse)
     found = reads(conn, monkeypatch)
     with pytest.raises(DMError) as caught:
-        found.compare([bucket()], PLANS, (), full=True)
+        compared(found, [bucket()], ())
     assert caught.value.retryable
     assert not conn.open
     with pytest.raises(DMError) as closed:
@@ -213,7 +263,7 @@ def test_a_table_that_changed_after_the_snapshot_needs_another_one(monkeypatch: 
 
     found = reads(Connection(refuse), monkeypatch)
     with pytest.raises(TableChanged):
-        found.compare([bucket()], PLANS, (), full=True)
+        compared(found, [bucket()], ())
 
 
 def test_an_error_stays_when_its_table_can_no_longer_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,5 +279,5 @@ def test_an_error_stays_when_its_table_can_no_longer_be_read(monkeypatch: pytest
 
 def test_a_row_that_is_too_long_for_a_statement_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     long = ExpectedRow(2, b"9", [b"9", b"'%b'" % (b"x" * (1 << 20))])
-    _, _, uncompared = reads(Connection(), monkeypatch).compare([bucket([*ROWS, long])], PLANS, (), full=True)
+    _, _, uncompared = compared(reads(Connection(), monkeypatch), [bucket([*ROWS, long])], ())
     assert ["max_allowed_packet" in one.reason for one in uncompared] == [True]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.local.process import wait_until
-from dm_worker.validator import validator
+from dm_worker.validator import rounds, validator
 from dm_worker.validator.differences import KIND_TEXTS
 from pkg.config.model import ValidatorConfig
 from pkg.errors import DMError
@@ -65,6 +65,38 @@ def test_a_lost_version_that_a_later_one_hides_stays_an_error(world: World) -> N
     world.wait()
     (one,) = world.validator.error_messages()
     assert (one.status, one.message) == (pb.NewErr, "a later change of the row hides it")
+
+
+def test_a_lost_version_is_found_where_many_batches_wait_for_one_comparison(world: World) -> None:
+    world.target.away = True
+    world.batch({1: "a"}, lost=[1])
+    tell = world.batch({2: "b"}, told=False)
+    world.target.away = False
+    undecided = "1 rows differed once; the next comparison decides"
+    wait_until(lambda: undecided in world.status().notes, "the snapshot may contain more than was compared")
+    world.target.away = True
+    tell()
+    world.batch({1: "c"})
+    world.target.away = False
+    world.wait()
+    (one,) = world.validator.error_messages()
+    assert (one.errorType, one.srcData, one.message) == (MISSING, "'a'", "a later change of the row hides it")
+
+
+@pytest.mark.parametrize("look_bytes", [200, rounds.LOOK_BYTES])
+def test_rows_that_change_in_each_of_many_batches_are_right(
+    look_bytes: int, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "LOOK_BYTES", look_bytes)
+    world.end()
+    world.start()
+    world.target.away = True
+    for n in range(9):
+        world.batch({1: f"v{n}", 2: "b" if n % 2 else None, 3 + n: "c"}, lost=[6])
+    world.target.away = False
+    world.wait()
+    assert world.errors() == [(MISSING, "'c'", pb.NewErr)]
+    assert world.status().processedRowsStatus == "insert/update/delete: 14/8/5"
 
 
 def test_nothing_is_lost_or_reported_while_the_target_is_away(world: World) -> None:

@@ -29,7 +29,7 @@ def test_the_text_has_the_rows_in_the_order_of_their_keys_and_the_statement_asks
         b" ORDER BY CAST(IFNULL(`id`,'NULL') AS BINARY) SEPARATOR ',') AS BINARY)"
         b" FROM `d`.`t1` WHERE `id` IN (1,10,2,3)"
     )
-    assert list(chunk.rows(PLAN)) == [
+    assert [row.expected() for row in chunk.rows(PLAN)] == [
         ExpectedRow(1, b"1", [b"1", b"NULL"]),
         ExpectedRow(1, b"10", [b"10", b"'k,('"]),
         ExpectedRow(1, b"2", [b"2", b"'b'"]),
@@ -49,7 +49,7 @@ def test_a_key_of_two_columns_is_looked_up_as_a_row() -> None:
     order = b"ORDER BY CAST(IFNULL(`id`,'NULL') AS BINARY),CAST(QUOTE(CAST(`note` AS BINARY)) AS BINARY) "
     assert order in chunk.statement(TWO, full=True)
     assert list(chunk.row_keys()) == [b"1,'b'", b"10,'a'"]
-    assert [row.values for row in chunk.rows(TWO)] == [[b"1", b"'b'"], None]
+    assert [row.expected().values for row in chunk.rows(TWO)] == [[b"1", b"'b'"], None]
 
 
 numbers = st.integers(-120, 120)
@@ -88,3 +88,37 @@ def test_without_values_each_key_that_is_there_is_in_the_text(there: set[int], g
     keys = [b"%d" % n for n in there | gone]
     found = list(chunks_of(PLAN, keys, [b"(%d,'%d')" % (n, n) for n in there], rows, 1 << 20, full=False))
     assert [key for chunk in found for key in chunk.text.split(b",") if key] == sorted(b"(%d)" % n for n in there)
+
+
+texts = st.dictionaries(numbers, st.sampled_from([b"'a'", b"'b'", b"'),(1,\\'a'", b"NULL"]))
+
+
+@given(texts, st.sets(numbers), texts)
+def test_only_rows_with_other_text_are_in_doubt(
+    there: dict[int, bytes], gone: set[int], found: dict[int, bytes]
+) -> None:
+    gone = gone - there.keys()
+    keys = [b"%d" % n for n in there.keys() | gone]
+    rows = sorted(b"(%d,%b)" % row for row in found.items())
+    is_more = bool(found.keys() - there.keys())
+    for chunk in chunks_of(PLAN, keys, [b"(%d,%b)" % row for row in there.items()], 1000, 1 << 20, full=True):
+        doubtful = list(chunk.doubtful(PLAN, b",".join(rows), full=True))
+        assert {int(row.key) for row in doubtful if row.values} == {n for n in there if found.get(n) != there[n]}
+        assert {int(row.key) for row in doubtful if not row.values} == (gone if is_more else set())
+    for chunk in chunks_of(PLAN, keys, [b"(%d,%b)" % row for row in there.items()], 1000, 1 << 20, full=False):
+        doubtful = list(chunk.doubtful(PLAN, b",".join(sorted(b"(%d)" % n for n in found)), full=False))
+        assert {int(row.key) for row in doubtful if row.values} == there.keys() - found.keys()
+        assert {int(row.key) for row in doubtful if not row.values} == (gone if is_more else set())
+
+
+@pytest.mark.parametrize("text", [b"(1,'a", b"(1,'a'", b"(1,'a')(2,'b')", b"(1,'a'),(2,'b'),", b"?", b"((1,'a'))"])
+def test_a_text_that_is_no_list_of_rows_proves_no_row_that_follows(text: bytes) -> None:
+    (chunk,) = chunks([b"1", b"2", b"3"], [b"(1,'a')", b"(2,'b')"])
+    doubtful = [row.key for row in chunk.doubtful(PLAN, text, full=True)]
+    assert doubtful == ([b"3"] if text.endswith(b",") else [b"1", b"2", b"3"])
+
+
+def test_rows_with_keys_of_two_columns_are_told_apart() -> None:
+    rows = [b"(1,'a')", b"(1,'b')", b"(12,'a')"]
+    (chunk,) = chunks_of(TWO, rows, rows, 100, 1 << 20, full=True)
+    assert [row.key for row in chunk.doubtful(TWO, b"(1,'a'),(12,'a')", full=True)] == [b"1,'b'"]

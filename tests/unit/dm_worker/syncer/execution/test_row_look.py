@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,10 @@ from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
 from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.rows.row_filter import RowFilter
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
+from pkg.errors import DMError
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.syncer.execution.test_row_block import (
     DELETE_EVENT,
@@ -34,13 +38,16 @@ EVENTS = [
 ]
 
 
+IN_MEMORY = SpillStore()
 #: The target has no text of a column, so that rows are compared one by one.
 ALONE = replace(plan_of(), texts=(plan_of().texts[0], ""))
 
 
-def expected(plan: TablePlan, *, full: bool = True, most_rows: int = 100) -> ExpectedRows:
+def expected(
+    plan: TablePlan, *, full: bool = True, most_rows: int = 100, store: SpillStore = IN_MEMORY
+) -> ExpectedRows:
     plans = {1: plan.to_compare()}
-    action = ExpectRows(full, most_rows)
+    action = ExpectRows(full, most_rows, store)
     ((_, block),) = partition_slice(slice_of(EVENTS), plans, 1, safe=action.safe)
     content = merge_blocks([(0, block)], {1: action.rule_of(plans[1])}, safe=action.safe)
     return action.run(0, content, plans)
@@ -49,7 +56,8 @@ def expected(plan: TablePlan, *, full: bool = True, most_rows: int = 100) -> Exp
 @pytest.mark.parametrize("mode", ["", ORDERED])
 def test_each_touched_row_is_expected_with_its_last_image(mode: str) -> None:
     plan = plan_of(mode=mode)
-    rows = [*(found := expected(plan)).rows, *(row for chunk in found.chunks for row in chunk.rows(plan))]
+    found = expected(plan)
+    rows = [*found.single_rows().rows, *(row.expected() for chunk in found.row_chunks() for row in chunk.rows(plan))]
     assert {row.key: None if row.values is None else list(row.values) for row in rows} == {
         b"1": [b"1", b"'b,\\'c'"],
         b"2": None,
@@ -59,8 +67,20 @@ def test_each_touched_row_is_expected_with_its_last_image(mode: str) -> None:
     }
 
 
+def test_rows_in_a_shared_folder_are_not_sent_through_spark(tmp_path: Path) -> None:
+    here, shared = (expected(plan_of(), store=store) for store in (IN_MEMORY, SpillStore(str(tmp_path))))
+    assert list(shared.row_chunks()) == list(here.row_chunks()) != []
+    assert len(pickle.dumps(shared.chunks)) < 300 * len(shared.chunks)
+    assert b"'b,\\'c'" not in pickle.dumps(shared)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(DMError, match="temporary folder") as caught:
+        list(shared.row_chunks())
+    assert caught.value.retryable
+
+
 def test_values_are_compared_by_the_target_and_keys_exactly() -> None:
-    found = expected(ALONE)
+    found = expected(ALONE).single_rows()
     ((plan, numbers, text),) = found.queries
     assert (plan, numbers) == (1, [0, 1, 2, 3, 4])
     parts = dict(zip((row.key for row in found.rows), text.split(b" UNION ALL "), strict=True))
@@ -74,12 +94,12 @@ def test_values_are_compared_by_the_target_and_keys_exactly() -> None:
 
 
 def test_fast_mode_asks_only_for_keys() -> None:
-    ((_, _, text),) = expected(replace(ALONE, texts=("", "")), full=False).queries
+    ((_, _, text),) = expected(replace(ALONE, texts=("", "")), full=False).single_rows().queries
     assert b"note" not in text
 
 
 def test_statements_have_a_limited_number_of_rows_and_bytes() -> None:
-    found = expected(ALONE, most_rows=2)
+    found = expected(ALONE, most_rows=2).single_rows()
     assert [numbers for _, numbers, _ in found.queries] == [[0, 1], [2, 3], [4]]
     rows = list(enumerate(found.rows))
     sizes = list(row_look.joined(rows, lambda _n, _r: b"x" * 60, 100, 150))
