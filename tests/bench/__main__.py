@@ -30,6 +30,7 @@ from tests.bench import (
     many_tables,
     partial_images,
     relay,
+    scale,
     shapes,
     slow,
     tidb,
@@ -76,7 +77,7 @@ def parts() -> dict[str, Part]:
     made["many-tables"] = lambda rig, sizes: many_tables.run(rig, int(sizes["tables"]), int(sizes["statements"]))
     made["keyless-update"] = _plain(partial(keyless.run, verbs=("UPDATE",)))
     others = {"validation": validation.run, "sweep": validation.sweep, "keyless": keyless.run}
-    others |= {"partial": partial_images.run, "shapes": shapes.run, "idle": idle.run}
+    others |= {"partial": partial_images.run, "shapes": shapes.run, "idle": idle.run, "scale": scale.run}
     others |= {"slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
     return {**made, **{name: _plain(run) for name, run in others.items()}}
 
@@ -101,6 +102,7 @@ SETS: dict[str, dict[str, Sizes]] = {
         "partial": {"rows": 200_000, "changes": 120_000},
         "idle": {},
         "keyless-update": {},
+        "scale": {"rows": 200_000, "changes": 120_000},
     },
 }
 
