@@ -20,6 +20,7 @@ from tests.bench import many_rows, one_statement
 from tests.bench.binlog import end_of_binlog
 from tests.bench.catchup import MANY, SINGLE
 from tests.bench.figures import Cost
+from tests.bench.one_statement import CONNECTIONS
 from tests.bench.peers import BestOf
 from tests.bench.rig import Rig, timed
 from tests.bench.workloads import Workload, all_workloads
@@ -53,8 +54,7 @@ def copy(rig: Rig, rows: int) -> None:
             copies.check("TiDB, load")
             for other in others.values():
                 other.run()
-    work = f"TiDB, load, {rig.threads} threads"
-    _tell(rig, work, rows, ours, others)
+    _tell(rig, f"TiDB, load, pool-size {CONNECTIONS}", rows, ours, others)
 
 
 def catch_up(rig: Rig, name: str) -> None:
@@ -78,6 +78,9 @@ def catch_up(rig: Rig, name: str) -> None:
 def _dumped(rig: Rig, tidb: TiDBServer, workload: Workload) -> Iterator[_Copies]:
     """A dump of the workload's tables, the start of each turn."""
     cfg = rig.config("full", target=tidb.db_config)
+    # A file for each connection.
+    rows = int(rig.source.execute(f"SELECT COUNT(*) FROM {workload.tables[0]}")[0][0])
+    cfg = replace(cfg, mydumper=replace(cfg.mydumper, rows=-(-rows // CONNECTIONS)))
     timed(DumpUnit(cfg, rig.engine))
     folder = dump_dir(cfg)
     try:
@@ -99,7 +102,7 @@ class _Copies:
         """What a load of the dump into an emptied TiDB takes."""
         self.tidb.wipe()
         cfg = self.rig.config("load", target=self.tidb.db_config)
-        cfg = replace(cfg, loader=LoaderConfig(pool_size=self.rig.threads, dir=str(self.folder)))
+        cfg = replace(cfg, loader=LoaderConfig(pool_size=CONNECTIONS, dir=str(self.folder)))
         return self.rig.copied(LoadUnit(cfg, self.rig.engine), target=self.tidb)
 
     def changed(self, apply: Callable[[], Cost]) -> Cost:
