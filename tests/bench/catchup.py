@@ -1,18 +1,19 @@
-"""Catch-up over a part of the binlog: compares this program, a native replica, and one statement per row."""
+"""Catch-up over a part of the binlog: compares this program, a native replica, and statements of one and many rows."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from deploy.local.mysql import MariaDBServer
 from pkg.binlog.position import Location
-from tests.bench import one_statement, peers
-from tests.bench.rig import CatchUp, Copies, Rig, copy_tables, cpu_line
+from tests.bench import many_rows, one_statement, peers
+from tests.bench.figures import Cost
+from tests.bench.rig import Copies, Rig, copy_tables
 from tests.bench.workloads import all_workloads
 
-NATIVE, SINGLE = "native replica", "one statement per row x16"
+NATIVE, SINGLE, MANY = "native replica", "one statement per row x16", many_rows.NAME
 _THREADS = (0, 4)
 
 
@@ -26,9 +27,10 @@ class Aim:
 
 _PLAIN = (Aim(True, {SINGLE: ("", None), NATIVE: ("", None)}), Aim(False, {NATIVE: ("", None)}))
 AIMS: dict[str, tuple[Aim, ...]] = {
-    "oltp": (Aim(True, {SINGLE: ("T1", 5.0), NATIVE: ("T2", 4.0)}), Aim(False, {NATIVE: ("T3", 1.5)})),
+    "oltp": (Aim(True, {SINGLE: ("T1", 7.0), NATIVE: ("T2", 4.0)}), Aim(False, {NATIVE: ("T3", 2.2)})),
     "update-heavy": (Aim(True, {SINGLE: ("T1", 5.0)}),),
-    "insert-only": (Aim(True, {NATIVE: ("T4", 1.2)}), Aim(False, {NATIVE: ("T4", 0.6)})),
+    "insert-only": (Aim(True, {NATIVE: ("T4", 1.4), MANY: ("T14", 2.0)}), Aim(False, {NATIVE: ("T4", 1.2)})),
+    "insert-4-keys": (Aim(True, {NATIVE: ("T15", 1.2)}),),
     "no-reuse": (Aim(True, {NATIVE: ("T5", 2.0)}),),
 }
 
@@ -63,55 +65,47 @@ class _Setting:
     kept: tuple[Copies, Copies]
 
     def run(self, aim: Aim) -> None:
-        ours: list[CatchUp] = []
-        theirs: dict[str, list[float]] = {}
-        single = self._single() if SINGLE in aim.peers else None
-        for turn in range(self.rig.runs):
-            ours.append(self._ours())
-            if single:
-                theirs.setdefault(SINGLE, []).append(single())
-            if NATIVE in aim.peers:
-                self._native(theirs, turn)
-        self._tell(aim, ours, theirs)
-
-    def _ours(self) -> CatchUp:
-        self.kept[0].restore()
-        caught = self.rig.sync(self.start)
-        self.rig.check(self.tables, f"ours, {self.title}")
-        return caught
-
-    def _single(self) -> Callable[[], float]:
-        dealt = one_statement.rounds(one_statement.statements(self.rig.source, self.start))
-
-        def measure() -> float:
+        ways = {NATIVE: self._native, SINGLE: self._single, MANY: self._many}
+        others = {name: peers.BestOf(ways[name]()) for name in aim.peers}
+        ours: list[Cost] = []
+        for _ in range(self.rig.runs):
             self.kept[0].restore()
-            seconds = one_statement.apply(self.rig.target, dealt)
-            self.rig.check(self.tables, f"{SINGLE}, {self.title}")
-            return seconds
+            ours.append(self.rig.sync(self.start))
+            self.rig.check(self.tables, f"ours, {self.title}")
+            for other in others.values():
+                other.run()
+        report = self.rig.report
+        report.turns(self.title, "ours", ours, self.changes)
+        for name, other in others.items():
+            for way, turns in other.turns.items():
+                report.turns(self.title, way, turns, self.changes)
+            target, reach = aim.peers[name]
+            report.compare(target, self.title, other.best, ours, other.costs, reach)
+
+    def _single(self) -> Mapping[str, Callable[[], Cost]]:
+        dealt = one_statement.rounds(one_statement.statements(self.rig.source, self.start))
+        return {SINGLE: self._applied(SINGLE, lambda: one_statement.apply(self.rig.target, dealt))}
+
+    def _many(self) -> Mapping[str, Callable[[], Cost]]:
+        target = self.rig.target
+        made = many_rows.inserts(self.rig.source, self.start)
+        return {one.name: self._applied(one.name, partial(one.apply, target)) for one in made}
+
+    def _applied(self, name: str, apply: Callable[[], Cost]) -> Callable[[], Cost]:
+        def measure() -> Cost:
+            self.kept[0].restore()
+            cost = apply()
+            self.rig.check(self.tables, f"{name}, {self.title}")
+            return cost
 
         return measure
 
-    def _native(self, theirs: dict[str, list[float]], turn: int) -> None:
-        """Runs every thread count in the first turn, the best one afterwards."""
-        names = {f"{NATIVE}, {threads} threads": threads for threads in _THREADS}
-        if turn:
-            best = min(names, key=lambda name: theirs[name][0])
-            names = {best: names[best]}
-        for name, threads in names.items():
+    def _native(self) -> Mapping[str, Callable[[], Cost]]:
+        def measure(threads: int) -> Cost:
             self.kept[1].restore()
             peers.rewind(self.replica, self.start)
-            theirs.setdefault(name, []).append(peers.replica_catches_up(self.rig.source, self.replica, threads))
-            self.rig.check(self.tables, f"{name}, {self.title}", self.replica)
+            cost = peers.replica_catches_up(self.rig.source, self.replica, threads)
+            self.rig.check(self.tables, f"{NATIVE}, {self.title}", self.replica)
+            return cost
 
-    def _tell(self, aim: Aim, ours: list[CatchUp], theirs: dict[str, list[float]]) -> None:
-        report = self.rig.report
-        middle = sorted(ours, key=lambda one: one.seconds)[(len(ours) - 1) // 2]
-        mine = [one.seconds for one in ours]
-        report.measured(self.title, "ours", mine, self.changes, cpu=middle.cpu)
-        for name, seconds in theirs.items():
-            report.measured(self.title, name, seconds, self.changes)
-        print(cpu_line(middle.cpu, self.changes), flush=True)
-        for peer, (target, reach) in aim.peers.items():
-            found = [name for name in theirs if name.startswith(peer)]
-            best = min(found, key=lambda name: statistics.median(theirs[name]))
-            report.ratio(target, self.title, best, mine, theirs[best], reach)
+        return {f"{NATIVE}, {threads} threads": partial(measure, threads) for threads in _THREADS}

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -29,10 +29,9 @@ from dm_worker.loader import LoadUnit
 from dm_worker.table_reads.row_splitter import RowSplitter
 from dm_worker.table_reads.row_stream import read_values, send, stream
 from dm_worker.table_reads.session import open_session
-from tests.bench.figures import Figure
-from tests.bench.rig import Rig, copy_tables, cpu_line, timed
+from tests.bench.figures import Cost, Figure, cpu_line
+from tests.bench.rig import Rig, copy_tables, cost_of
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
-from tests.harness.cputime import cpu_by_kind, spent
 
 #: Rows of a chunk for all ways, and of a part that the peer reads row by row.
 CHUNK, _READ = 50_000, 1000
@@ -66,9 +65,8 @@ def run(rig: Rig, rows: int) -> None:
             runs = [_compared(rig, way, wanted, name) for _ in range(rig.runs)]
             used = statistics.median(run.total for run in runs)
             equal.setdefault(name, used)
-            seconds = [run.seconds for run in runs]
-            rig.report.measured(f"diff, {missing} % missing", name, seconds, rows, cpu=[run.cpu for run in runs])
-            print(f"{cpu_line(runs[-1].cpu, rows)}; {used / equal[name]:.2f} of the equal case", flush=True)
+            rig.report.turns(f"diff, {missing} % missing", name, runs, rows)
+            print(f"  {used / equal[name]:.2f} of the equal case", flush=True)
             if missing and name == OURS:
                 work = f"diff: {missing} % of the rows missing"
                 rig.report.add(Figure("", work, "all rows equal", used / equal[name], "x", MOST, at_most=True))
@@ -84,42 +82,21 @@ def _beside_the_copy(rig: Rig, ours: Mapping[str, float], rows: int, size: int) 
     for _ in range(rig.runs + 1):
         rig.target.wipe()
         cfg = rig.config("full")
-        before = cpu_by_kind(rig.stages())
-        timed(DumpUnit(cfg, rig.engine))
-        timed(LoadUnit(cfg, rig.engine))
-        copies.append(_since(before, rig))
-    copy = statistics.median(sum(one.values()) for one in copies[1:])
-    print(f"  full copy: {size / copy / 1e6:.0f} MB per second of CPU\n{cpu_line(copies[-1], rows)}", flush=True)
+        copies.append(rig.copied(DumpUnit(cfg, rig.engine), LoadUnit(cfg, rig.engine)))
+    copy = statistics.median(one.total for one in copies[1:])
+    print(f"  full copy: {size / copy / 1e6:.0f} MB per second of CPU\n{cpu_line(copies[-1].cpu, rows)}", flush=True)
     for name, used in ours.items():
         print(f"  {name}: {size / used / 1e6:.0f} MB per second of CPU", flush=True)
         rig.report.ratio("", f"diff: {name}, CPU", "own full copy", [used], [copy], 8.0)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Elapsed seconds, and CPU seconds by kind of process."""
-
-    seconds: float
-    cpu: dict[str, float]
-
-    @property
-    def total(self) -> float:
-        return sum(self.cpu.values())
-
-
-def _compared(rig: Rig, way: _Compare, wanted: int, name: str) -> _Run:
+def _compared(rig: Rig, way: _Compare, wanted: int, name: str) -> Cost:
+    found: list[int] = []
     with _sessions(rig) as (here, there):
-        before = cpu_by_kind(rig.stages())
-        begin = time.monotonic()
-        found = way(here, there)
-        run = _Run(time.monotonic() - begin, _since(before, rig))
-    if found != wanted:
-        raise HarnessError(f"{name} found {found} differences instead of {wanted}")
-    return run
-
-
-def _since(before: Mapping[str, float], rig: Rig) -> dict[str, float]:
-    return spent(before, cpu_by_kind(rig.stages()))
+        cost = cost_of(lambda: found.append(way(here, there)), rig.stages)
+    if found != [wanted]:
+        raise HarnessError(f"{name} found {found[0]} differences instead of {wanted}")
+    return cost
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deploy.local.mysql import SQLServer
 from deploy.local.process import HarnessError
@@ -10,12 +10,14 @@ from dm_worker.dumper import DumpUnit
 from dm_worker.loader import LoadUnit
 from dm_worker.loader.early_load import EarlyLoad
 from tests.bench import peers
-from tests.bench.rig import Rig, checksum, timed
+from tests.bench.figures import Cost, Report
+from tests.bench.rig import Rig, checksum
 from tests.bench.workloads import SCHEMA, TABLE, all_workloads
 
 _WIDE = f"{SCHEMA}.wide"
 _TABLES = (TABLE, _WIDE)
-_EARLY = "both, ours, rows while dumping"
+_DUMP, _LOAD, _OVERLAPPED = "dump, ours", "load, ours", "both, ours, rows while dumping"
+_MYDUMPER, _PIPE = "dump, mydumper", "both, mariadb-dump | mariadb"
 
 
 def run(rig: Rig, rows: int) -> None:
@@ -27,44 +29,56 @@ def run(rig: Rig, rows: int) -> None:
     rig.source.execute("DROP DATABASE bench")
     rig.durability(False)
     total = rows + rows // 5
-    seconds: dict[str, list[float]] = {}
-    for _ in range(rig.runs):
-        for name, value in _one_turn(rig).items():
-            seconds.setdefault(name, []).append(value)
+    costs: dict[str, list[Cost]] = {}
+    with peers.mydump(rig.source, rig.threads) as (folder, _):
+
+        def load(late_keys: bool) -> Cost:
+            rig.target.wipe()
+            cost = peers.myload(rig.target, rig.threads, folder, late_keys=late_keys)
+            _check_peer(rig, peers.MYLOADER)
+            return cost
+
+        myloader = peers.myloader(load)
+        for _ in range(rig.runs):
+            for name, cost in _one_turn(rig).items():
+                costs.setdefault(name, []).append(cost)
+            myloader.run()
     title = f"full copy, {rig.threads} threads"
     print(f"\nFull copy of {total:,} rows, {rig.threads} threads, relaxed durability", flush=True)
-    for name, values in seconds.items():
-        rig.report.measured(title, name, values, total)
-    dump, load = seconds["dump, ours"], seconds["load, ours"]
-    both = _sums(dump, load)
-    early = seconds[_EARLY]
-    rig.report.ratio("T6", "full copy: dump", "mydumper", dump, seconds["dump, mydumper"], 0.7)
-    rig.report.ratio("T7", "full copy: load", "myloader", load, seconds["load, myloader"], 1.0)
-    native = _sums(seconds["dump, mydumper"], seconds["load, myloader"])
-    rig.report.ratio("", "full copy: both", "mydumper + myloader", both, native)
-    rig.report.ratio("", "full copy: both, rows while dumping", "mydumper + myloader", early, native)
-    rig.report.ratio("", "full copy: both, rows while dumping", "ours, one after the other", early, both)
-    rig.report.ratio("", "full copy: both", "mariadb-dump | mariadb", both, seconds["both, mariadb-dump | mariadb"])
+    for name, turns in {**costs, **myloader.turns}.items():
+        rig.report.turns(title, name, turns, total)
+    _tell(rig.report, costs, myloader)
 
 
-def _one_turn(rig: Rig) -> dict[str, float]:
+def _tell(report: Report, costs: Mapping[str, list[Cost]], myloader: peers.BestOf) -> None:
+    dumps, loads, theirs = costs[_DUMP], costs[_LOAD], costs[_MYDUMPER]
+    both, early = _sums(dumps, loads), costs[_OVERLAPPED]
+    peer, native = f"mydumper + {myloader.best}", _sums(theirs, myloader.costs)
+    report.compare("T6", "full copy: dump", "mydumper", dumps, theirs, 1.1)
+    report.compare("T7", "full copy: load", myloader.best, loads, myloader.costs, 1.5)
+    report.compare("T17", "full copy: both", peer, both, native, 1.8)
+    report.compare("T17", "full copy: both, rows while dumping", peer, early, native, 1.8)
+    report.compare("", "full copy: both, rows while dumping", "ours, one after the other", early, both)
+    report.compare("", "full copy: both", _PIPE, both, costs[_PIPE])
+
+
+def _one_turn(rig: Rig) -> dict[str, Cost]:
+    """Our own ways, mydumper, and the copy by a pipe."""
     rig.target.wipe()
     cfg = rig.config("full")
-    seconds = {"dump, ours": timed(DumpUnit(cfg, rig.engine)), "load, ours": timed(LoadUnit(cfg, rig.engine))}
+    costs = {_DUMP: rig.copied(DumpUnit(cfg, rig.engine)), _LOAD: rig.copied(LoadUnit(cfg, rig.engine))}
     rig.check(_TABLES, "full copy, ours")
     rig.target.wipe()
     cfg = rig.config("full")
-    dump = timed(DumpUnit(cfg, rig.engine, EarlyLoad(cfg, rig.engine)))
-    seconds[_EARLY] = dump + timed(LoadUnit(cfg, rig.engine))
+    early = EarlyLoad(cfg, rig.engine)
+    costs[_OVERLAPPED] = rig.copied(DumpUnit(cfg, rig.engine, early), LoadUnit(cfg, rig.engine))
     rig.check(_TABLES, "full copy, rows while dumping")
+    with peers.mydump(rig.source, rig.threads) as (_, dumped):
+        costs[_MYDUMPER] = dumped
     rig.target.wipe()
-    dumped, loaded = peers.mydumper(rig.source, rig.target, rig.threads)
-    seconds |= {"dump, mydumper": dumped, "load, myloader": loaded}
-    _check_peer(rig, "mydumper + myloader")
-    rig.target.wipe()
-    seconds["both, mariadb-dump | mariadb"] = peers.dump_pipe(rig.source, rig.target)
+    costs[_PIPE] = peers.dump_pipe(rig.source, rig.target)
     _check_peer(rig, "mariadb-dump")
-    return seconds
+    return costs
 
 
 def _check_peer(rig: Rig, who: str) -> None:
@@ -83,5 +97,5 @@ def _without_floats(server: SQLServer, table: str) -> Sequence[object]:
     return server.execute(f"SELECT COUNT(*), BIT_XOR(CRC32(CONCAT_WS('/', {values}))) FROM {table}")[0]
 
 
-def _sums(first: Sequence[float], second: Sequence[float]) -> list[float]:
+def _sums(first: Sequence[Cost], second: Sequence[Cost]) -> list[Cost]:
     return [a + b for a, b in zip(first, second, strict=True)]

@@ -61,7 +61,7 @@ def _measured(rig: Rig, title: str, start: Location, tasks: int, tick: Callable[
     )
     print(f"  {sampler.peak}", flush=True)
     rig.report.measurements.append({"work": title, "cpu": shares, "memory": sampler.peak.kinds})
-    rig.report.add(Figure("", f"{title}: all our CPU", "a core", ours * 100, " %", MOST_CPU * 100, at_most=True))
+    rig.report.add(Figure("T23", f"{title}: all our CPU", "a core", ours * 100, " %", MOST_CPU * 100, at_most=True))
     rig.report.add(
-        Figure("", f"{title}: all our memory", "", sampler.peak.total / 2**20, " MiB", MOST_MEMORY, at_most=True)
+        Figure("T23", f"{title}: all our memory", "", sampler.peak.total / 2**20, " MiB", MOST_MEMORY, at_most=True)
     )

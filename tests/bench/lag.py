@@ -20,8 +20,8 @@ from deploy.local.process import HarnessError
 from pkg.binlog.position import Location
 from pkg.mysql.driver import PreferringConnection
 from tests.bench.binlog import end_of_binlog
-from tests.bench.figures import Figure, histogram, percentile
-from tests.bench.rig import Rig, copy_tables, cpu_line
+from tests.bench.figures import Figure, cpu_line, histogram, percentile
+from tests.bench.rig import Rig, copy_tables
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
 from tests.harness.cputime import cpu_by_kind, spent
 

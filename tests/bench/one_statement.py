@@ -9,9 +9,8 @@ the peer. One thread serves all connections, so that no statement waits for an i
 from __future__ import annotations
 
 import selectors
-import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from deploy.local.mysql import SQLServer
@@ -22,6 +21,8 @@ from pkg.mysql import driver
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from tests.bench.binlog import Tables, end_of_binlog, events
+from tests.bench.figures import Cost
+from tests.bench.peers import cost_beside
 from tests.bench.workloads import SCHEMA
 
 CONNECTIONS, PER_TRANSACTION = 16, 100
@@ -30,6 +31,8 @@ _COM_QUERY = b"\x03"
 
 #: The keys that a statement touches, and the statement.
 Keyed = tuple[tuple[bytes, ...], bytes]
+#: The row's table, and its images before and after the change, as SQL literals.
+Change = tuple[TableInfo, list[bytes] | None, list[bytes] | None]
 #: Statements of each connection; a round is complete before the next one begins.
 Round = list[list[bytes]]
 
@@ -51,19 +54,23 @@ def rounds(statements: Iterable[Keyed], connections: int = CONNECTIONS) -> list[
     return made
 
 
-def statements(source: SQLServer, start: Location) -> list[Keyed]:
-    """Every row change from ``start`` to the end of the binlog as a statement."""
+def changes(source: SQLServer, start: Location) -> Iterator[Change]:
+    """Every row change from ``start`` to the end of the binlog."""
     tables = Tables(source, SCHEMA)
-    made: list[Keyed] = []
     for piece in events(source, start, end_of_binlog(source).position):
         for event in piece:
             if event.type == c.TABLE_MAP_EVENT:
                 tables.learn(event)
             elif event.is_rows and (found := tables.of(event)):
                 decoder, info = found
-                made += [_statement(info, before, after) for _, before, after in decoder.images(event.data)]
+                for _, before, after in decoder.images(event.data):
+                    yield info, before, after
     tables.close()
-    return made
+
+
+def statements(source: SQLServer, start: Location) -> list[Keyed]:
+    """Every row change from ``start`` to the end of the binlog as a statement."""
+    return [_statement(*change) for change in changes(source, start)]
 
 
 def _statement(info: TableInfo, before: list[bytes] | None, after: list[bytes] | None) -> Keyed:
@@ -74,12 +81,19 @@ def _statement(info: TableInfo, before: list[bytes] | None, after: list[bytes] |
     keys = tuple(dict.fromkeys(key for image in (before, after) if image for key in _keys(info, image)))
     if before is None:
         assert after is not None
-        return keys, b"INSERT INTO %b (%b) VALUES (%b)" % (table, b",".join(names), b",".join(after))
+        return keys, insert(info, [after])
     where = b" AND ".join(b"%b = %b" % (names[i], before[i]) for i in map(info.index_of, row_key.columns))
     if after is None:
         return keys, b"DELETE FROM %b WHERE %b LIMIT 1" % (table, where)
     pairs = b", ".join(b"%b = %b" % pair for pair in zip(names, after, strict=True))
     return keys, b"UPDATE %b SET %b WHERE %b LIMIT 1" % (table, pairs, where)
+
+
+def insert(info: TableInfo, rows: Sequence[Sequence[bytes]]) -> bytes:
+    """One INSERT of all rows."""
+    names = b",".join(quote(column.name).encode() for column in info.columns)
+    values = b",".join(b"(%b)" % b",".join(row) for row in rows)
+    return b"INSERT INTO %b (%b) VALUES %b" % (qualified(info.schema, info.name).encode(), names, values)
 
 
 def _keys(info: TableInfo, image: Sequence[bytes]) -> list[bytes]:
@@ -90,24 +104,27 @@ def _keys(info: TableInfo, image: Sequence[bytes]) -> list[bytes]:
 
 
 def packets(texts: Sequence[bytes], per_transaction: int = PER_TRANSACTION) -> list[bytes]:
-    """The packets that one connection sends, one after each answer."""
+    """The packets that one connection sends, one after each answer. A single statement commits by itself."""
     sent: list[bytes] = []
     for i in range(0, len(texts), per_transaction):
-        sent += [b"BEGIN", *texts[i : i + per_transaction], b"COMMIT"]
+        part = texts[i : i + per_transaction]
+        sent += part if per_transaction == 1 else [b"BEGIN", *part, b"COMMIT"]
     return [(len(text) + 1).to_bytes(3, "little") + b"\0" + _COM_QUERY + text for text in sent]
 
 
-def apply(target: SQLServer, dealt: Sequence[Round]) -> float:
-    """Applies the rounds; returns the seconds. Raises HarnessError if a statement fails."""
-    ready = [[packets(texts) for texts in one] for one in dealt]
+def apply(target: SQLServer, dealt: Sequence[Round], per_transaction: int = PER_TRANSACTION) -> Cost:
+    """Applies the rounds. Raises HarnessError if a statement fails."""
+    ready = [[packets(texts, per_transaction) for texts in one] for one in dealt]
     connections = [_open(target) for _ in range(CONNECTIONS)]
-    start = time.monotonic()
-    for one in ready:
-        _round(connections, one)
-    seconds = time.monotonic() - start
+
+    def work() -> None:
+        for one in ready:
+            _round(connections, one)
+
+    cost = cost_beside(work, target)
     for conn in connections:
         conn.close()
-    return seconds
+    return cost
 
 
 def _open(target: SQLServer) -> Any:
@@ -140,6 +157,6 @@ def _answered(data: bytes) -> None:
     if len(data) < 7 or len(data) != 4 + int.from_bytes(data[:3], "little"):
         raise HarnessError(f"not one whole answer to a statement: {data[:200]!r}")
     if data[4] == _ERROR:
-        raise HarnessError(f"one statement per row: {data[7:].decode(errors='replace')}")
+        raise HarnessError(f"a statement failed: {data[7:].decode(errors='replace')}")
     if data[4] != _OK:
         raise HarnessError(f"unexpected answer to a statement: {data[:200]!r}")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from deploy.local.mysql import MariaDBServer
-from tests.bench.figures import Figure
-from tests.bench.rig import CatchUp, Copies, Rig, copy_tables, cpu_line
+from tests.bench.figures import Cost, Figure
+from tests.bench.rig import Copies, Rig, copy_tables
 from tests.bench.workloads import all_workloads
 
 #: The first version that can write such images is 11.4.
@@ -38,22 +38,16 @@ def run(rig: Rig) -> None:
             changes = workload.write(one.source, one.rows, one.changes)
         title = "OLTP, partial images"
         print(f"\n{title}: {changes:,} row changes", flush=True)
-        turns: dict[str, list[CatchUp]] = {images: [] for images in _IMAGES}
+        turns: dict[str, list[Cost]] = {images: [] for images in _IMAGES}
         for _ in range(rig.runs):
             for images, one in rigs.items():
                 kept.restore()
                 turns[images].append(one.sync(starts[images]))
                 one.check(workload.tables, f"{title}, {images}")
     for images, found in turns.items():
-        middle = sorted(found, key=_cpu)[(len(found) - 1) // 2]
-        rig.report.measured(title, images, [one.seconds for one in found], changes, cpu=middle.cpu)
-        print(cpu_line(middle.cpu, changes), flush=True)
-    full_cpu, partial_cpu = (statistics.median(map(_cpu, turns[images])) for images in _IMAGES)
-    rig.report.add(Figure("", f"{title}: all CPU", "full images", partial_cpu / full_cpu, "x", MOST_CPU, True))
-
-
-def _cpu(turn: CatchUp) -> float:
-    return sum(turn.cpu.values())
+        rig.report.turns(title, images, found, changes)
+    full_cpu, partial_cpu = (statistics.median(one.total for one in turns[images]) for images in _IMAGES)
+    rig.report.add(Figure("T21", f"{title}: all CPU", "full images", partial_cpu / full_cpu, "x", MOST_CPU, True))
 
 
 @contextmanager

@@ -7,10 +7,11 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
@@ -24,7 +25,7 @@ from pkg.rules.model import BlockAllowList
 from pkg.settings.connections import DBConfig
 from tests.bench import workloads
 from tests.bench.binlog import end_of_binlog
-from tests.bench.figures import Report
+from tests.bench.figures import Cost, Report
 from tests.harness.cputime import cpu_by_kind, spent
 from tests.harness.proctree import by_kind
 
@@ -54,14 +55,6 @@ def subtask(
         loader=LoaderConfig(pool_size=threads, dir=str(Path(tempfile.gettempdir()) / f"dm-bench-{source.port}")),
         syncer=SyncerConfig(worker_count=threads),
     )
-
-
-@dataclass
-class CatchUp:
-    """One catch-up of this program: wall-clock seconds, and CPU seconds by stage."""
-
-    seconds: float
-    cpu: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,22 +91,32 @@ class Running:
 
 @dataclass
 class Rig:
-    """Servers and engine; ``rows``, ``changes``, ``runs`` and ``threads`` as on the command line."""
+    """Servers and engine; ``rows``, ``changes``, ``runs`` and ``threads`` as on the command line, for each part."""
 
-    rows: int
-    changes: int
-    runs: int
-    threads: int
-    report: Report = field(default_factory=Report)
+    report: Report
+    rows: int = 0
+    changes: int = 0
+    runs: int = 0
+    threads: int = 0
     engine: SparkEngine = field(default_factory=lambda: SparkEngine(slots=8))
     source: MariaDBServer = field(default_factory=lambda: MariaDBServer(gtid=True))
     target: MariaDBServer = field(default_factory=lambda: MariaDBServer(binlog=False))
     _tasks: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _warm: bool = False
 
-    def start(self) -> None:
-        self.source.start()
-        self.target.start()
+    @classmethod
+    def started(cls, report: Report) -> Self:
+        rig = cls(report)
+        try:
+            rig.source.start()
+            rig.target.start()
+        except BaseException:
+            rig.close()
+            raise
+        return rig
+
+    def resize(self, rows: int, changes: int, runs: int, threads: int) -> None:
+        self.rows, self.changes, self.runs, self.threads = rows, changes, runs, threads
 
     def close(self) -> None:
         self.engine.close()
@@ -184,19 +187,23 @@ class Rig:
         if not outcome or outcome[0].errors:
             raise HarnessError(f"the syncer ended: {outcome}")
 
-    def sync(self, start: Location, cfg: SubTaskConfig | None = None) -> CatchUp:
+    def sync(self, start: Location, cfg: SubTaskConfig | None = None, target: SQLServer | None = None) -> Cost:
         """From the unit's start (warm engine) to the checkpoint at the upstream's end."""
-        before = cpu_by_kind(self.stages())
+        before = cpu_by_kind(self.stages(target))
         begin = time.monotonic()
         with self.syncing(start, cfg) as running:
             running.wait_synced()
             seconds = time.monotonic() - begin
-            cpu = spent(before, cpu_by_kind(self.stages()))
-        return CatchUp(seconds, cpu)
+            cpu = spent(before, cpu_by_kind(self.stages(target)))
+        return Cost(seconds, cpu)
 
-    def stages(self) -> dict[str, list[int]]:
-        """The processes that a catch-up keeps busy."""
-        return {**by_kind(os.getpid()), "target": [self.target.pid], "source": [self.source.pid]}
+    def copied(self, *units: Unit, target: SQLServer | None = None) -> Cost:
+        """What the units of a full copy take that follow each other."""
+        return cost_of(lambda: [timed(unit) for unit in units], lambda: self.stages(target))
+
+    def stages(self, target: SQLServer | None = None) -> dict[str, list[int]]:
+        """The processes that this program keeps busy."""
+        return {**by_kind(os.getpid()), "target": [(target or self.target).pid], "source": [self.source.pid]}
 
     def check(self, tables: Iterable[str], what: str, other: SQLServer | None = None) -> None:
         """Raises HarnessError if source and target (or ``other``) differ in a table."""
@@ -204,6 +211,13 @@ class Rig:
             sums = [checksum(server, table) for server in (self.source, other or self.target)]
             if sums[0] != sums[1]:
                 raise HarnessError(f"{what}: {table} differs between source and target: checksums {sums}")
+
+
+def cost_of(work: Callable[[], object], processes: Callable[[], Mapping[str, Sequence[int]]]) -> Cost:
+    """Runs ``work`` and measures what it takes the processes, and those of their children that end meanwhile."""
+    before, began = cpu_by_kind(processes()), time.monotonic()
+    work()
+    return Cost(time.monotonic() - began, spent(before, cpu_by_kind(processes())))
 
 
 def checksum(server: SQLServer, table: str) -> int:
@@ -263,12 +277,6 @@ class Copies:
     def restore(self) -> None:
         for table, kept in self._tables.items():
             self._server.execute(_UNCHECKED, f"TRUNCATE TABLE {table}", f"INSERT INTO {table} SELECT * FROM {kept}")
-
-
-def cpu_line(cpu: Mapping[str, float], rows: int) -> str:
-    """CPU microseconds per row change, by stage."""
-    parts = [f"{stage} {seconds / rows * 1e6:.1f}" for stage, seconds in cpu.items()]
-    return f"  CPU us/row: {', '.join(parts)}, all {sum(cpu.values()) / rows * 1e6:.1f}"
 
 
 def timed(unit: Unit) -> float:

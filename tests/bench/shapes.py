@@ -14,8 +14,8 @@ from deploy.local.mysql import SQLServer
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from tests.bench.binlog import end_of_binlog
-from tests.bench.figures import Figure
-from tests.bench.rig import CatchUp, Copies, Rig, copy_tables, cpu_line
+from tests.bench.figures import Cost, Figure
+from tests.bench.rig import Copies, Rig, copy_tables
 from tests.bench.workloads import SCHEMA, Workload, all_workloads, fill
 
 #: The catch-up that the others are compared with, and the share of its rate that they should reach.
@@ -70,8 +70,7 @@ def run(rig: Rig) -> None:
             found[title] = _rates(rig, title, shape)
     by_wall, by_cpu = found.pop(BASE)
     for title, (wall, cpu) in found.items():
-        rig.report.add(Figure("", f"{title}: bytes per second", BASE, wall / by_wall, "x", REACH))
-        rig.report.add(Figure("", f"{title}: bytes per CPU second", BASE, cpu / by_cpu, "x"))
+        rig.report.add(Figure("T22", f"{title}: bytes per second", BASE, wall / by_wall, "x", REACH, cpu=cpu / by_cpu))
 
 
 def _rates(rig: Rig, title: str, shape: Shape) -> tuple[float, float]:
@@ -85,14 +84,13 @@ def _rates(rig: Rig, title: str, shape: Shape) -> tuple[float, float]:
     print(f"\n{title}: {changes:,} row changes, {size / 2**20:,.0f} MiB", flush=True)
     turns = [_turn(rig, shape, start, kept, title) for _ in range(rig.runs)]
     seconds = statistics.median(one.seconds for one in turns)
-    cpu = statistics.median(sum(one.cpu.values()) for one in turns)
-    rig.report.measured(title, "ours", [one.seconds for one in turns], changes, size=size, cpu=turns[-1].cpu)
-    print(cpu_line(turns[-1].cpu, changes), flush=True)
+    cpu = statistics.median(one.total for one in turns)
+    rig.report.turns(title, "ours", turns, changes, size=size)
     print(f"  {size / seconds / 2**20:.1f} MiB/s, {size / cpu / 2**20:.1f} MiB per CPU second", flush=True)
     return size / seconds, size / cpu
 
 
-def _turn(rig: Rig, shape: Shape, start: Location, kept: Copies, title: str) -> CatchUp:
+def _turn(rig: Rig, shape: Shape, start: Location, kept: Copies, title: str) -> Cost:
     kept.restore()
     cfg = rig.config("incremental")
     caught = rig.sync(start, _with_checks(cfg) if shape.checked else cfg)

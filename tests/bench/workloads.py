@@ -26,6 +26,8 @@ _SHAPE = """(
   id INT NOT NULL AUTO_INCREMENT, k INT NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '',
   pad CHAR(60) NOT NULL DEFAULT '', PRIMARY KEY (id), KEY k_1 (k)
 )"""
+#: Secondary keys of sysbench's table, which has the first one by itself.
+SECONDARY_KEYS = ("k_1 (k)", "c_1 (c)", "pad_1 (pad)", "k_pad (k, pad)")
 _UNIQUES_SHAPE = """(
   id INT NOT NULL PRIMARY KEY, email VARCHAR(60) NOT NULL, code BIGINT NOT NULL, c CHAR(120) NOT NULL,
   UNIQUE KEY email (email), UNIQUE KEY code (code)
@@ -131,6 +133,11 @@ def sysbench_columns(rows: int) -> str:
 def _sysbench(server: SQLServer, rows: int, table: str = TABLE) -> None:
     server.execute(f"CREATE TABLE {table} {_SHAPE}")
     fill(server, table, rows, sysbench_columns(rows))
+
+
+def _indexed(server: SQLServer, rows: int) -> None:
+    _sysbench(server, rows)
+    server.execute(f"ALTER TABLE {TABLE} " + ", ".join(f"ADD KEY {key}" for key in SECONDARY_KEYS[1:]))
 
 
 def _random(rows: int) -> str:
@@ -246,6 +253,7 @@ def _wide(key: str, value: str) -> tuple[Callable[[SQLServer, int], None], Calla
 def all_workloads() -> dict[str, Workload]:
     made = [
         Workload("insert-only", 100, _sysbench, _insert_only),
+        Workload("insert-4-keys", 100, _indexed, _insert_only),
         Workload("oltp", 4, _sysbench, _oltp),
         Workload("update-heavy", 4, _sysbench, _update_heavy),
         Workload("no-reuse", 4, _sysbench, _no_reuse, per_row=4 / 3),

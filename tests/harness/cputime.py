@@ -18,11 +18,18 @@ def cpu_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / _TICK
 
 
-def cpu_by_kind(kinds: Mapping[str, Sequence[int]]) -> dict[str, float]:
-    """CPU seconds so far, by kind of process."""
-    return {kind: sum(map(cpu_seconds, pids)) for kind, pids in kinds.items()}
+def cpu_by_kind(kinds: Mapping[str, Sequence[int]]) -> dict[str, dict[int, float]]:
+    """CPU seconds so far of each process, by kind."""
+    return {kind: {pid: cpu_seconds(pid) for pid in pids} for kind, pids in kinds.items()}
 
 
-def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """CPU seconds between two readings, never negative (the time of a process that ended is lost)."""
-    return {kind: max(0.0, seconds - before.get(kind, 0.0)) for kind, seconds in after.items()}
+def spent(before: Mapping[str, Mapping[int, float]], after: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
+    """CPU seconds between two readings.
+
+    The time of a process that ended is lost if its parent did not wait for it, as Spark's daemon of Python workers: so
+    processes are compared, not sums, of which an ended process would take away what it used before.
+    """
+    return {
+        kind: sum(max(0.0, seconds - before.get(kind, {}).get(pid, 0.0)) for pid, seconds in processes.items())
+        for kind, processes in after.items()
+    }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.figures import Figure, Report, histogram, percentile
+from tests.bench.figures import Cost, Figure, Report, histogram, middle, percentile
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.floats(0, 1))
@@ -75,3 +75,24 @@ def test_a_ratio_is_of_medians_and_more_than_one_when_ours_is_faster() -> None:
     written = json.loads(report.to_json())
     assert written["figures"][0]["met"] is True
     assert written["measurements"][0]["seconds"] == [1.0]
+
+
+def test_a_comparison_gives_the_ratios_of_time_and_cpu() -> None:
+    report = Report()
+    ours = [Cost(2.0, {"driver": 1.0, "target": 1.0}), Cost(1.0, {"driver": 3.0}), Cost(9.0, {"driver": 1.0})]
+    report.compare("T1", "work", "peer", ours, [Cost(6.0, {"replica": 5.0})], 2.5)
+    figure = report.figures[0]
+    assert (figure.value, figure.cpu, figure.met) == (3.0, 2.5, True)
+    assert figure.line().split() == ["T1", "work", "peer", "3.00x", "2.50x", ">=", "2.5x", "met"]
+    report.turns("work", "ours", ours, 10)
+    assert json.loads(report.to_json())["measurements"][0]["cpu"][1] == {"driver": 3.0}
+
+
+def test_costs_of_successive_work_add_up_by_process() -> None:
+    assert Cost(1.0, {"a": 1.0, "b": 2.0}) + Cost(2.0, {"b": 3.0, "c": 4.0}) == Cost(
+        3.0, {"a": 1.0, "b": 5.0, "c": 4.0}
+    )
+
+
+def test_the_middle_turn_is_one_that_ran() -> None:
+    assert [middle([Cost(float(x)) for x in found]).seconds for found in ([3], [5, 1], [9, 1, 4])] == [3, 1, 4]

@@ -68,6 +68,11 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
     assert used["new"] >= used["driver"]
 
 
+def test_what_an_ended_process_used_before_is_not_taken_from_the_others() -> None:
+    before = {"python workers": {1: 0.5, 2: 5.0}}
+    assert spent(before, {"python workers": {1: 0.75, 3: 1.0}}) == {"python workers": 1.25}
+
+
 def test_processes_are_distinguished_by_what_they_run() -> None:
     names = {
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],

@@ -38,7 +38,7 @@ def test_scattered_ids_refuse_a_size_that_repeats_early() -> None:
 
 def test_each_workload_says_how_many_rows_a_transaction_changes() -> None:
     known = all_workloads()
-    assert len(known) == 11
+    assert len(known) == 12
     for name in ("oltp", "update-heavy", "mixed", "uniques"):
         statements = re.findall(r"(?:UPDATE|DELETE FROM|INSERT INTO) sb\.", known[name].body(1000))
         assert len(statements) == known[name].changes, name
