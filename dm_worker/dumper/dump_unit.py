@@ -249,7 +249,7 @@ class DumpUnit:
     def _begin_early(self, attempt: _Attempt, upstream: DBConfig, threads: int) -> None:
         if self._early is not None:
             stats, chunks = tuple(attempt.stats), tuple(attempt.chunks)
-            self._early.begin(RunningDump(attempt.work, attempt.token, upstream, stats, chunks, threads))
+            self._early.start_attempt(RunningDump(attempt.work, attempt.token, upstream, stats, chunks, threads))
 
     def _copy(
         self,

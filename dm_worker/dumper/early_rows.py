@@ -31,7 +31,7 @@ class EarlyRows(Protocol):
         """What an operator sees while rows are loaded; None without any."""
         ...
 
-    def begin(self, dump: RunningDump) -> None:
+    def start_attempt(self, dump: RunningDump) -> None:
         """Starts for a new attempt; returns at once. What an earlier one has loaded is removed."""
         ...
 

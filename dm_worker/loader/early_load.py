@@ -88,7 +88,7 @@ class EarlyLoad:
         of = f"{self._tables} {'table' if self._tables == 1 else 'tables'}"
         return f"{in_bytes(self._bytes)} of {of} are loaded while the dump runs"
 
-    def begin(self, dump: RunningDump) -> None:
+    def start_attempt(self, dump: RunningDump) -> None:
         self._ending = threading.Event()
         self._token = dump.token
         self._tables = self._bytes = 0
@@ -134,7 +134,7 @@ class EarlyLoad:
         tasks = min(self._cfg.loader.pool_size, self._engine.slots - dump.threads)
         if not suits(conn):
             return
-        epoch = self._progress.begin(conn, dump.token)
+        epoch = self._progress.record_dump(conn, dump.token)
         self._progress.drop_tables(conn)
         chosen = self._chosen(conn, dump) if tasks > 0 else {}
         if not chosen:

@@ -77,7 +77,7 @@ class EarlyProgress:
         """The name of the early table ``number`` of a dump. No other dump has the same."""
         return f"{self._prefix}{token}_{number}"
 
-    def begin(self, conn: Connection[Any], token: str) -> int:
+    def record_dump(self, conn: Connection[Any], token: str) -> int:
         """Forgets earlier dumps, whose tasks then find no row, and records this one; returns its epoch.
 
         Raises DMError 34018 when a load has begun: its dump is complete.

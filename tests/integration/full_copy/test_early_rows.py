@@ -364,8 +364,8 @@ def test_a_run_that_was_replaced_cannot_remove_the_rows_of_the_later_one(
     progress = EarlyProgress(copied)
     pair[1].execute("CREATE DATABASE s")
     with contextlib.closing(connect(copied.to, scope="downstream")) as conn:
-        first = progress.begin(conn, "aaaa")
-        epoch = progress.begin(conn, "bbbb")
+        first = progress.record_dump(conn, "aaaa")
+        epoch = progress.record_dump(conn, "bbbb")
         later = EarlyTable(progress.name("bbbb", 0), ("s", "t"))
         progress.add_table(conn, epoch, later)
         conn.query(f"CREATE TABLE s.{later.name} (id INT)")
