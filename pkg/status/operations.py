@@ -57,7 +57,8 @@ def may_move(subtasks: Iterable[pb.SubTaskStatus]) -> bool:
 def allowed_for_source(source: pb.SourceStatus, *, used: bool) -> list[str]:
     """The operations on a source itself; ``used``: it has tasks. A relay log stops as it was started: with the names
     of its workers, or without."""
-    relayed = source.relayFollows or bool(source.relayWorkers)
+    # A leader of an earlier version says only that there is one.
+    relayed = source.relayFollows or bool(source.relayWorkers) or source.HasField("relayStatus")
     found = ["stop-relay" if relayed else "start-relay", "enable-source" if source.disabled else "disable-source"]
     return found if used or source.relayWorkers else [*found, "remove-source"]
 

@@ -165,12 +165,12 @@ def _operate_source(request: master.OperateSourceRequest) -> Preview | None:
         return Preview("Update a source", _command("operate-source", "update", "source.yaml"), _CREATE_SOURCE[:1])
     if request.op == master.EnableSource:
         command = _command("operate-source", "enable", *request.sourceID)
-        return Preview(f"Enable {', '.join(request.sourceID)}", command, _ENABLE_SOURCE)
+        return Preview(f"Enable source {', '.join(request.sourceID)}", command, _ENABLE_SOURCE)
     if request.op == master.DisableSource:
         command = _command("operate-source", "disable", *request.sourceID)
-        return Preview(f"Disable {', '.join(request.sourceID)}", command, _DISABLE_SOURCE)
+        return Preview(f"Disable source {', '.join(request.sourceID)}", command, _DISABLE_SOURCE)
     if request.op == master.StopSource:
-        names = ", ".join(request.sourceID) or "the source of the file"
+        names = f"source {', '.join(request.sourceID)}" if request.sourceID else "the source of the file"
         return Preview(
             f"Remove {names}", _command("operate-source", "stop", *request.sourceID), _STOP_SOURCE, danger=True
         )
@@ -384,8 +384,8 @@ def _update_validation(request: master.UpdateValidationRequest) -> Preview:
 
 _MARKS = {
     worker.IgnoreErrOp: ("ignore-error", "Ignore", "It no longer counts, also if it is found to differ again."),
-    worker.ResolveErrOp: ("resolve-error", "Mark as resolved:", "It counts again if it is found to differ again."),
-    worker.ClearErrOp: ("clear-error", "Forget", "It leaves the list with its values; if found again, it is new."),
+    worker.ResolveErrOp: ("resolve-error", "Resolve", "It counts again if it is found to differ again."),
+    worker.ClearErrOp: ("clear-error", "Clear", "It leaves the list with its values; if found again, it is new."),
 }
 
 

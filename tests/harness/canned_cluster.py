@@ -57,6 +57,8 @@ class CannedCluster:
     def add_source(self, name: str, *, relay: worker_pb.RelayStatus | None = None) -> worker_pb.QueryStatusResponse:
         number = len(self.status.sources) + 1
         status = worker_pb.SourceStatus(source=name, worker=f"worker{number}", relayStatus=relay)
+        if relay is not None:
+            status.relayFollows = True
         self._workers.workers.add(name=f"worker{number}", addr=f"127.0.0.1:{8261 + number}", stage="bound", source=name)
         return self.status.sources.add(result=True, sourceStatus=status)
 
