@@ -37,6 +37,15 @@ def test_the_file_defines_what_is_sought(path: str, name: str) -> None:
     assert name in defined(ROOT / path)
 
 
+@pytest.mark.parametrize("path", [path for path, _ in ANSWERS])
+def test_the_readme_of_the_package_names_the_file(path: str) -> None:
+    """Who looks for the answer without this page reads the README of the package."""
+    file = ROOT / path
+    readme = next(folder / "README.md" for folder in file.parents if (folder / "README.md").exists())
+    assert readme.parent != ROOT, "a package without a README"
+    assert f"`{file.relative_to(readme.parent)}`" in readme.read_text()
+
+
 def test_the_code_asks_nowhere_whether_there_is_sharding() -> None:
     """A run without sharding has its own implementation (``NoSharding``): callers do not distinguish."""
     texts = {
