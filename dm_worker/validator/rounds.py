@@ -84,6 +84,10 @@ class SnapshotGate:
         if not self._is_late:
             self._is_late = not self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
 
+    def _is_in_batch(self) -> bool:
+        """Whether the snapshot that is wanted would be in the middle of a batch that began before."""
+        return self._is_applying and self._stage == _WANTED
+
     @property
     def last(self) -> int:
         return self._last
@@ -95,8 +99,8 @@ class SnapshotGate:
         with self._changed:
             self._stage, self._is_late = _WANTED, False
             latest = time.monotonic() + BOUNDARY_WAIT
-            while self._is_applying and time.monotonic() < latest and not should_stop():
-                self._changed.wait_for(lambda: not self._is_applying, _POLL)
+            while self._is_in_batch() and time.monotonic() < latest and not should_stop():
+                self._changed.wait_for(lambda: not self._is_in_batch(), _POLL)
             self._stage = _OPENING
             limit = self._last
         try:
