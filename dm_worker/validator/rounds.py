@@ -53,6 +53,8 @@ class SnapshotGate:
         self._changed = threading.Condition()
         self._stage = _IDLE
         self._is_applying = False
+        #: Whether the syncer no longer waits for the snapshot that is being opened.
+        self._is_late = False
         #: The number of the last batch or statement that the syncer reported.
         self._last = 0
 
@@ -79,7 +81,12 @@ class SnapshotGate:
             self._changed.notify_all()
 
     def _let_open(self) -> None:
-        self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
+        if not self._is_late:
+            self._is_late = not self._changed.wait_for(lambda: self._stage != _OPENING, MOST_STALL)
+
+    def _is_in_batch(self) -> bool:
+        """Whether the snapshot that is wanted would be in the middle of a batch that began before."""
+        return self._is_applying and self._stage == _WANTED
 
     @property
     def last(self) -> int:
@@ -90,10 +97,10 @@ class SnapshotGate:
         the end of a batch. Raises DMError."""
         reads.prepare()
         with self._changed:
-            self._stage = _WANTED
+            self._stage, self._is_late = _WANTED, False
             latest = time.monotonic() + BOUNDARY_WAIT
-            while self._is_applying and time.monotonic() < latest and not should_stop():
-                self._changed.wait_for(lambda: not self._is_applying, _POLL)
+            while self._is_in_batch() and time.monotonic() < latest and not should_stop():
+                self._changed.wait_for(lambda: not self._is_in_batch(), _POLL)
             self._stage = _OPENING
             limit = self._last
         try:

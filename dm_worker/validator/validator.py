@@ -554,10 +554,12 @@ class Validator:
         return [view.table_message(self._cfg.source_id, one) for one in found]
 
     def error_messages(self) -> list[pb.ValidationError]:
-        """All errors, by number. Raises DMError."""
+        """All errors that have their number, by number. Raises DMError."""
         self._flush()
         with self._lock:
-            found = sorted(self._state.errors.errors.values(), key=lambda error: error.number)
+            # One that was found since has none yet, so that no command could name it.
+            numbered = (error for error in self._state.errors.errors.values() if error.number)
+            found = sorted(numbered, key=lambda error: error.number)
         return [view.error_message(self._cfg.source_id, one) for one in found]
 
     def operate(self, number: int | None, status: int | None) -> bool:

@@ -325,11 +325,11 @@ _VALIDATOR = (
     ),
     FileKey(
         "worker-count",
-        "Parallel parts of a large comparison.",
+        "Parallel parts of a batch of more than 64 MiB.",
         _VALIDATION,
         zero_is_default=True,
         sample="4",
-        comment="Parallel parts of a large comparison.",
+        comment="Parallel parts of a batch of more than 64 MiB.",
     ),
     FileKey(
         "validate-interval",

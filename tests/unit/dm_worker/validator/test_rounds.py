@@ -109,6 +109,22 @@ def test_a_batch_begins_only_when_the_snapshot_before_it_is_open(monkeypatch: py
     assert found == [4]
 
 
+def test_replication_waits_only_once_for_a_snapshot_that_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, reads, found = SnapshotGate(), Reads(hangs=True), list[int | DMError]()
+    snapshot = waiting(gate, reads, found)
+    assert reads.opening.wait(60)
+    monkeypatch.setattr(rounds, "MOST_STALL", 0.01)
+    gate.reported(4)
+    monkeypatch.setattr(rounds, "MOST_STALL", 600.0)
+    syncer = threading.Thread(target=gate.applying, daemon=True)
+    syncer.start()
+    syncer.join(30)
+    waits = syncer.is_alive()
+    reads.go.set()
+    snapshot.join()
+    assert not waits
+
+
 @pytest.mark.parametrize("end", ["abandoned", "stopped"])
 def test_a_batch_that_is_never_reported_does_not_delay_it(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "BOUNDARY_WAIT", 600.0)

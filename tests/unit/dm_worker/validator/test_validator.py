@@ -9,7 +9,8 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_worker.validator import rounds, validator
-from dm_worker.validator.differences import KIND_TEXTS
+from dm_worker.validator.differences import KIND_TEXTS, RowMismatch
+from dm_worker.validator.verdicts import Verdicts
 from pkg.config.model import ValidatorConfig
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
@@ -47,6 +48,25 @@ def test_a_repaired_row_is_resolved_and_stays_listed(world: World) -> None:
     wait_until(lambda: world.errors() == [(MISSING, "'a'", pb.NewErr)], "it is found")
     world.target.rows[1] = "a"
     wait_until(lambda: world.errors() == [(MISSING, "'a'", pb.ResolvedErr)], "it is right again")
+
+
+def test_an_error_that_is_found_meanwhile_is_listed_only_with_its_number(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.batch({1: "a"}, lost=[1])
+    wait_until(lambda: len(world.errors()) == 1, "it is found")
+    flush = world.validator._flush
+    found = RowMismatch(world.plan.target, world.plan.source, b"2", 2, "", "", b"2=gone")
+
+    def flush_and_find() -> None:
+        flush()
+        monkeypatch.setattr(world.validator, "_flush", flush)
+        world.validator._accept(Verdicts([found]))
+
+    monkeypatch.setattr(world.validator, "_flush", flush_and_find)
+    numbers = [int(one.id) for one in world.validator.error_messages()]
+    assert min(numbers) > 0
+    wait_until(lambda: len(world.errors()) == 2, "it is listed afterwards")
 
 
 def test_many_errors_are_checked_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
