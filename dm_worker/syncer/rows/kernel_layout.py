@@ -8,11 +8,13 @@ from typing import Any
 
 from dm_worker.syncer.rows.conflict_sets import ConflictKey
 from dm_worker.syncer.rows.key_normalization import BLOCK, EXACT, INCOMPARABLE, TEXT, KeyNormalizer, normalize_function
-from dm_worker.syncer.rows.table_plan import TablePlan
+from dm_worker.syncer.rows.table_plan import RowLink, TablePlan
 from pkg.mysql.collation_weights import weights
 
 #: Kinds of the kernel's ``KeyNormalizer``; it calls Python for the others.
 _EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)
+#: Flags of a link of the kernel.
+_SHARED, _ALWAYS = 1, 2
 
 
 def placement_of(kernel: ModuleType, plan: TablePlan) -> Any:
@@ -33,6 +35,18 @@ def _placement(
         for key in conflict_keys
     )
     return kernel.Placement(seed, spread, tuple(_normalizer(kernel, normalizer) for normalizer in normalizers), keys)
+
+
+def links_of(kernel: ModuleType, plan: TablePlan) -> tuple[Any, bytes]:
+    """The plan's links, as the conflict keys of a ``Placement``, and their flags; cached by the process."""
+    return _links(kernel, plan.links)
+
+
+@lru_cache(maxsize=1024)
+def _links(kernel: ModuleType, links: tuple[RowLink, ...]) -> tuple[object, bytes]:
+    keys = tuple(ConflictKey(link.seed, link.columns, link.normalizers) for link in links)
+    flags = bytes(_SHARED * link.shared | _ALWAYS * link.always for link in links)
+    return _placement(kernel, 0, False, (), keys), flags
 
 
 @lru_cache(maxsize=1024)

@@ -27,6 +27,10 @@ static PyMethodDef rows_methods[] = {
     {"components", rows_components, METH_VARARGS,
      "components(packed pairs, …) -> {row hash: representative} of the components with two rows or more"},
     {"reassign", rows_reassign, METH_VARARGS, "reassign(block, home, moved, buckets) -> [(bucket, block)]"},
+    {"ranks", rows_ranks, METH_VARARGS,
+     "ranks(ordered rows, {plan: (Placement, flags)}) -> a number of 32 bits for each row: its wave, doubled, and 1 if\n"
+     "its change gives other values to a link\n\n"
+     "The conflict keys of the Placement are links. flags of each: 1 shared, 2 always, as in RowLink."},
     {NULL, NULL, 0, NULL},
 };
 

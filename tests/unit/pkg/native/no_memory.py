@@ -121,6 +121,17 @@ def packed() -> object:
     return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
 
 
+def ranked() -> object:
+    """Enough values that every table grows."""
+    text = rows.KeyNormalizer(3, 0, WEIGHTS, b"", None)
+    call = rows.KeyNormalizer(4, 0, None, b"", bytes)
+    links = rows.Placement(0, False, (), ((1, (0, 1), (call, text), (0, 1)), (2, (1,), (text,), (1,))))
+    changes = [
+        (n, 1, 1, 4, [b"%d" % n, b"'it\\'s %d'" % (n % 50)], [b"%d" % n, b"'it\\'s %d'" % (n % 40)]) for n in range(300)
+    ]
+    return rows.ranks(changes, {1: (links, b"\2\1")})
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -174,7 +185,9 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed)}
+CALLS = {
+    call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed, ranked)
+}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()
