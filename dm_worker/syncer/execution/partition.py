@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from types import ModuleType
 
 from dm_worker.syncer.execution import compaction, row_block
@@ -310,22 +312,44 @@ def _compacted_natively(
     return counted
 
 
-class _OrderedRecords:
-    """Packed ordered rows by (bucket, target number)."""
+@dataclass(slots=True)
+class _PackedRows:
+    """Packed ordered rows of one bucket and target table: ``count`` rows, of which some may be in one piece."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, int], list[bytes]] = {}
-        self._counts: Counter[tuple[int, int]] = Counter()
+    packed: list[bytes] = field(default_factory=list)
+    count: int = 0
 
-    def add(self, bucket: int, target: int, packed: bytes, count: int = 1) -> None:
-        self._kept.setdefault((bucket, target), []).append(packed)
-        self._counts[bucket, target] += count
+    def add(self, packed: bytes, count: int = 1) -> None:
+        self.packed.append(packed)
+        self.count += count
 
-    def place(self, placed: BucketSections) -> None:
-        for place, kept in sorted(self._kept.items()):
-            bucket, target = place
-            found = row_block.section(target, row_block.ROWS, kept, self._counts[place])
-            placed.setdefault(bucket, []).append(found)
+
+class _EventPacker:
+    """Packs the rows of a plan whose rows all stay in one bucket, an event at a time, in the compiled kernel."""
+
+    def __init__(self, kernel: ModuleType, decoder: RowDecoder, plan: TablePlan, records: _PackedRows) -> None:
+        self._pack = kernel.records
+        self._decoder = decoder
+        self._prepare = decoder.prepare
+        self._readers = decoder.readers
+        self._unchecked = UNCHECKED if plan.family else 0
+        self._of = plan.number, plan.seed
+        self._records = records
+        self.counts = [0, 0, 0]
+
+    def add(self, event: int, data: bytes, position: int) -> None:
+        """Adds the rows of an event. Raises DMError."""
+        whole, op, start = self._prepare(data)
+        flags = self._unchecked if data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
+        try:
+            packed, count = self._pack(
+                *(self._readers, whole, start, op, op | flags, *self._of, event << 32),
+                row_block.packed_position(position),
+            )
+        except MALFORMED as exc:
+            raise self._decoder.malformed(data, "", exc) from exc
+        self.counts[op] += count
+        self._records.add(packed, count)
 
 
 def _ordered(
@@ -345,52 +369,42 @@ def _ordered(
     wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
     if not wanted:
         return {}
-    counts: dict[int, list[int]] = {}
+    records = defaultdict[tuple[int, int], _PackedRows](_PackedRows)
+    packers = {
+        number: _EventPacker(kernel, decoders[number], plan, records[plan.seed % buckets, plan.target_number])
+        for number, plan in wanted.items()
+        if kernel is not None and not plan.spread and not plan.filter.reads_rows
+    }
+    counts = {number: packers[number].counts if number in packers else [0, 0, 0] for number in wanted}
     collectors = {
         number: ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=True)
         for number, plan in wanted.items()
         if plan.key_changes_conflict
     }
     place = _EventPlace(part, plans)
-    records = _OrderedRecords()
     with place.locating_errors():
         for event, (data, place.plan, place.position) in enumerate(part.events()):
+            packer = packers.get(place.plan)
+            if packer is not None:
+                packer.add(event, data, place.position)
+                continue
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
-            decoder, counted = decoders[plan.number], counts.setdefault(plan.number, [0, 0, 0])
             unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
-            if kernel is not None and not plan.spread and not plan.filter.reads_rows:
-                op, packed, count = _packed(kernel, decoder, plan, data, event, unchecked, place.position)
-                counted[op] += count
-                records.add(plan.seed % buckets, plan.target_number, packed, count)
-                continue
-            images: Sequence[RowImages] = decoder.images(data)
+            images: Sequence[RowImages] = decoders[plan.number].images(data)
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
             for n, (op, before, after) in enumerate(images):
-                counted[op] += 1
+                counts[plan.number][op] += 1
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
                 for where, moved in _moves(row, plan, buckets, collectors.get(plan.number), pairs):
                     packed = row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where)
-                    records.add(where % buckets, plan.target_number, packed)
-    records.place(placed)
+                    records[where % buckets, plan.target_number].add(packed)
+    for (bucket, target), found in sorted(records.items(), key=itemgetter(0)):
+        if found.count:
+            placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, found.packed, found.count))
     return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items() if any(found)}
-
-
-def _packed(
-    kernel: ModuleType, decoder: RowDecoder, plan: TablePlan, data: bytes, event: int, flags: int, position: int
-) -> tuple[int, bytes, int]:
-    """The operation of an event whose rows stay in one bucket, its packed rows, and their number."""
-    whole, op, start = decoder.prepare(data)
-    try:
-        packed, count = kernel.records(
-            *(decoder.readers, whole, start, op, op | flags, plan.number, plan.seed, event << 32),
-            row_block.packed_position(position),
-        )
-    except MALFORMED as exc:
-        raise decoder.malformed(data, "", exc) from exc
-    return op, packed, count
 
 
 def _moves(
