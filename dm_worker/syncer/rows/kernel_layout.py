@@ -9,7 +9,7 @@ from typing import Any
 from dm_worker.syncer.rows.conflict_sets import ConflictKey
 from dm_worker.syncer.rows.key_normalization import BLOCK, EXACT, INCOMPARABLE, TEXT, KeyNormalizer, normalize_function
 from dm_worker.syncer.rows.table_plan import RowLink, TablePlan
-from pkg.mysql.collation_weights import weights
+from pkg.mysql.collation_weights import lengths_and_bytes
 
 #: Kinds of the kernel's ``KeyNormalizer``; it calls Python for the others.
 _EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)
@@ -53,6 +53,6 @@ def _links(kernel: ModuleType, links: tuple[RowLink, ...]) -> tuple[object, byte
 def _normalizer(kernel: ModuleType, normalizer: KeyNormalizer) -> object:
     kind = {EXACT: _EXACT, BLOCK: _BLOCK, INCOMPARABLE: _ANY, TEXT: _TEXT}.get(normalizer.kind, _CALL)
     collation = normalizer.collation_weights
-    table = weights(collation) if kind == _TEXT and collation is not None else None
+    table = lengths_and_bytes(collation) if kind == _TEXT and collation is not None else None
     far = collation.far if collation is not None else b""
     return kernel.KeyNormalizer(kind, normalizer.prefix, table, far, normalize_function(normalizer))

@@ -25,7 +25,8 @@ testcapi: Any = importlib.import_module("_testcapi")
 rows, scan, dump, sqlscan, compare = map(required, ("rows", "scan", "dump", "sqlscan", "compare"))
 
 INT = next(kind for kind in KINDS if kind.type_name == "int")
-WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))
+#: One byte for each code point.
+WEIGHTS = (bytes([1] * 0x100), bytes(range(0x100)))
 
 
 def text_program(nullable: bool) -> tuple[object, ...]:
