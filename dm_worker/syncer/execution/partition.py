@@ -292,8 +292,23 @@ def _compacted_natively(
     }
     if not specs:
         return {}
-    try:
+    with _located(kernel, part, plans, decoders):
         changes, sections, packed, plans_moved = kernel.partition(part.data, part.index, specs, buckets, safe)
+    for bucket, found in sections.items():
+        placed.setdefault(bucket, []).append(found)
+    pairs.extend(packed)
+    moved.update(plans_moved)
+    counted: dict[int, Changes] = changes
+    return counted
+
+
+@contextmanager
+def _located(
+    kernel: ModuleType, part: Slice, plans: Mapping[int, TablePlan], decoders: Mapping[int, RowDecoder]
+) -> Iterator[None]:
+    """Converts an error of the kernel with an event to the DMError with its position."""
+    try:
+        yield
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _EventPlace(part, plans)
@@ -304,12 +319,6 @@ def _compacted_natively(
             if isinstance(cause, MALFORMED):
                 raise decoders[place.plan].malformed(data, "", cause) from cause
             raise cause from None
-    for bucket, found in sections.items():
-        placed.setdefault(bucket, []).append(found)
-    pairs.extend(packed)
-    moved.update(plans_moved)
-    counted: dict[int, Changes] = changes
-    return counted
 
 
 @dataclass(slots=True)
@@ -322,34 +331,6 @@ class _PackedRows:
     def add(self, packed: bytes, count: int = 1) -> None:
         self.packed.append(packed)
         self.count += count
-
-
-class _EventPacker:
-    """Packs the rows of a plan whose rows all stay in one bucket, an event at a time, in the compiled kernel."""
-
-    def __init__(self, kernel: ModuleType, decoder: RowDecoder, plan: TablePlan, records: _PackedRows) -> None:
-        self._pack = kernel.records
-        self._decoder = decoder
-        self._prepare = decoder.prepare
-        self._readers = decoder.readers
-        self._unchecked = UNCHECKED if plan.family else 0
-        self._of = plan.number, plan.seed
-        self._records = records
-        self.counts = [0, 0, 0]
-
-    def add(self, event: int, data: bytes, position: int) -> None:
-        """Adds the rows of an event. Raises DMError."""
-        whole, op, start = self._prepare(data)
-        flags = self._unchecked if data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
-        try:
-            packed, count = self._pack(
-                *(self._readers, whole, start, op, op | flags, *self._of, event << 32),
-                row_block.packed_position(position),
-            )
-        except MALFORMED as exc:
-            raise self._decoder.malformed(data, "", exc) from exc
-        self.counts[op] += count
-        self._records.add(packed, count)
 
 
 def _ordered(
@@ -370,12 +351,11 @@ def _ordered(
     if not wanted:
         return {}
     records = defaultdict[tuple[int, int], _PackedRows](_PackedRows)
-    packers = {
-        number: _EventPacker(kernel, decoders[number], plan, records[plan.seed % buckets, plan.target_number])
-        for number, plan in wanted.items()
-        if kernel is not None and not plan.spread and not plan.filter.reads_rows
-    }
-    counts = {number: packers[number].counts if number in packers else [0, 0, 0] for number in wanted}
+    counts = {number: [0, 0, 0] for number in wanted}
+    if kernel is not None:
+        whole = {number: plan for number, plan in wanted.items() if not plan.spread and not plan.filter.reads_rows}
+        _packed_natively(kernel, part, whole, decoders, buckets, records, counts)
+        wanted = {number: plan for number, plan in wanted.items() if number not in whole}
     collectors = {
         number: ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=True)
         for number, plan in wanted.items()
@@ -383,11 +363,7 @@ def _ordered(
     }
     place = _EventPlace(part, plans)
     with place.locating_errors():
-        for event, (data, place.plan, place.position) in enumerate(part.events()):
-            packer = packers.get(place.plan)
-            if packer is not None:
-                packer.add(event, data, place.position)
-                continue
+        for event, (data, place.plan, place.position) in enumerate(part.events() if wanted else ()):
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
@@ -405,6 +381,35 @@ def _ordered(
         if found.count:
             placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, found.packed, found.count))
     return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items() if any(found)}
+
+
+def _packed_natively(
+    kernel: ModuleType,
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    records: Mapping[tuple[int, int], _PackedRows],
+    counts: Mapping[int, list[int]],
+) -> None:
+    """Packs the rows of plans whose rows all stay in one bucket. ``counts`` receives their row changes."""
+    places = {number: (plan.seed % buckets, plan.target_number) for number, plan in plans.items()}
+    slots = {place: slot for slot, place in enumerate(dict.fromkeys(places.values()))}
+    specs = {
+        number: (
+            *(decoders[number].readers, decoders[number].prepare, slots[places[number]]),
+            *(plan.seed, UNCHECKED if plan.family else 0),
+        )
+        for number, plan in plans.items()
+    }
+    if not specs:
+        return
+    with _located(kernel, part, plans, decoders):
+        packed, changes = kernel.records(part.data, part.index, specs)
+    for place, (found, count) in zip(slots, packed, strict=False):
+        records[place].add(found, count)
+    for number, *found in changes:
+        counts[number][:] = found
 
 
 def _moves(

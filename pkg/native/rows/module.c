@@ -19,8 +19,10 @@ static PyMethodDef rows_methods[] = {
      "plans: {number: (Readers, prepare, target, source, Placement)}; events of other plans are passed over.\n"
      "Raises EventError(number of the event, cause)."},
     {"records", rows_records, METH_VARARGS,
-     "records(Readers, data, start, operation, kind, plan, row hash, sequence, position) -> (records, count)\n\n"
-     "The rows of an event as row_record() packs them. kind: the operation with its flags; position: as marshal."},
+     "records(data, index, plans) -> ([(records, count)] by slot, [(plan, inserts, updates, deletes)])\n\n"
+     "The rows of a slice's events as row_record() packs them.\n"
+     "plans: {number: (Readers, prepare, slot, row hash, added to the operation if foreign keys were not checked)}.\n"
+     "Raises EventError(number of the event, cause)."},
     {"merge", rows_merge, METH_VARARGS,
      "merge(blocks, rules, safe) -> (changes, [(plan, kind, body, cuts, count)], [(block, target, count, offset)])\n\n"
      "The last list shows where the rows that keep their order are. Raises Impossible and ValueError."},

@@ -118,8 +118,14 @@ def unpaired() -> object:
 
 def packed() -> object:
     readers = rows.Readers((number_program(False), text_program(True), slow_program()), (), ())
-    event = images(range(30))
-    return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
+    events = [binlog_bytes.rows(kind, 3, images(range(40))) for kind in (23, 24, 25)]
+    index = b"".join(RECORD.pack(1 + n % 2, len(event), 7 << 40) for n, event in enumerate([*events, b"torn"]))
+
+    def prepare(event: bytes) -> tuple[bytes, int, int]:
+        return images(range(3)), 2, 0
+
+    plans = dict.fromkeys((1, 2), (readers, prepare, 0, 5, 8))
+    return rows.records(b"".join(events) + b"torn", index, plans)
 
 
 def ranked() -> object:
