@@ -27,7 +27,6 @@ from dm_worker.syncer.execution.merge import (
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.row_matching import around
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.mysql.driver import ServerAnswer
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.literal_text import split_tuple
 from pkg.mysql.names import qualified, quote
@@ -67,12 +66,12 @@ class RowStatement:
         """The bytes or command for the server."""
         return self.text if self.bulk is None else self.bulk
 
-    def found_rows(self, answer: ServerAnswer) -> bool:
-        """Whether the answer shows that the rows were there that had to be."""
+    def found_rows(self, matched: int, info: str) -> bool:
+        """Whether the server's answer shows that the rows were there that had to be."""
         if self.existing and self.group is not None:
-            found = _DUPLICATES.search(answer.info)
+            found = _DUPLICATES.search(info)
             return found is not None and int(found[1]) == self.group.count
-        return self.expect is None or answer.matched == self.expect
+        return self.expect is None or matched == self.expect
 
 
 @dataclass(frozen=True, slots=True)
