@@ -22,7 +22,7 @@ def without_copies(path: Sequence[str]) -> list[str]:
     """A module search path without the archives inside the installed PySpark.
 
     Spark puts them first: copies of PySpark and py4j as zip files, and its jar. Python compiles imports from such a
-    file again in each process, and each worker reads the list of its thousands of files.
+    file again in each process.
     """
     found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith((".zip", ".jar"))])
     if found is None or found.origin is None:
@@ -34,7 +34,11 @@ def without_copies(path: Sequence[str]) -> list[str]:
 
 def preload() -> None:
     """Loads what a worker needs to run our tasks."""
-    sys.path[:] = without_copies(sys.path)
+    kept = without_copies(sys.path)
+    # The first task of each process reads the lists of files of all known archives again.
+    for archive in set(sys.path).difference(kept):
+        sys.path_importer_cache.pop(archive, None)
+    sys.path[:] = kept
     from dm_worker.engine.executors import TASK_MODULES
 
     for name in (*TASK_MODULES, "pyspark.worker"):

@@ -107,10 +107,8 @@ class CollationWeights:
 @lru_cache(maxsize=64)
 def weights(folding: CollationWeights) -> tuple[bytes, ...]:
     """The weights by code point; those of :data:`TAGS` follow at :data:`NEAR`. Cached in the process."""
-    count = int.from_bytes(folding.packed[-4:], "little")
-    data = zlib.decompress(folding.packed[:-4])
-    lengths, at = data[:count], count
-    columns = []
+    lengths, data = lengths_and_bytes(folding)
+    columns, at = [], 0
     for i in range(max(lengths, default=0)):
         size = sum(length > i for length in lengths)
         columns.append(iter(data[at : at + size]))
@@ -121,6 +119,13 @@ def weights(folding: CollationWeights) -> tuple[bytes, ...]:
         weight = bytes([next(columns[i]) for i in range(length)])
         table.append(known.setdefault(weight, weight))
     return tuple(table)
+
+
+def lengths_and_bytes(folding: CollationWeights) -> tuple[bytes, bytes]:
+    """The lengths of the weights by code point, as of :func:`weights`; all their first bytes, all second bytes, …"""
+    count = int.from_bytes(folding.packed[-4:], "little")
+    data = zlib.decompress(folding.packed[:-4])
+    return data[:count], data[count:]
 
 
 def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:

@@ -36,6 +36,7 @@ from tests.unit.pkg.native import damaged_rows
 from tests.unit.pkg.native import test_derived_literals as derived
 from tests.unit.pkg.native import test_partial_images as partial_images
 from tests.unit.pkg.native import test_placement as placement
+from tests.unit.pkg.native import test_ranks as ranks
 from tests.unit.pkg.native import test_rows_kernel as rows
 from tests.unit.pkg.native import test_scan as scan
 from tests.unit.pkg.native.scan_log import WORDS, Writer
@@ -276,6 +277,7 @@ for _module in (
     rows,
     partial_images,
     placement,
+    ranks,
     derived,
     scan,
     relay,

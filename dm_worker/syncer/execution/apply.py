@@ -266,7 +266,7 @@ class _BucketWriter:
     def _send_run(self, run: Iterator[RowStatement]) -> None:
         with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for sql, answer in answers:
-                if sql.expect is None or answer.matched == sql.expect:
+                if sql.found_rows(answer.matched, answer.info):
                     self._statements += sql.plan != MARKER
                 elif sql.plan == MARKER:
                     raise _NotClaimed

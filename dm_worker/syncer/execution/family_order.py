@@ -11,16 +11,29 @@ another number of rows. So this order is only tried: after a refusal, the rows a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from types import ModuleType
 
+from dm_worker.syncer.execution.compaction import UPDATE
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.rows.key_normalization import NULL, Normalize, normalize_function
-from dm_worker.syncer.rows.table_plan import RowLink, TablePlan
+from dm_worker.syncer.rows.kernel_layout import links_of
+from dm_worker.syncer.rows.key_normalization import NULL, normalize_function
+from dm_worker.syncer.rows.table_plan import TablePlan
+from pkg.binlog.rows.row_decoder import KERNEL
 
-_ImageOrNone = Sequence[bytes] | None
-#: The values of a row before and after its change, each with whether rows that have it may change their order.
-_LinkedValues = Callable[[_ImageOrNone, _ImageOrNone], Iterator[tuple[int, bool]]]
+#: Added to a row's rank if the change gives other linked values to the row.
+_MOVES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRun:
+    """Rows that do not depend on each other, of one operation on one table. ``keeps``: each changes its row, and keeps
+    the values by which the order counts."""
+
+    rows: Sequence[OrderedRow]
+    keeps: bool
 
 
 def may_reorder(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> bool:
@@ -29,43 +42,51 @@ def may_reorder(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> b
     return all(plan.links and not plan.filter.leaves_gaps for plan in found)
 
 
-def reordered(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> list[Sequence[OrderedRow]]:
-    """The rows in runs, each row in a later run than those that it depends on. A run has one operation on one table."""
-    values = {number: _values_of(plans[number]) for number in {row[2] for row in rows}}
+def reordered(
+    plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], kernel: ModuleType | None = KERNEL
+) -> list[FamilyRun]:
+    """The rows in runs, each row in a later run than those that it depends on. ``kernel``: the compiled row kernel,
+    None for the Python code."""
+    used = {number: plans[number] for number in {row[2] for row in rows}}
+    ranks = _ranks(used, rows) if kernel is None else _ranks_natively(kernel, used, rows)
+    places = [(rank, row[1], row[2]) for rank, row in zip(ranks, rows, strict=True)]
+    order = sorted(range(len(rows)), key=places.__getitem__)
+    return [
+        FamilyRun([rows[i] for i in run], op == UPDATE and not rank & _MOVES)
+        for (rank, op, _), run in groupby(order, places.__getitem__)
+    ]
+
+
+def _ranks_natively(kernel: ModuleType, plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> Sequence[int]:
+    found: bytes = kernel.ranks(rows, {number: links_of(kernel, plan) for number, plan in plans.items()})
+    return memoryview(found).cast("I")
+
+
+def _ranks(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> list[int]:
+    """For each row twice the number of its wave: it depends on no row of the same wave, or of a later one."""
+    links = {
+        number: [(link, [normalize_function(normalizer) for normalizer in link.normalizers]) for link in plan.links]
+        for number, plan in plans.items()
+    }
     written: dict[int, int] = {}
     read: dict[int, int] = {}
-    waves: list[tuple[int, int, int]] = []
-    for row in rows:
-        found = dict[int, bool]()
-        for value, shared in values[row[2]](row[4], row[5]):
-            found[value] = shared and found.get(value, True)
-        wave = 0
-        for value, shared in found.items():
-            wave = max(wave, written.get(value, 0), 0 if shared else read.get(value, 0))
-        wave += 1
-        for value, shared in found.items():
-            kept = read if shared else written
-            kept[value] = max(wave, kept.get(value, 0))
-        waves.append((wave, row[1], row[2]))
-    order = sorted(range(len(rows)), key=waves.__getitem__)
-    return [[rows[i] for i in run] for _, run in groupby(order, waves.__getitem__)]
-
-
-def _values_of(plan: TablePlan) -> _LinkedValues:
-    links: list[tuple[RowLink, list[Normalize]]] = [
-        (link, [normalize_function(normalizer) for normalizer in link.normalizers]) for link in plan.links
-    ]
-    crc32 = zlib.crc32
-
-    def values(before: _ImageOrNone, after: _ImageOrNone) -> Iterator[tuple[int, bool]]:
-        for link, functions in links:
-            columns = link.columns
-            same = before is not None and after is not None and all(before[i] == after[i] for i in columns)
+    ranks = []
+    for _, _, number, _, before, after in rows:
+        wave, moves, values = 0, 0, list[tuple[int, bool]]()
+        for link, functions in links[number]:
+            same = before is not None and after is not None and all(before[i] == after[i] for i in link.columns)
+            moves |= 0 if same else _MOVES
             if same and not link.always and not link.shared:
                 continue
             for image in (after,) if same else (before, after):
-                if image is not None and all(image[i] != NULL for i in columns):
-                    parts = [normalize(image[i]) for normalize, i in zip(functions, columns, strict=True)]
-                    yield crc32(b",".join(parts), link.seed), link.shared
-
-    return values
+                if image is not None and all(image[i] != NULL for i in link.columns):
+                    parts = [normalize(image[i]) for normalize, i in zip(functions, link.columns, strict=True)]
+                    values.append((zlib.crc32(b",".join(parts), link.seed), link.shared))
+        for value, shared in values:
+            wave = max(wave, written.get(value, 0), 0 if shared else read.get(value, 0))
+        wave += 1
+        for value, shared in values:
+            kept = read if shared else written
+            kept[value] = max(wave, kept.get(value, 0))
+        ranks.append(wave << 1 | moves)
+    return ranks

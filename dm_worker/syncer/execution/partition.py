@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from types import ModuleType
 
 from dm_worker.syncer.execution import compaction, row_block
@@ -290,8 +292,23 @@ def _compacted_natively(
     }
     if not specs:
         return {}
-    try:
+    with _located(kernel, part, plans, decoders):
         changes, sections, packed, plans_moved = kernel.partition(part.data, part.index, specs, buckets, safe)
+    for bucket, found in sections.items():
+        placed.setdefault(bucket, []).append(found)
+    pairs.extend(packed)
+    moved.update(plans_moved)
+    counted: dict[int, Changes] = changes
+    return counted
+
+
+@contextmanager
+def _located(
+    kernel: ModuleType, part: Slice, plans: Mapping[int, TablePlan], decoders: Mapping[int, RowDecoder]
+) -> Iterator[None]:
+    """Converts an error of the kernel with an event to the DMError with its position."""
+    try:
+        yield
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _EventPlace(part, plans)
@@ -302,30 +319,18 @@ def _compacted_natively(
             if isinstance(cause, MALFORMED):
                 raise decoders[place.plan].malformed(data, "", cause) from cause
             raise cause from None
-    for bucket, found in sections.items():
-        placed.setdefault(bucket, []).append(found)
-    pairs.extend(packed)
-    moved.update(plans_moved)
-    counted: dict[int, Changes] = changes
-    return counted
 
 
-class _OrderedRecords:
-    """Packed ordered rows by (bucket, target number)."""
+@dataclass(slots=True)
+class _PackedRows:
+    """Packed ordered rows of one bucket and target table: ``count`` rows, of which some may be in one piece."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, int], list[bytes]] = {}
-        self._counts: Counter[tuple[int, int]] = Counter()
+    packed: list[bytes] = field(default_factory=list)
+    count: int = 0
 
-    def add(self, bucket: int, target: int, packed: bytes, count: int = 1) -> None:
-        self._kept.setdefault((bucket, target), []).append(packed)
-        self._counts[bucket, target] += count
-
-    def place(self, placed: BucketSections) -> None:
-        for place, kept in sorted(self._kept.items()):
-            bucket, target = place
-            found = row_block.section(target, row_block.ROWS, kept, self._counts[place])
-            placed.setdefault(bucket, []).append(found)
+    def add(self, packed: bytes, count: int = 1) -> None:
+        self.packed.append(packed)
+        self.count += count
 
 
 def _ordered(
@@ -345,52 +350,66 @@ def _ordered(
     wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
     if not wanted:
         return {}
-    counts: dict[int, list[int]] = {}
+    records = defaultdict[tuple[int, int], _PackedRows](_PackedRows)
+    counts = {number: [0, 0, 0] for number in wanted}
+    if kernel is not None:
+        whole = {number: plan for number, plan in wanted.items() if not plan.spread and not plan.filter.reads_rows}
+        _packed_natively(kernel, part, whole, decoders, buckets, records, counts)
+        wanted = {number: plan for number, plan in wanted.items() if number not in whole}
     collectors = {
         number: ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=True)
         for number, plan in wanted.items()
         if plan.key_changes_conflict
     }
     place = _EventPlace(part, plans)
-    records = _OrderedRecords()
     with place.locating_errors():
-        for event, (data, place.plan, place.position) in enumerate(part.events()):
+        for event, (data, place.plan, place.position) in enumerate(part.events() if wanted else ()):
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
-            decoder, counted = decoders[plan.number], counts.setdefault(plan.number, [0, 0, 0])
             unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
-            if kernel is not None and not plan.spread and not plan.filter.reads_rows:
-                op, packed, count = _packed(kernel, decoder, plan, data, event, unchecked, place.position)
-                counted[op] += count
-                records.add(plan.seed % buckets, plan.target_number, packed, count)
-                continue
-            images: Sequence[RowImages] = decoder.images(data)
+            images: Sequence[RowImages] = decoders[plan.number].images(data)
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
             for n, (op, before, after) in enumerate(images):
-                counted[op] += 1
+                counts[plan.number][op] += 1
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
                 for where, moved in _moves(row, plan, buckets, collectors.get(plan.number), pairs):
                     packed = row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where)
-                    records.add(where % buckets, plan.target_number, packed)
-    records.place(placed)
+                    records[where % buckets, plan.target_number].add(packed)
+    for (bucket, target), found in sorted(records.items(), key=itemgetter(0)):
+        if found.count:
+            placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, found.packed, found.count))
     return {number: (found[INSERT], found[UPDATE], found[DELETE]) for number, found in counts.items() if any(found)}
 
 
-def _packed(
-    kernel: ModuleType, decoder: RowDecoder, plan: TablePlan, data: bytes, event: int, flags: int, position: int
-) -> tuple[int, bytes, int]:
-    """The operation of an event whose rows stay in one bucket, its packed rows, and their number."""
-    whole, op, start = decoder.prepare(data)
-    try:
-        packed, count = kernel.records(
-            *(decoder.readers, whole, start, op, op | flags, plan.number, plan.seed, event << 32),
-            row_block.packed_position(position),
+def _packed_natively(
+    kernel: ModuleType,
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    records: Mapping[tuple[int, int], _PackedRows],
+    counts: Mapping[int, list[int]],
+) -> None:
+    """Packs the rows of plans whose rows all stay in one bucket. ``counts`` receives their row changes."""
+    places = {number: (plan.seed % buckets, plan.target_number) for number, plan in plans.items()}
+    slots = {place: slot for slot, place in enumerate(dict.fromkeys(places.values()))}
+    specs = {
+        number: (
+            *(decoders[number].readers, decoders[number].prepare, slots[places[number]]),
+            *(plan.seed, UNCHECKED if plan.family else 0),
         )
-    except MALFORMED as exc:
-        raise decoder.malformed(data, "", exc) from exc
-    return op, packed, count
+        for number, plan in plans.items()
+    }
+    if not specs:
+        return
+    with _located(kernel, part, plans, decoders):
+        packed, changes = kernel.records(part.data, part.index, specs)
+    for place, (found, count) in zip(slots, packed, strict=False):
+        records[place].add(found, count)
+    for number, *found in changes:
+        counts[number][:] = found
 
 
 def _moves(

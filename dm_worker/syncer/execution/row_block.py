@@ -50,11 +50,6 @@ def row_record(row: OrderedRow, row_hash: int) -> bytes:
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
-def packed_position(position: int) -> bytes:
-    """A row's position, as the kernel puts it into a record."""
-    return marshal.dumps(position, _MARSHAL)
-
-
 def section(target: int, kind: int, records: Iterable[bytes], count: int) -> bytes:
     """The ``count`` records of one target table, after their header; some may be in one piece."""
     return SECTION.pack(target, kind, count) + b"".join(records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,11 +38,14 @@ MAX_IN_LIST = 999
 #: The alias of the new row where VALUES() is deprecated.
 _ALIAS = "`dm_new`"
 _ONE = b" LIMIT 1"
+#: What an INSERT of several rows answers, with FOUND_ROWS: how many of them were there.
+_DUPLICATES = re.compile(r"Duplicates: (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class RowStatement:
-    """One statement. ``expect`` is the number of rows that it must match, None for any number.
+    """One statement. ``expect`` is the number of rows that it must match, None for any number. ``existing``: each row
+    of an upsert must be there already.
 
     ``plan`` and ``position`` are its table and its location in the binlog, for errors. ``group`` holds the rows of a
     statement that may have several; otherwise ``row`` is the key of the one row, or all of its values, as literals
@@ -55,11 +59,19 @@ class RowStatement:
     group: RowGroup | None = None
     row: bytes = b""
     bulk: Command | None = None
+    existing: bool = False
 
     @property
     def sent(self) -> bytes | Command:
         """The bytes or command for the server."""
         return self.text if self.bulk is None else self.bulk
+
+    def found_rows(self, matched: int, info: str) -> bool:
+        """Whether the server's answer shows that the rows were there that had to be."""
+        if self.existing and self.group is not None:
+            found = _DUPLICATES.search(info)
+            return found is not None and int(found[1]) == self.group.count
+        return self.expect is None or matched == self.expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +250,8 @@ def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) 
     middle = group.count // 2
     for first, last in ((0, middle), (middle, group.count)):
         half = for_group(plan, part(group, first, last), form)
-        yield from fitting(plan, half if sql.expect is None else replace(half, expect=last - first), form, most)
+        expect = None if sql.expect is None else last - first
+        yield from fitting(plan, replace(half, expect=expect, existing=sql.existing), form, most)
 
 
 def may_collide(plan: TablePlan, sql: RowStatement, form: StatementForm) -> bool:
@@ -362,14 +375,36 @@ def for_any_order(
     """The statements for rows of a family in another order, with many rows in one INSERT or DELETE. A wrong order is
     refused, or a statement does not match what it expects."""
     for run in family_order.reordered(plans, rows):
-        _, op, number, *_ = run[0]
+        _, op, number, *_ = run.rows[0]
         plan = plans[number]
-        if op != compaction.DELETE:
-            yield from for_ordered(plans, run, form)
-            continue
-        keys = [_key_tuple(plan, row[4]) for row in run if row[4] is not None]
-        for group in cut(number, DELETE_KEYS, keys, _room(plan, DELETE_KEYS, form), listed_keys(plan)):
-            yield replace(for_group(plan, group, form), expect=group.count)
+        if op == compaction.DELETE:
+            keys = [_key_tuple(plan, row[4]) for row in run.rows if row[4] is not None]
+            for group in cut(number, DELETE_KEYS, keys, _room(plan, DELETE_KEYS, form), listed_keys(plan)):
+                yield replace(for_group(plan, group, form), expect=group.count)
+        elif run.keeps and _updates_together(plan):
+            yield from _update_existing(plans, plan, run.rows, form)
+        else:
+            yield from for_ordered(plans, run.rows, form)
+
+
+def _updates_together(plan: TablePlan) -> bool:
+    """Whether an upsert of a row that is there changes this row, and of one that is not there inserts it."""
+    return plan.upserts and not (plan.rewrite_existing or plan.extra_columns or plan.period_keys)
+
+
+def _update_existing(
+    plans: Mapping[int, TablePlan], plan: TablePlan, rows: Sequence[OrderedRow], form: StatementForm
+) -> Iterator[RowStatement]:
+    """Updates of rows with different keys, which keep their keys."""
+    values = [_tuple(plan, row[5]) for row in rows if row[5] is not None]
+    first = 0
+    for group in cut(plan.number, UPSERT_ROWS, values, _room(plan, UPSERT_ROWS, form), form.rows):
+        if group.count > 1:
+            yield replace(for_group(plan, group, form), existing=True)
+        else:
+            # The server does not answer how many rows were there.
+            yield from for_ordered(plans, rows[first : first + 1], form)
+        first += group.count
 
 
 def _key_tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:

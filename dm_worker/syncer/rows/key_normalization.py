@@ -30,7 +30,7 @@ from binascii import unhexlify
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pkg.binlog.charsets import UTF8
 from pkg.binlog.rows.literals import MembersByName, literal_charset
@@ -284,26 +284,30 @@ def _normalize_text(normalizer: KeyNormalizer) -> Normalize:
     cut = normalizer.prefix or None
     if normalizer.collation_weights is None:
         return lambda literal: _characters(normalizer, literal)[:cut].rstrip(" ").encode("utf-8", "surrogatepass")
-    table, far = weights(normalizer.collation_weights), normalizer.collation_weights.far
-    # Decoded as Latin-1, one call can replace characters by weights.
-    by_point = [weight.decode("latin-1") for weight in table]
-    space = by_point[0x20]
-    near, most = min(len(by_point), NEAR), chr(min(len(by_point), NEAR))
+    folding = normalizer.collation_weights
+
+    @cache
+    def table() -> list[str]:
+        """Decoded as Latin-1, so that one call can replace characters by weights. Made when it is needed: the compiled
+        kernel has its own, and rarely asks."""
+        return [weight.decode("latin-1") for weight in weights(folding)]
 
     def normalize(literal: bytes) -> bytes:
+        by_point = table()
+        near, space = min(len(by_point), NEAR), by_point[0x20]
         text = _characters(normalizer, literal)[:cut]
-        if text and max(text) >= most:
-            weighed = "".join([by_point[ord(c)] if ord(c) < near else _far(ord(c)) for c in text])
+        if text and ord(max(text)) >= near:
+            weighed = "".join([by_point[ord(c)] if ord(c) < near else _far(ord(c), by_point) for c in text])
         else:
             weighed = text.translate(by_point)  # type: ignore[arg-type]
         while space and weighed.endswith(space):
             weighed = weighed.removesuffix(space)
         return weighed.encode("latin-1")
 
-    def _far(point: int) -> str:
+    def _far(point: int, by_point: Sequence[str]) -> str:
         if point in TAGS and len(by_point) > NEAR:
             return by_point[NEAR + point - TAGS.start]
-        return (far or b"\0" + point.to_bytes(3, "big")).decode("latin-1")
+        return (folding.far or b"\0" + point.to_bytes(3, "big")).decode("latin-1")
 
     return normalize
 

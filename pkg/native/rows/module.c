@@ -19,14 +19,20 @@ static PyMethodDef rows_methods[] = {
      "plans: {number: (Readers, prepare, target, source, Placement)}; events of other plans are passed over.\n"
      "Raises EventError(number of the event, cause)."},
     {"records", rows_records, METH_VARARGS,
-     "records(Readers, data, start, operation, kind, plan, row hash, sequence, position) -> (records, count)\n\n"
-     "The rows of an event as row_record() packs them. kind: the operation with its flags; position: as marshal."},
+     "records(data, index, plans) -> ([(records, count)] by slot, [(plan, inserts, updates, deletes)])\n\n"
+     "The rows of a slice's events as row_record() packs them.\n"
+     "plans: {number: (Readers, prepare, slot, row hash, added to the operation if foreign keys were not checked)}.\n"
+     "Raises EventError(number of the event, cause)."},
     {"merge", rows_merge, METH_VARARGS,
      "merge(blocks, rules, safe) -> (changes, [(plan, kind, body, cuts, count)], [(block, target, count, offset)])\n\n"
      "The last list shows where the rows that keep their order are. Raises Impossible and ValueError."},
     {"components", rows_components, METH_VARARGS,
      "components(packed pairs, …) -> {row hash: representative} of the components with two rows or more"},
     {"reassign", rows_reassign, METH_VARARGS, "reassign(block, home, moved, buckets) -> [(bucket, block)]"},
+    {"ranks", rows_ranks, METH_VARARGS,
+     "ranks(ordered rows, {plan: (Placement, flags)}) -> a number of 32 bits for each row: its wave, doubled, and 1 if\n"
+     "its change gives other values to a link\n\n"
+     "The conflict keys of the Placement are links. flags of each: 1 shared, 2 always, as in RowLink."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,5 +9,6 @@ PyObject *rows_records(PyObject *module, PyObject *args);
 PyObject *rows_merge(PyObject *module, PyObject *args);
 PyObject *rows_components(PyObject *module, PyObject *args);
 PyObject *rows_reassign(PyObject *module, PyObject *args);
+PyObject *rows_ranks(PyObject *module, PyObject *args);
 
 #endif

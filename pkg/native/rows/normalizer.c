@@ -25,31 +25,42 @@ static void normalizer_free(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-static int read_weights(KeyNormalizer *self, PyObject *weights)
+/* The weights by code point: their lengths; then all first bytes, all second bytes, … */
+static int read_weights(KeyNormalizer *self, PyObject *lengths, PyObject *columns)
 {
+    const uint8_t *length = (const uint8_t *)PyBytes_AS_STRING(lengths);
+    size_t counts[0x100] = {0}, next[0x100], total = 0, column = 0;
     self->folds = 1;
-    self->points = (size_t)PyTuple_GET_SIZE(weights);
-    self->ends = PyMem_Calloc(self->points + 1, sizeof(uint32_t));
+    self->points = (size_t)PyBytes_GET_SIZE(lengths);
+    for (size_t i = 0; i < self->points; i++) {
+        counts[length[i]]++;
+        total += length[i];
+    }
+    if (self->points <= ' ' || self->points > NEAR + (TAGS_END - TAGS_FIRST) || total > UINT32_MAX ||
+        total != (size_t)PyBytes_GET_SIZE(columns)) {
+        PyErr_SetString(PyExc_ValueError, "no table of weights");
+        return -1;
+    }
+    for (size_t i = 0, longer = self->points; i < 0x100; i++) {
+        longer -= counts[i];
+        next[i] = column;
+        column += longer;
+    }
+    Buffer flat = {0};
+    self->ends = PyMem_Calloc(self->points, sizeof(uint32_t));
     if (self->ends == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    Buffer flat = {0};
+    if (buffer_reserve(&flat, total + 1) < 0)
+        return -1;
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(columns);
     for (size_t i = 0; i < self->points; i++) {
-        PyObject *weight = PyTuple_GET_ITEM(weights, (Py_ssize_t)i);
-        if (!PyBytes_Check(weight) || PyBytes_GET_SIZE(weight) > 0xFF || append_bytes(&flat, weight) < 0) {
-            buffer_free(&flat);
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "a weight is a few bytes");
-            return -1;
-        }
+        for (size_t n = 0; n < length[i]; n++)
+            flat.data[flat.size++] = bytes[next[n]++];
         self->ends[i] = (uint32_t)flat.size;
     }
     self->weights = flat.data;
-    if (self->points <= ' ' || self->points > NEAR + (TAGS_END - TAGS_FIRST)) {
-        PyErr_SetString(PyExc_ValueError, "no table of weights");
-        return -1;
-    }
     return 0;
 }
 
@@ -57,13 +68,15 @@ static PyObject *normalizer_new(PyTypeObject *type, PyObject *args, PyObject *Py
 {
     int kind;
     Py_ssize_t prefix;
-    PyObject *weights, *far, *call;
+    PyObject *weights, *far, *call, *lengths = NULL, *columns = NULL;
     if (!PyArg_ParseTuple(args, "inOSO", &kind, &prefix, &weights, &far, &call))
         return NULL;
     if (kind < 0 || kind >= NORMALIZE_COUNT || prefix < 0 || (weights != Py_None && !PyTuple_Check(weights))) {
         PyErr_SetString(PyExc_ValueError, "no such key normalizer");
         return NULL;
     }
+    if (weights != Py_None && !PyArg_ParseTuple(weights, "SS", &lengths, &columns))
+        return NULL;
     KeyNormalizer *self = (KeyNormalizer *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
@@ -71,7 +84,7 @@ static PyObject *normalizer_new(PyTypeObject *type, PyObject *args, PyObject *Py
     self->prefix = (size_t)prefix;
     self->far = Py_NewRef(far);
     self->call = Py_NewRef(call);
-    if (weights != Py_None && read_weights(self, weights) < 0)
+    if (lengths != NULL && read_weights(self, lengths, columns) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -80,7 +93,9 @@ PyTypeObject normalizer_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pkg.native._rows.KeyNormalizer",
     .tp_basicsize = sizeof(KeyNormalizer),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "KeyNormalizer(kind, prefix, weights or None, far, call): from a literal to its normalized bytes.",
+    .tp_doc =
+        "KeyNormalizer(kind, prefix, (lengths, bytes by column) of the weights or None, far, call): from a literal to its "
+        "normalized bytes.",
     .tp_new = normalizer_new,
     .tp_dealloc = normalizer_free,
 };

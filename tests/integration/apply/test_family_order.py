@@ -79,6 +79,38 @@ def test_rows_of_many_transactions_share_statements(server: SQLServer) -> None:
     assert server.execute("SELECT COUNT(*), SUM(v) FROM d.p") == [(COUNT, COUNT)]
 
 
+def test_updates_that_keep_what_others_depend_on_share_a_statement(server: SQLServer) -> None:
+    changes = [(UPDATE, 2, row(n, n, 0), row(n, n, n % 3)) for n in range(COUNT)]
+    changes += [(UPDATE, 1, row(n, 0), row(n, 7)) for n in range(2)]
+    result = apply_bucket(
+        spec_of(server, CHECKS, foreign_key_checks="1"), TOKEN, 0, content(*changes), plans_of(server)
+    )
+    # The session's checks are set before and after. A third of the updates change nothing.
+    assert result.statements == 4
+    assert server.execute("SELECT COUNT(*), SUM(v = id % 3) FROM d.c") == [(COUNT, COUNT)]
+    assert server.execute("SELECT id, v FROM d.p WHERE v") == [(0, 7), (1, 7)]
+
+
+@pytest.mark.parametrize("more", [0, 5], ids=["one row", "several rows"])
+def test_an_update_of_a_missing_row_does_not_create_it(server: SQLServer, more: int) -> None:
+    server.execute("DELETE FROM d.c WHERE id = 250")
+    changes = [(UPDATE, 2, row(n, n, 0), row(n, n, 1)) for n in range(250 - more, 251)]
+    with pytest.raises(DMError, match=r"no row equal to the old row .*`id`=250"):
+        apply_bucket(spec_of(server, CHECKS, foreign_key_checks="1"), TOKEN, 0, content(*changes), plans_of(server))
+    assert server.execute("SELECT COUNT(*), SUM(v) FROM d.c") == [(COUNT - 1, 0)]
+
+
+def test_an_update_does_not_change_another_row_that_has_its_unique_value(server: SQLServer) -> None:
+    server.execute("ALTER TABLE d.c ADD UNIQUE KEY v (v, id)", "ALTER TABLE d.p ADD COLUMN u INT UNIQUE")
+    server.execute("UPDATE d.p SET u = id", "DELETE FROM d.p WHERE id IN (3, 4)", "UPDATE d.p SET u = 3 WHERE id = 5")
+    changes: list[tuple[int, int, list[bytes] | None, list[bytes] | None]] = [
+        (UPDATE, 1, row(n, 0, n), row(n, 1, n)) for n in (2, 3)
+    ]
+    with pytest.raises(DMError, match=r"no row equal to the old row .*`id`=3"):
+        apply_bucket(spec_of(server, CHECKS, foreign_key_checks="1"), TOKEN, 0, content(*changes), plans_of(server))
+    assert server.execute("SELECT id, v, u FROM d.p WHERE id BETWEEN 2 AND 5") == [(2, 0, 2), (5, 0, 3)]
+
+
 HIDDEN = {
     # The delete of parent 1 removes child 1, so its key is free.
     "a key that an action frees": (

@@ -25,7 +25,8 @@ testcapi: Any = importlib.import_module("_testcapi")
 rows, scan, dump, sqlscan, compare = map(required, ("rows", "scan", "dump", "sqlscan", "compare"))
 
 INT = next(kind for kind in KINDS if kind.type_name == "int")
-WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))
+#: One byte for each code point.
+WEIGHTS = (bytes([1] * 0x100), bytes(range(0x100)))
 
 
 def text_program(nullable: bool) -> tuple[object, ...]:
@@ -117,8 +118,25 @@ def unpaired() -> object:
 
 def packed() -> object:
     readers = rows.Readers((number_program(False), text_program(True), slow_program()), (), ())
-    event = images(range(30))
-    return [rows.records(readers, event, 0, op, op, 1, 2, 3, b"i\0\0\0\0") for op in range(3)]
+    events = [binlog_bytes.rows(kind, 3, images(range(40))) for kind in (23, 24, 25)]
+    index = b"".join(RECORD.pack(1 + n % 2, len(event), 7 << 40) for n, event in enumerate([*events, b"torn"]))
+
+    def prepare(event: bytes) -> tuple[bytes, int, int]:
+        return images(range(3)), 2, 0
+
+    plans = dict.fromkeys((1, 2), (readers, prepare, 0, 5, 8))
+    return rows.records(b"".join(events) + b"torn", index, plans)
+
+
+def ranked() -> object:
+    """Enough values that every table grows."""
+    text = rows.KeyNormalizer(3, 0, WEIGHTS, b"", None)
+    call = rows.KeyNormalizer(4, 0, None, b"", bytes)
+    links = rows.Placement(0, False, (), ((1, (0, 1), (call, text), (0, 1)), (2, (1,), (text,), (1,))))
+    changes = [
+        (n, 1, 1, 4, [b"%d" % n, b"'it\\'s %d'" % (n % 50)], [b"%d" % n, b"'it\\'s %d'" % (n % 40)]) for n in range(300)
+    ]
+    return rows.ranks(changes, {1: (links, b"\2\1")})
 
 
 def log() -> bytes:
@@ -174,7 +192,9 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed)}
+CALLS = {
+    call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped, completed, unpaired, packed, ranked)
+}
 
 if __name__ == "__main__":
     BLOCKS, LOG = partitioned(), log()

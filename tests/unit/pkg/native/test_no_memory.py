@@ -14,7 +14,7 @@ for name in ("rows", "scan", "dump", "sqlscan", "compare"):
 
 
 @pytest.mark.parametrize(
-    "call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "unpaired", "packed"]
+    "call", ["partitioned", "merged", "dumped", "scanned", "mapped", "completed", "unpaired", "packed", "ranked"]
 )
 def test_every_allocation_may_fail(call: str) -> None:
     done = subprocess.run(

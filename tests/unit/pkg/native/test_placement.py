@@ -158,9 +158,18 @@ def test_placements_that_do_not_fit_are_refused() -> None:
     beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,), (5,)),))
     with pytest.raises(ValueError):
         KERNEL.partition(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
-    for wrong in ((9, 0, None, b"", None), (2, -1, None, b"", None), (2, 0, (b"a",), b"", None)):
+    for wrong in ((9, 0, None, b"", None), (2, -1, None, b"", None)):
         with pytest.raises(ValueError):
             KERNEL.KeyNormalizer(*wrong)
+    ones = bytes([1] * 0x40)
+    tables = ((b"", b""), (ones[:0x20], ones[:0x20]), (ones, ones[1:]), (ones, ones + b"a"),
+              (bytes(0x31001), b""))  # fmt: skip
+    for table in tables:
+        with pytest.raises(ValueError):
+            KERNEL.KeyNormalizer(3, 0, table, b"", None)
+    for other in ((b"a",), (b"a", "a"), "a"):
+        with pytest.raises((TypeError, ValueError)):
+            KERNEL.KeyNormalizer(3, 0, other, b"", None)
     with pytest.raises(ValueError):
         KERNEL.Placement(1, True, (exact,), ((1, (1, 2), (exact,), (1,)),))
     with pytest.raises(TypeError):

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, partition, row_block, row_statements
 from dm_worker.syncer.execution.compaction import JOINED
+from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
-from dm_worker.syncer.rows.table_plan import TablePlan
+from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
+from pkg.binlog.constants import FLAG_NO_FOREIGN_KEY_CHECKS, ROWS_FLAGS
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import parse_table_map
@@ -242,3 +244,39 @@ def test_wide_tables(count: int) -> None:
         assert partition.partition_slice(part, {1: plan}, 3) == partition.partition_slice(
             part, {1: plan}, 3, kernel=None
         )
+
+
+def test_rows_that_stay_in_one_bucket_are_packed_alike() -> None:
+    shape = Shape((next(kind for kind in KINDS if kind.column_type == "int"),), (False,), (0,))
+
+    def whole(number: int, target: int) -> TablePlan:
+        return replace(shape.plan(number, target), mode=ORDERED, spread=False, normalizers=(), family="d.t")
+
+    # The first two have one target; the last one is spread, and so packed in Python.
+    plans = {
+        1: whole(1, 1),
+        2: whole(2, 1),
+        3: whole(3, 2),
+        4: replace(shape.plan(4, 3), mode=ORDERED),
+    }
+    events, numbers = [], []
+    for n in range(24):
+        images = b"".join(shape.image([struct.pack("<i", n + i)]) for i in range(2))
+        raw = bytearray(event(n % 3, n % 2, shape, images))
+        raw[ROWS_FLAGS] |= FLAG_NO_FOREIGN_KEY_CHECKS * (n % 4 == 1)
+        events.append(bytes(raw))
+        numbers.append(1 + n % 4)
+    part = Slice.pack(0, events, numbers, [1 << n for n in range(24, 48)], "b.000001")
+    found = []
+    for kernel in (KERNEL, None):
+        counts: dict[int, tuple[int, int, int]] = {}
+        blocks = partition.partition_slice(part, plans, 5, counts=counts, kernel=kernel)
+        rows_of = [
+            (bucket, target, sorted(ordered))
+            for bucket, block in blocks
+            for target, _, ordered in row_block.sections(block)
+        ]
+        found.append((sorted(rows_of), counts))
+    assert found[0] == found[1]
+    assert sum(map(sum, found[0][1].values())) == 40
+    assert {row[1] & UNCHECKED for *_, ordered in found[0][0] for row in ordered} == {0, UNCHECKED}
