@@ -220,7 +220,9 @@ class SchemaSource:
         self._learn(statement)
         name = statement.tables[0]
         before = self.tracker.table(*name)
-        return before, None if before is None else self.tracker.preview(statement, name)
+        if before is None or self.has_made(statement):
+            return before, before
+        return before, self.tracker.preview(statement, name)
 
     def keyed_before(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> TableInfo | None:
         """The table before the statement that changes it, if its primary key and engine are certain; else None.

@@ -103,6 +103,14 @@ def test_a_unique_key_that_goes_is_known_by_the_structure() -> None:
     assert decided("ALTER TABLE unknown DROP INDEX u", ignore("drop unique key", table="unknown"))
 
 
+def test_a_create_that_is_read_again_within_its_transaction_is_decided_by_its_kind() -> None:
+    """MySQL has the rows of CREATE TABLE … SELECT in one transaction with it; a task that stops at one of them has the
+    table already when it reads the statement again."""
+    again = "CREATE TABLE `d`.`t` (`id` int NOT NULL) START TRANSACTION"
+    assert decided(again, ignore("drop table")) == [(0, again)]
+    assert decided(again, ignore("create table")) == []
+
+
 def test_an_error_is_raised_before_any_part_is_given_out() -> None:
     rule = BinlogFilterRule("d", "b", ("drop table",), (), "Error")
     with pytest.raises(DMError, match=r"'d\.b: Error'.*`d`\.`b`: DROP TABLE b") as caught:
