@@ -41,7 +41,7 @@ class StepRouter:
         self._source = source
         self._target_flavor = target_flavor
         self._upstream_tables = upstream_tables
-        self._is_unaltered = is_unaltered
+        self.is_unaltered = is_unaltered
 
     def route(self, schema: str, table: str) -> TableId:
         """The name at the target."""
@@ -69,7 +69,7 @@ class StepRouter:
         if self._merges or part.session is not None or not adds_ids(part.parsed):
             return step
         name = part.parsed.tables[0]
-        source = self._source.keyed_before(part.parsed, lambda table: self._is_unaltered(table, statement.after))
+        source = self._source.keyed_before(part.parsed, lambda table: self.is_unaltered(table, statement.after))
         known = {(info.schema, info.name) for info in self._source.tracker.tables()}
         listed = {(schema, table) for schema, names in self._upstream_tables().items() for table in names}
         migrated = {name, *(other for other in known | listed if self._rules.takes_rows(*other))}
