@@ -393,7 +393,9 @@ _FIX_AND_RESUME = (
 _DUPLICATE_HINT = (
     "The target already has a row with this key: rows that were there before, or two merged shards that use the "
     "same key. Remove or change one of the rows, or give the shards distinct keys. Or set `on-duplicate-logical` "
-    "of loaders to `replace` (the later row stays) or `ignore` (the earlier row stays). Then resume the task."
+    "of loaders to `replace` (the later row stays) or `ignore` (the earlier row stays). Then resume the task. If the "
+    "key has a generated column, or an expression, that depends on the session's time_zone, the upstream may have both "
+    "rows: drop the key at the target then."
 )
 _PACKET_HINT = (
     "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump again with "

@@ -88,6 +88,21 @@ def dependent_columns(table: TableInfo) -> Mapping[str, frozenset[str]]:
     return {name: variables for name, variables in found.items() if variables}
 
 
+def keys_of_sessions(table: TableInfo) -> tuple[str, ...]:
+    """The unique keys with values that the server computes from the variables of the session that writes a row: by
+    these, rows may collide that exist side by side on another server.
+
+    The expression of a functional part is not known: each TIMESTAMP of the table may be in it.
+    """
+    dependent = {name.lower() for name in dependent_columns(table)}
+    zoned = any(column.type_name == "timestamp" for column in table.columns)
+
+    def depends(name: str) -> bool:
+        return name.lower() in dependent or (zoned and table.column(name) is None)
+
+    return tuple(key.name for key in table.unique_keys if any(map(depends, key.columns)))
+
+
 def kept_otherwise(table: TableInfo, differing: Callable[[], Collection[str]]) -> Mapping[str, frozenset[str]]:
     """A target's columns, with variables, that would store values other than the upstream's.
 

@@ -120,7 +120,8 @@ STATEMENTS = (
     "temporary rename", "temporary drop", "pt-osc", "gh-ost", "xa", "savepoint", "add auto increment",
     "convert charset", "create index", "rename index", "drop primary key", "foreign key", "add check", "schema charset",
     "table option", "partition by", "add generated", "several clauses", "move column", "view", "trigger", "procedure",
-    "returning", "with", "create if not exists", "sequence",
+    "returning", "with", "create if not exists", "sequence", "replace select", "for portion of", "drop tables",
+    "alter rename", "if exists",
 )  # fmt: skip
 
 CATALOGUE: tuple[Parameter, ...] = (
@@ -215,6 +216,7 @@ CATALOGUE: tuple[Parameter, ...] = (
             "unique pair",
             "unique prefix",
             "two unique",
+            "three unique",
             "soft delete",
             "functional",
             "index",
@@ -234,6 +236,8 @@ CATALOGUE: tuple[Parameter, ...] = (
             "returning": "returning",
             "with": "with",
             "sequence": "sequence",
+            "for portion of": "period",
+            "if exists": "mariadb",
         },
         several=True,
     ),
@@ -368,7 +372,9 @@ def _excluded_by_statement(left: str, value: str, right: str, other: str) -> boo
             return other == "modify column" and value in ("virtual", "virtual with zone")
         case "further key", "statement":
             # MariaDB refuses both for a table with a key of periods.
-            return value == "without overlaps" and other in ("replace", "on duplicate key")
+            if other == "for portion of":
+                return value != "without overlaps"
+            return value == "without overlaps" and other in ("replace", "on duplicate key", "replace select")
         case "primary key", "statement":
             return value == "auto" and other == "add auto increment"
     return False
@@ -473,7 +479,7 @@ def key_fits(key: str, kind: str) -> bool:
     match key:
         case "unique prefix":
             return kind in ("char", "varchar", "text", "longtext", "binary", "varbinary", "blob", "longblob")
-        case "unique" | "unique pair" | "two unique" | "soft delete" | "index":
+        case "unique" | "unique pair" | "two unique" | "three unique" | "soft delete" | "index":
             return kind not in _WITHOUT_KEY
         case "functional":
             return kind in ("int", "varchar", "char")

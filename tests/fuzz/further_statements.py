@@ -24,6 +24,15 @@ def _rename_index(rng: random.Random, made: MadeTable) -> Sequence[str]:
     return [f"ALTER TABLE {_T} RENAME INDEX `{rng.choice([*made.unique, 'i', 'by_n'])}` TO `renamed`"]
 
 
+def _portion(rng: random.Random, made: MadeTable) -> Sequence[str]:
+    """What lies outside of the portion stays, as rows of its own: without a primary key, or of a row that it covers."""
+    portion = (
+        f"FOR PORTION OF `when` FROM '2024-{rng.choice(('01-10', '02-15'))}' TO '2024-{rng.choice(('03-01', '06-01'))}'"
+    )
+    change = f"UPDATE {_T} {portion} SET `n` = 8" if rng.random() < 0.5 else f"DELETE FROM {_T} {portion}"
+    return [f"{change} WHERE `id` = {rng.choice(made.literals['id'][:4])}"]
+
+
 def _generated(rng: random.Random, _made: MadeTable) -> Sequence[str]:
     number, way = rng.randrange(9), rng.choice(["STORED", "VIRTUAL"])
     return [
@@ -82,6 +91,27 @@ _TEXTS: Mapping[str, Texts] = {
     "with": _fixed(f"WITH w AS (SELECT 1 AS `k`) UPDATE {_T} AS a, w SET a.`n` = 7 WHERE a.`id` > w.`k`"),
     "create if not exists": _fixed(
         f"CREATE TABLE IF NOT EXISTS {_T} (`other` INT)", "CREATE TABLE IF NOT EXISTS {s}.`n1` (`other` INT)"
+    ),
+    "replace select": lambda rng, made: [
+        f"REPLACE INTO {_T} ({', '.join(made.literals)}) SELECT {', '.join(made.literals)} FROM {{s}}.`u`"
+        f" WHERE `id` {rng.choice(['<', '>='])} 6"
+    ],
+    "for portion of": _portion,
+    "drop tables": _fixed(
+        "CREATE TABLE {s}.`d1` (`id` INT)",
+        "CREATE TABLE {s}.`d2` LIKE {s}.`d1`",
+        "INSERT INTO {s}.`d2` VALUES (1)",
+        "DROP TABLE IF EXISTS {s}.`d1`, {s}.`d3`, {s}.`d2`",
+    ),
+    "alter rename": _fixed(
+        f"ALTER TABLE {_T} RENAME TO {{s}}.`other`, ADD COLUMN `rn` INT NULL",
+        f"ALTER TABLE {{s}}.`other` DROP COLUMN `rn`, RENAME {_T}",
+    ),
+    "if exists": _alter(
+        "ADD COLUMN IF NOT EXISTS `n` BIGINT, ADD COLUMN IF NOT EXISTS `ie` INT NULL",
+        "DROP COLUMN IF EXISTS `nothing`, ADD INDEX IF NOT EXISTS `ii` (`n`)",
+        "CHANGE COLUMN IF EXISTS `nothing` `n` INT, DROP INDEX IF EXISTS `ii`",
+        "MODIFY COLUMN IF EXISTS `n` BIGINT NULL, DROP FOREIGN KEY IF EXISTS `nothing`",
     ),
     "sequence": _fixed("CREATE SEQUENCE {s}.`sq`", "DO NEXTVAL({s}.`sq`)", "DROP SEQUENCE {s}.`sq`"),
 }

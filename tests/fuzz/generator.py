@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.features import LOGGED_AS_STATEMENTS, PARAMETERS, Pair, apart, exclusions, feature, lacking
+from tests.fuzz.features import LOGGED_AS_STATEMENTS, PARAMETERS, Pair, apart, exclusions, feature, fits, lacking
 from tests.fuzz.history import PHASES, History, Phase, Step
 from tests.fuzz.made_tables import MadeTable, make_table
 from tests.fuzz.refusals import STOPPING
@@ -19,8 +19,8 @@ GROUP = 8
 #: Values that come more often than the others, by their share.
 _USUAL: Mapping[str, tuple[str, float]] = {
     "safe": ("off", 0.75),
-    "compact": ("default", 0.7),
-    "multiple": ("default", 0.7),
+    "compact": ("default", 0.8),
+    "multiple": ("default", 0.8),
     "workers": ("16", 0.75),
     "route": ("none", 0.6),
     "rule": ("none", 0.92),
@@ -54,8 +54,11 @@ _COMMON: Mapping[str, tuple[Sequence[str], float]] = {
     "mode": (("all", "incremental"), 0.75),
     "type": (("char", "varchar", "timestamp", "timestamp(3)", "datetime", "decimal", "int"), 0.4),
 }
-#: How often a text or a computed column is part of a unique key of such a form.
+#: How often a text or a computed column is part of a unique key of such a form, and a time that ON UPDATE sets of the
+#: primary key.
 _KEYED_SHARE = 0.6
+#: How often ON UPDATE sets a time.
+_UPDATED_SHARE = 0.25
 _COMPUTED = ("stored", "virtual", "stored with zone", "virtual with zone")
 #: The parameters of the task and its servers.
 TASK = ("mode", "gtid", "safe", "compact", "multiple", "workers", "route", "rule", "event", "server zone",
@@ -88,7 +91,7 @@ class Choice:
         wanted = [value for value in values if feature(name, value) in self.focus]
         if wanted:
             return self.rng.choice(wanted)
-        often, share = self._telling_keys(name, chosen) or _COMMON.get(name, ((), 0.0))
+        often, share = self._telling(name, chosen) or _COMMON.get(name, ((), 0.0))
         common = [value for value in often if value in values]
         if common and self.rng.random() < share:
             return self.rng.choice(common)
@@ -98,14 +101,24 @@ class Choice:
         return self.rng.choice(values)
 
     @staticmethod
-    def _telling_keys(name: str, chosen: Mapping[str, str]) -> tuple[Sequence[str], float] | None:
-        """Keys of values that are equal without equal bytes, or that the server computes: only a key shows whether they
-        are compared as the server does."""
-        if name != "further key":
-            return None
-        if chosen["attribute"] in _COMPUTED:
-            return ("unique pair", "two unique", "soft delete"), _KEYED_SHARE
-        return (("unique", "unique pair", "unique prefix"), _KEYED_SHARE) if chosen["type"] in SPELLED else None
+    def _telling(name: str, chosen: Mapping[str, str]) -> tuple[Sequence[str], float] | None:
+        """Values that show most about what is chosen, and how often one of them comes."""
+        updated = chosen.get("attribute") == "on update"
+        match name:
+            case "attribute" if fits("on update", chosen["type"]):
+                return ("on update",), _UPDATED_SHARE
+            case "primary key" if updated:
+                return ("value", "id and value"), _KEYED_SHARE
+            case "further key" if updated:
+                # With another unique key, rows are often written whole, not updated.
+                return ("none", "index"), _KEYED_SHARE
+            # Only a key shows whether values that are equal without equal bytes, or that the server computes, are
+            # compared as the server does.
+            case "further key" if chosen["attribute"] in _COMPUTED:
+                return ("unique pair", "two unique", "soft delete"), _KEYED_SHARE
+            case "further key" if chosen["type"] in SPELLED:
+                return ("unique", "unique pair", "unique prefix"), _KEYED_SHARE
+        return None
 
     def all_of(self, names: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         made = dict(chosen)

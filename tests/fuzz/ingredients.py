@@ -32,7 +32,7 @@ _MOVING = frozenset(
 )  # fmt: skip
 _REWRITING = frozenset(
     f"statement={kind}"
-    for kind in ("replace", "on duplicate key", "restore value", "delete and insert", "update key", "update same")
+    for kind in ("replace", "on duplicate key", "restore value", "delete and insert", "update same")
 )  # fmt: skip
 
 
@@ -84,8 +84,13 @@ def _keys(history: History) -> str:
 
 
 def _on_update_in_key(history: History) -> bool:
-    keyed = any(f"primary key={way}" in history.features for way in ("value", "id and value"))
-    return keyed and "attribute=on update" in history.features and not _REWRITING.isdisjoint(_live_tags(history))
+    """Whether rows are written again, in upserts of several rows, where the target sets a part of the primary key: in
+    safe mode, or each in a statement of its own, they are written in another way."""
+    settings, features = history.settings, history.features
+    keyed = any(f"primary key={way}" in features for way in ("value", "id and value"))
+    updated = "attribute=on update" in features or "target=on update" in features
+    upserts = (settings["safe"], settings["compact"], settings["multiple"]) == ("off", "default", "default")
+    return keyed and updated and upserts and not _REWRITING.isdisjoint(_live_tags(history))
 
 
 def _to_column(history: History, column: str, wanted: Callable[[str], bool]) -> bool:

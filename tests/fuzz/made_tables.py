@@ -163,6 +163,10 @@ def _keys(
             unique.append(f"(`c`(2){also})")
         case "two unique":
             unique += [f"(`c`{also})", f"(`n`, `c`{also})"]
+        case "three unique":
+            columns.append(Column("w", "INT", ("NULL",)))
+            literals["w"] = ("NULL", "NULL", "1", "2", "3", "4")
+            unique += [f"(`c`{also})", f"(`n`, `c`{also})", f"(`w`{also})"]
         case "soft delete":
             columns += [
                 Column("d", "DATETIME", ("NULL",)),

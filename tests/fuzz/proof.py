@@ -31,6 +31,8 @@ _SECONDS = 3600.0
 _SEED = 1_000_000
 #: So often a finding's hole is looked for: which of two writers comes first decides whether some of them show.
 _ATTEMPTS = 2
+#: So often a history that shows a hole is run without any, and at most so often with the hole again.
+_CONFIRMED = 3
 #: After so many histories of a group that stop its task, each of the others plays alone: that takes less time.
 _STOPS = 2
 
@@ -152,12 +154,18 @@ class Proof:
         finding = Finding(history, verdict, self._seconds, history)
         attempts = () if verdict.kind == "hang" else (self._hole_of(finding) for _ in range(_ATTEMPTS))
         name = next(filter(None, attempts), "")
-        if not name or self._fails(history, ()) is not None:
+        if not name or not self._is_certain(history, name):
             self._strange(finding)
             return False
         self.left.remove(name)
         self._found.append(self._row(name, replace(finding, hole=name)))
         return True
+
+    def _is_certain(self, history: History, name: str) -> bool:
+        """Whether the history passes each time without any hole, and fails again with this one: some stop for one of
+        two reasons by chance, of which one looks like a finding."""
+        passes = all(self._fails(history, ()) is None for _ in range(_CONFIRMED))
+        return passes and any(self._fails(history, [name]) for _ in range(_CONFIRMED))
 
     def _hole_of(self, finding: Finding) -> str:
         """The hole with which alone the history fails: first those that it looks like, then half of the others at a

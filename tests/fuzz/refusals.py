@@ -180,11 +180,27 @@ TABLE: tuple[Refusal, ...] = (
         )
         for way in ("stored", "virtual")
     ),
+    *(
+        _one(
+            10006,
+            "the target computes one value for rows to which sessions with other time zones gave several",
+            f"attribute={way} with zone",
+            words="two rows may have one value at the target",
+        )
+        for way in ("stored", "virtual")
+    ),
     _one(
-        10006,
+        34019,
         "the target computes one value for rows to which sessions with other time zones gave several",
-        "attribute=stored with zone",
-        words="two rows may have one value at the target",
+        "attribute=virtual with zone",
+        words="Duplicate entry",
+    ),
+    _one(
+        36061,
+        "a tool's new table lacks the foreign key, which the target keeps, and a CHECK may not be of its column",
+        "statement=foreign key",
+        "statement=add check",
+        words="cannot be used in the CHECK clause",
     ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
     *(

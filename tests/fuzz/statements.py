@@ -525,14 +525,15 @@ class Statements:
     # -- transactions of their own ------------------------------------------------------------------------------
 
     def _xa(self) -> list[Step]:
-        """Prepared in one place, committed after other changes of the same session."""
-        return self._ddl(
-            "XA START 'long'",
-            f"UPDATE {_T} SET `n` = 3 WHERE `id` = 2",
-            "XA END 'long'",
-            "XA PREPARE 'long'",
-            "XA COMMIT 'long'",
-        )
+        """Prepared in one place of the binlog, and committed in another, after a change of another session."""
+        other = replace(self._insert("INSERT IGNORE", self._row()), session=(self._session + 1) % self._sessions)
+        return [
+            *self._ddl(
+                "XA START 'long'", f"UPDATE {_T} SET `n` = 3 WHERE `id` = 2", "XA END 'long'", "XA PREPARE 'long'"
+            ),
+            *([other] if self._sessions > 1 else []),
+            self._sql("XA COMMIT 'long'"),
+        ]
 
     def _savepoint(self) -> list[Step]:
         return [

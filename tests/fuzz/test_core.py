@@ -383,6 +383,12 @@ def test_what_shows_a_hole_has_what_it_needs() -> None:
     assert [hole for hole, name in SHOWN.items() if not NEEDS[hole](History.read(found / f"{name}.json"))] == []
 
 
+def test_a_time_that_on_update_sets_is_often_of_the_primary_key_and_its_rows_are_often_upserted() -> None:
+    """Otherwise a search seldom has a row that the target moves to another key."""
+    needs = NEEDS["ON UPDATE in the key"]
+    assert sum(needs(generate(seed, Pair.parse("mariadb"))) for seed in range(5000, 5400)) > 8
+
+
 def test_a_search_without_servers_counts_each_history_once() -> None:
     counts = counted(Pair.parse("mariadb"), 1, 64)
     assert counts["only the first table of a DDL is routed"] > 0

@@ -122,6 +122,19 @@ def test_a_hole_that_shows_every_second_time_is_found() -> None:
     assert [row.hole for row in rows if row.finding is not None] == ["hole 3"]
 
 
+def test_what_passes_only_now_and_then_without_a_hole_shows_none() -> None:
+    asked = 0
+
+    def wrong(seed: int, there: set[str]) -> bool:
+        nonlocal asked
+        asked += seed == 3 and not there
+        return seed == 3 and (bool(there) or asked % 2 == 0)
+
+    rows, strange = _prove(wrong, seconds=2)
+    assert all(row.finding is None for row in rows)
+    assert strange
+
+
 def test_two_losses_of_a_target_are_put_back_apart_and_together() -> None:
     fills, narrows = (REPLACED[name][0].by for name in ("target fills NULL in", "narrower target"))
     losses = [ColumnLoss("a", "int", "timestamp", nulls=True), ColumnLoss("b", "int", "tinyint", kind="every")]

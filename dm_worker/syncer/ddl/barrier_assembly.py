@@ -47,6 +47,6 @@ def ddl_barrier(
         router=router,
         names=OwnNames(rules, source, executor, upstream_tables),
         executor=executor,
-        follower=StructureFollower(source, online, temporary, store),
+        follower=StructureFollower(source, online, temporary, store, router.is_unaltered),
         settled=SettledStatements(parts, router, executor, store, orders),
     )

@@ -42,7 +42,7 @@ class StepRouter:
         self._source = source
         self._target_flavor = target_flavor
         self._upstream_tables = upstream_tables
-        self._is_unaltered = is_unaltered
+        self.is_unaltered = is_unaltered
 
     def route(self, schema: str, table: str) -> TableId:
         """The name at the target."""
@@ -78,7 +78,7 @@ class StepRouter:
 
     def _ordered(self, step: DDLStep, part: Part, statement: BinlogStatement) -> DDLStep:
         """The step with the upstream's table, if the target's has the same rows."""
-        source = self._source.keyed_before(part.parsed, lambda table: self._is_unaltered(table, statement.after))
+        source = self._source.keyed_before(part.parsed, lambda table: self.is_unaltered(table, statement.after))
         if self._beside(part.parsed.tables[0]) or (source is not None and self._rules.of_table(source) != NO_RULES):
             return step
         return replace(step, source=source, unknown=source is None)

@@ -133,13 +133,24 @@ def _plain_repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> 
             + REPAIRS[_DUPLICATE]
         )
     dependent = [column for column in plan.sampled if column.dependent]
-    if number == _DUPLICATE and dependent:
+    if number == _DUPLICATE and plan.session_keys:
+        keys = ", ".join(map(quote, plan.session_keys))
+        way_out = as_plain(plan, dependent[0]) if dependent else _without_keys(plan)
         return (
-            f"If the key has {quote(dependent[0].name)}: the target computes it from the session's variables. Where a "
-            "session of the upstream had another time_zone, or another variable that the expression depends on, two "
-            f"rows may have one value at the target. {as_plain(plan, dependent[0])} Otherwise: {REPAIRS[_DUPLICATE]}"
+            f"If the key is {keys}: the target computes its values from the session's variables. Where a session of "
+            "the upstream had another time_zone, or another variable that the expression depends on, two rows may have "
+            f"one value at the target. {way_out} Otherwise: {REPAIRS[_DUPLICATE]}"
         )
     return REPAIRS.get(number, REPAIR)
+
+
+def _without_keys(plan: TablePlan) -> str:
+    """How the operator gets both rows into the target, whose values of a VIRTUAL column then depend on the reader."""
+    drops = ", ".join(f"DROP KEY {quote(name)}" for name in plan.session_keys)
+    return (
+        f"Drop the key at the target alone: `ALTER TABLE {qualified(*plan.target)} {drops};`, then resume the task. "
+        "A foreign key that refers to it has to be dropped before."
+    )
 
 
 def too_long(plan: TablePlan, row: bytes, size: int, most: int) -> DMError:

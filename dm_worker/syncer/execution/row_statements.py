@@ -195,7 +195,8 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
     """
     renew = AS_DELETE | AS_INSERT
     if form.safe:
-        alone = joined = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
+        written = renew if plan.session_keys else AS_UPSERT
+        alone = joined = (written, written, AS_DELETE, written, 0)
     else:
         # With conflict keys, an update that changes a value of another unique key becomes a replacement.
         collides = plan.rewrite_existing and not plan.conflict_keys
@@ -263,7 +264,7 @@ def may_collide(plan: TablePlan, sql: RowStatement, form: StatementForm) -> bool
 def replaces(plan: TablePlan, kind: int, form: StatementForm) -> bool:
     """Whether rows of this kind are written by REPLACE."""
     # In safe mode, a conflicting row may come from after this range, and is written again later.
-    return kind == UPSERT_ROWS and form.safe and not plan.extra_columns
+    return kind == UPSERT_ROWS and form.safe and not plan.extra_columns and not plan.session_keys
 
 
 def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
@@ -419,6 +420,9 @@ def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: Stat
         for row in rows:
             yield from _make_room(plan, row, form)
             yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
+    elif plan.session_keys:
+        for row in rows:
+            yield from _put_by_key(plan, row, form)
     elif plan.upserts or replaces(plan, UPSERT_ROWS, form):
         yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, row) for row in rows], form)
     else:
@@ -436,6 +440,17 @@ def _make_room(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> 
         parts += [_column(start) + b"<" + image[last], _column(end) + b">" + image[first]]
         head = b"DELETE FROM " + _table(plan.target) + b" WHERE "
         yield _one_row(plan, head + b" AND ".join(parts), image, 0, form)
+
+
+def _put_by_key(plan: TablePlan, image: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
+    """Changes the row of this key, or inserts it if there is none. Unlike an upsert, never changes another row."""
+    table, where = _table(plan.target), _where(plan, image)
+    yield _one_row(plan, b"UPDATE " + table + b" SET " + _assignments(plan, image) + where + _ONE, image, 0, form)
+    names = b",".join(map(_column, plan.write_names))
+    values = b",".join([image[i] for i in plan.write])
+    missing = b" FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + table + where + b")"
+    insert = b"INSERT INTO " + table + b" (" + names + b") SELECT " + values + missing
+    yield _one_row(plan, insert, image, 0, form)
 
 
 def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:

@@ -102,10 +102,17 @@ def build(
         filter=rules.filter,
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
         period_keys=period_keys(shape, target),
+        session_keys=_session_keys(target, further if key else target.unique_keys),
         listed=key is None or options.values.lists_members or not _has_members(target, key),
     )
     bulk = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(bulk, shape, target, key, further, options, incomparable, family)
+
+
+def _session_keys(target: TableInfo, keys: Iterable[Index]) -> tuple[str, ...]:
+    """The names of those ``keys`` whose values depend on the session that writes a row."""
+    names = set(session_expressions.keys_of_sessions(target))
+    return tuple(index.name for index in keys if index.name in names)
 
 
 def _has_members(target: TableInfo, key: Index) -> bool:

@@ -220,7 +220,9 @@ class SchemaSource:
         self._learn(statement)
         name = statement.tables[0]
         before = self.tracker.table(*name)
-        return before, None if before is None else self.tracker.preview(statement, name)
+        if before is None or self.has_made(statement):
+            return before, before
+        return before, self.tracker.preview(statement, name)
 
     def keyed_before(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> TableInfo | None:
         """The table before the statement that changes it, if its primary key and engine are certain; else None.
@@ -259,12 +261,23 @@ class SchemaSource:
             return False
         return self.tracker.table(*statement.tables[0]) is not None
 
-    def is_void(self, statement: ddl.DDLStatement) -> bool:
-        """Whether a CREATE TABLE IF NOT EXISTS that is not followed yet found an existing table."""
+    def is_void(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> bool:
+        """Whether a CREATE TABLE IF NOT EXISTS that is not followed yet found an existing table, perhaps one whose
+        structure is not known. ``unaltered``: see :meth:`keyed_before`."""
         if statement.kind != "create table" or not statement.if_not_exists:
             return False
         self._learn(statement)
-        return self.has_made(statement)
+        return self.has_made(statement) or self._found_another(statement, unaltered)
+
+    def _found_another(self, statement: ddl.DDLStatement, unaltered: Callable[[str], bool]) -> bool:
+        """Whether the upstream's table has other columns than the statement gives it, and so is an older one."""
+        name, body = statement.tables[0], statement.body
+        present = self._upstream(*name)
+        if present is None or body is None or body.like is not None:
+            return False
+        made = self.tracker.preview(statement, name)
+        columns, given = ([c.name.lower() for c in table.columns] if table else [] for table in (present, made))
+        return columns != given and unaltered(name[1])
 
     def apply(self, statement: ddl.DDLStatement) -> None:
         """Applies the statement to the structures. The next rows of an unknown table request its structure."""

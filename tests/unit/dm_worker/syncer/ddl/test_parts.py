@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,12 @@ T = TableInfo(
 )
 
 
-def source(server: ServerDefaults = ServerDefaults()) -> SchemaSource:  # noqa: B008
+def source(server: ServerDefaults = ServerDefaults(), present: TableInfo | None = None) -> SchemaSource:  # noqa: B008
     nothing: Path | None = None
     made = SchemaSource(
         server=server,
         dump_files=lambda *_: nothing,
-        upstream=lambda *_: None,
+        upstream=lambda *_: present,
         target=lambda *_: None,
         schema_charset=lambda _: None,
     )
@@ -101,6 +102,33 @@ def test_tables_of_a_drop_are_decided_one_by_one() -> None:
 def test_a_unique_key_that_goes_is_known_by_the_structure() -> None:
     assert decided("DROP INDEX u ON t", ignore("drop unique key")) == []
     assert decided("ALTER TABLE unknown DROP INDEX u", ignore("drop unique key", table="unknown"))
+
+
+def test_a_create_that_is_read_again_within_its_transaction_is_decided_by_its_kind() -> None:
+    """MySQL has the rows of CREATE TABLE … SELECT in one transaction with it; a task that stops at one of them has the
+    table already when it reads the statement again."""
+    again = "CREATE TABLE `d`.`t` (`id` int NOT NULL) START TRANSACTION"
+    assert decided(again, ignore("drop table")) == [(0, again)]
+    assert decided(again, ignore("create table")) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "unaltered", "void"),
+    [
+        ("CREATE TABLE IF NOT EXISTS d.u (other INT)", True, True),
+        # It may have been made by this statement, and altered since.
+        ("CREATE TABLE IF NOT EXISTS d.u (other INT)", False, False),
+        ("CREATE TABLE IF NOT EXISTS d.u (id INT, v BIGINT, N INT)", True, False),
+        ("CREATE TABLE IF NOT EXISTS d.u LIKE d.t", True, False),
+        ("CREATE TABLE d.u (other INT)", True, False),
+        ("CREATE TABLE IF NOT EXISTS d.t (other INT)", False, True),
+    ],
+)
+def test_a_create_if_not_exists_may_have_found_a_table_of_unknown_structure(
+    sql: str, unaltered: bool, void: bool
+) -> None:
+    """Otherwise the table's rows do not fit the structure that the statement would have given it."""
+    assert source(present=replace(T, name="u")).is_void(ddl.parse(sql), lambda table: unaltered) == void
 
 
 def test_an_error_is_raised_before_any_part_is_given_out() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, row_statements
-from dm_worker.syncer.execution.compaction import DELETE, INSERT, REPLACED, UPDATE, UPDATED
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
@@ -150,3 +150,43 @@ def test_wide_bits_leave_columns_alone_that_only_the_target_has() -> None:
         b"INSERT INTO `d`.`t` (`id`,`bits`) VALUES (6,5)",
         b"UPDATE `d`.`t` SET `id`=7,`bits`=1 WHERE `id`=7 LIMIT 1",
     ]
+
+
+HOUR = Column("h", "int", "int(11)", generated="VIRTUAL")
+BY_HOUR = Index("k1", (IndexPart("h"),), unique=True)
+ZONED = TableInfo(
+    "s", "t", (ID, Column("ts", "timestamp", "timestamp"), HOUR), (KEY, BY_HOUR), expressions=(("h", "hour(`ts`)"),)
+)
+
+
+def test_no_row_replaces_another_by_a_key_that_a_session_computes() -> None:
+    """The upstream has both: REPLACE, or an upsert, would lose one of them."""
+    form = StatementForm(safe=True)
+    plan = build(1, 1, b"", ZONED, ZONED, PlanOptions())
+    assert plan.session_keys == ("k1",)
+    kinds = row_statements.write_rule_of(plan, form).kinds
+    for joined in (0, len(kinds) // 2):
+        wanted = merge.AS_DELETE | merge.AS_INSERT
+        assert [kinds[joined + state] for state in (INSERTED, UPDATED, REPLACED)] == [wanted] * 3
+    ordered = replace(plan, mode=ORDERED)
+    row = [b"1", b"'2024-01-01 01:30:00'", b"NULL"]
+    for inserted in ((0, INSERT, 1, 0, None, row), (0, UPDATE, 1, 0, row, row)):
+        texts = [sql.text for sql in row_statements.for_ordered({1: ordered}, [inserted], form)]
+        assert not [text for text in texts if b"REPLACE" in text or b"DUPLICATE" in text]
+        assert texts[-1].startswith(b"INSERT INTO `s`.`t` (`id`,`ts`) SELECT 1,'2024-01-01 01:30:00' FROM DUAL WHERE")
+
+
+def test_keys_that_no_session_decides_or_by_which_no_other_row_collides_are_replaced_as_ever() -> None:
+    plain = replace(ZONED, expressions=(("h", "`id` + 1"),))
+    with_id = replace(ZONED, indexes=(KEY, Index("k1", (IndexPart("h"), IndexPart("id")), unique=True)))
+    for table in (plain, with_id, UPSTREAM):
+        plan = build(1, 1, b"", table, table, PlanOptions())
+        assert plan.session_keys == ()
+        assert row_statements.replaces(plan, UPSERT_ROWS, StatementForm(safe=True))
+
+
+def test_an_expression_without_a_name_may_have_a_session_s_value_of_a_timestamp() -> None:
+    hidden = Index("k1", (IndexPart(""),), unique=True)
+    for columns, found in ((ZONED.columns[:2], ("k1",)), ((ID, NOTE), ())):
+        table = replace(ZONED, columns=columns, indexes=(KEY, hidden), expressions=())
+        assert build(1, 1, b"", table, table, PlanOptions()).session_keys == found
