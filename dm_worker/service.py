@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import grpc
 
 from dm_worker.diff.servers_diff import ServersDiffs
+from dm_worker.meta.foreign_copy import has_replicated
+from dm_worker.meta.load_progress import stored_state
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.operator_commands.hold_subtask import hold_subtask
 from dm_worker.operator_commands.operate_diff import operate_diff
@@ -200,7 +202,8 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 raw=state.history,
                 workaround="Pause the task before changing its configuration.",
             )
-        if state.unit != pb.Sync:
+        # The unit is not known of a subtask that has not run since the worker got it.
+        if state.unit != pb.Sync and not _is_copied(config):
             raise errors.new(
                 Code.WorkerOperSyncUnitOnly,
                 f"sub task {config.name} is still in unit {pb.UnitType.Name(state.unit)}",
@@ -240,6 +243,12 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         self, request: pb.OperateValidationErrorRequest, context: grpc.ServicerContext
     ) -> pb.OperateValidationErrorResponse:
         return operate_validation.operate(self._binder.current, request)
+
+
+def _is_copied(config: SubTaskConfig) -> bool:
+    """Whether the target records that the full copy is complete. Raises DMError."""
+    load = stored_state(config)
+    return has_replicated(config) if load is None else load.finished
 
 
 def _subtask(current: SourceWorker | None, task: str) -> SubTask:
