@@ -202,6 +202,18 @@ TABLE: tuple[Refusal, ...] = (
         "statement=add check",
         words="cannot be used in the CHECK clause",
     ),
+    *(
+        _one(
+            36061,
+            "a tool's new table lacks the foreign key, which the target keeps, and a table with one has no partitions",
+            f"statement={tool}",
+            "statement=partition by",
+            key,
+            words="foreign key constraint fails",
+        )
+        for tool in ("pt-osc", "gh-ost")
+        for key in (*(f"foreign key={way}" for way in ("restrict", "cascade", "set null")), "statement=foreign key")
+    ),
     _one(10006, "a row that a filter left at the target is inserted again", "row filter=delete", words="Duplicate"),
     *(
         _one(
