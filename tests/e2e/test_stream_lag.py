@@ -18,11 +18,11 @@ name: two_lags
 task-mode: all
 target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
 mysql-instances:
-  - {{source-id: s1, block-allow-list: mine}}
+  - {{source-id: streaming, block-allow-list: mine}}
 block-allow-list: {{mine: {{do-dbs: [two_lags]}}}}
 """
 SOURCE = """\
-source-id: s1
+source-id: streaming
 enable-gtid: false
 from: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
 """
@@ -38,7 +38,7 @@ class _Scene:
     def start(self) -> None:
         self.upstream.execute("CREATE DATABASE two_lags", "CREATE TABLE two_lags.t (id INT PRIMARY KEY, v TEXT)")
         self.upstream.execute("INSERT INTO two_lags.t VALUES (1, '')")
-        path = self.cluster.dir / "s1.yaml"
+        path = self.cluster.dir / "streaming.yaml"
         path.write_text(SOURCE.format(port=self.link.port))
         self.cluster.ok("operate-source", "create", str(path))
         self.cluster.ok("start-task", self.cluster.write_task(TASK.format(port=self.target.port)))
@@ -48,14 +48,14 @@ class _Scene:
         self.upstream.execute("UPDATE two_lags.t SET v = CONCAT(v, REPEAT('x', 1000)) WHERE id = 1")
 
     def sync(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.cluster.subtask("two_lags", "s1")["sync"]
+        found: dict[str, Any] = self.cluster.subtask("two_lags", "streaming")["sync"]
         # JSON has 64-bit numbers as strings.
         return found | {
             name: int(found[name]) for name in ("secondsBehindMaster", "bytesBehind", *_STREAM) if name in found
         }
 
     def relay(self) -> dict[str, Any]:
-        (answer,) = self.cluster.dmctl("query-status", "-s", "s1")["sources"]
+        (answer,) = self.cluster.dmctl("query-status", "-s", "streaming")["sources"]
         found: dict[str, Any] = answer["sourceStatus"]["relayStatus"]
         return found | {name: int(found[name]) for name in ("secondsBehind", "bytesBehind")}
 
@@ -132,13 +132,13 @@ def _the_task_is_paused(scene: _Scene) -> None:
 
 
 def _the_relay_is_paused(scene: _Scene) -> None:
-    scene.cluster.ok("start-relay", "-s", "s1")
+    scene.cluster.ok("start-relay", "-s", "streaming")
     scene.wait(lambda: scene.sync()["binlogType"] == "local", "the task reads the relay log")
     scene.wait_idle()
     wait_until(lambda: scene.relay()["lagReason"] == "source_idle", lambda: str(scene.relay()), WAIT_TIMEOUT)
     relay = scene.relay()
     assert (relay["secondsBehind"], relay["bytesBehind"]) == (0, 0)
-    scene.cluster.ok("pause-relay", "-s", "s1")
+    scene.cluster.ok("pause-relay", "-s", "streaming")
     scene.change()
     scene.wait(lambda: scene.sync()["streamSecondsBehind"] >= 2, "the relay log has no more")
     sync = scene.sync()
@@ -146,9 +146,9 @@ def _the_relay_is_paused(scene: _Scene) -> None:
     assert sync["streamBytesBehind"] > 1000
     wait_until(lambda: scene.relay()["bytesBehind"] > 1000, lambda: str(scene.relay()), WAIT_TIMEOUT)
     assert scene.relay()["lagReason"] == "stopped"
-    scene.cluster.ok("resume-relay", "-s", "s1")
+    scene.cluster.ok("resume-relay", "-s", "streaming")
     scene.wait_idle()
-    scene.cluster.ok("stop-relay", "-s", "s1")
+    scene.cluster.ok("stop-relay", "-s", "streaming")
 
 
 def _the_upstream_is_away(scene: _Scene) -> None:
