@@ -121,7 +121,7 @@ STATEMENTS = (
     "convert charset", "create index", "rename index", "drop primary key", "foreign key", "add check", "schema charset",
     "table option", "partition by", "add generated", "several clauses", "move column", "view", "trigger", "procedure",
     "returning", "with", "create if not exists", "sequence", "replace select", "for portion of", "drop tables",
-    "alter rename", "if exists",
+    "alter rename", "if exists", "add default",
 )  # fmt: skip
 
 CATALOGUE: tuple[Parameter, ...] = (
@@ -393,7 +393,8 @@ ROWS_OF_SHARDS = frozenset(
 #: They are in a binlog of any format as statements, with which a task goes on after nearly all of them.
 LOGGED_AS_STATEMENTS = frozenset(
     {
-        "truncate", "add column", "drop column", "modify column", "change default", "add index", "drop index",
+        "truncate", "add column", "add default", "drop column", "modify column", "change default", "add index",
+        "drop index",
         "add unique", "alter ignore add unique", "rename swap", "exchange partition", "drop partition",
         "truncate partition",
         "create or replace", "analyze", "analyze update", "optimize", "temporary create", "temporary shadow",
@@ -402,8 +403,13 @@ LOGGED_AS_STATEMENTS = frozenset(
 )  # fmt: skip
 #: DDL that each shard executes with equal success, whatever rows it has.
 DDL_OF_SHARDS = frozenset(
-    {"add column", "drop column", "modify column", "rename column", "change default", "add index", "drop index"}
-)
+    {
+        "add column", "add default", "drop column", "modify column", "rename column", "change default", "add index",
+        "drop index",
+    }
+)  # fmt: skip
+#: DDL of shards without coordination: the slower ones' rows get the target's default of the moment.
+UNCOORDINATED_DDL = "add default"
 #: Statements of which a comparison of the rows before and after shows each row that was written.
 _PLAIN_ROWS = frozenset(
     {
@@ -432,7 +438,8 @@ def _excluded_by_rules(left: str, value: str, right: str, other: str) -> bool:
             return other not in _PLAIN_ROWS
         case "statement":
             return other not in ROWS_OF_SHARDS and (
-                other not in DDL_OF_SHARDS or (left == "merge" and not value.startswith("pessimistic"))
+                other not in DDL_OF_SHARDS
+                or (left == "merge" and not value.startswith("pessimistic") and other != UNCOORDINATED_DDL)
             )
         case "moment":
             return other != "live" and (left == "row filter" or value.startswith("pessimistic"))

@@ -304,6 +304,16 @@ TABLE: tuple[Refusal, ...] = (
     ),
     *(
         _one(
+            36068,
+            "without shard-mode, the slower shard's rows got the default that the faster one has changed since",
+            "statement=add default",
+            f"merge={way}",
+            words="already has the column",
+        )
+        for way in ("schemas", "tables", "sources")
+    ),
+    *(
+        _one(
             20070,
             "a tool's new table lacks the foreign key, which the target keeps",
             f"statement={tool}",

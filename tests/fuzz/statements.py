@@ -347,6 +347,14 @@ class Statements:
         self._columns.append(f"y{self._added}")
         return self._ddl(f"ALTER TABLE {_T} ADD COLUMN `y{self._added}` {SQL_TYPES[kind]} {rest}{place}")
 
+    def _add_default(self) -> list[Step]:
+        """A column whose default may change at once: the rows that exist have the first one."""
+        self._added += 1
+        name, values = f"`y{self._added}`", self._rng.sample(range(1, 9), 2)
+        self._columns.append(f"y{self._added}")
+        changed = [f"ALTER TABLE {_T} ALTER {name} SET DEFAULT {values[1]}"] * (self._rng.random() < 0.7)
+        return self._ddl(f"ALTER TABLE {_T} ADD COLUMN {name} INT NULL DEFAULT {values[0]}", *changed)
+
     def _drop_column(self) -> list[Step]:
         """A column that was added, or one of the first ones that no key has; without one, one is added before."""
         # Without ``n`` most other statements fail.
