@@ -314,6 +314,16 @@ TABLE: tuple[Refusal, ...] = (
     ),
     *(
         _one(
+            34019,
+            "one shard was copied with a column that the other one did not have yet",
+            "statement=add default",
+            f"merge={way}",
+            words="Unknown column 'y",
+        )
+        for way in ("schemas", "tables", "sources")
+    ),
+    *(
+        _one(
             20070,
             "a tool's new table lacks the foreign key, which the target keeps",
             f"statement={tool}",
