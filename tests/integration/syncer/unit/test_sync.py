@@ -143,12 +143,11 @@ def test_shards_merge(mariadb_upstream: MariaDBServer, target: MariaDBServer, sp
                 f"INSERT INTO shard_{shard}.t_{shard} VALUES ({shard}, 'a'), ({shard + 10}, 'b')",
             )
         for shard in (1, 2):
-            mariadb_upstream.execute(f"ALTER TABLE shard_{shard}.t_{shard} ADD COLUMN n INT DEFAULT {shard}")
+            mariadb_upstream.execute(f"ALTER TABLE shard_{shard}.t_{shard} ADD COLUMN n INT DEFAULT 5")
         mariadb_upstream.execute("INSERT INTO shard_1.t_1 VALUES (21, 'x', 9)", "DELETE FROM shard_2.t_2 WHERE id = 2")
         run.wait_synced(mariadb_upstream)
     want = sorted(rows(mariadb_upstream, "shard_1.t_1") + rows(mariadb_upstream, "shard_2.t_2"), key=repr)
-    got = rows(target, "merged.t")
-    assert [row[:2] for row in got] == [row[:2] for row in want]
+    assert rows(target, "merged.t") == want
 
 
 def test_duplicate_key_of_two_shards_stops_the_task_and_names_it(
