@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
+from tests.harness.certified import certify, validated
 
 TASK = """\
 name: secret
@@ -35,6 +36,7 @@ def test_a_task_goes_on_with_new_passwords(
 
     free_cluster.wait_synced("secret")
     assert target.execute("SELECT id FROM secret.t ORDER BY id") == [(1,), (2,)]
+    certify(free_cluster, "secret")
 
 
 def _source(cluster: Cluster, server: SQLServer, password: str) -> str:
@@ -46,4 +48,4 @@ def _source(cluster: Cluster, server: SQLServer, password: str) -> str:
 
 
 def _task(cluster: Cluster, target: SQLServer, password: str) -> str:
-    return cluster.write_task(TASK.format(port=target.port, password=password), "secret.yaml")
+    return cluster.write_task(validated(TASK.format(port=target.port, password=password)), "secret.yaml")

@@ -231,7 +231,8 @@ def test_pause_and_stop_do_not_wait_for_a_unit_that_initialises(
     # Another one of its name begins when the thread of the first has ended.
     master.start_task(TASK)
     worker.untell("dump.initialising")
-    wait_until(lambda: worker.journal() == ["dump run", "dump left alone", "dump run"], "it runs")
+    again = ["dump run", "dump left alone", "dump run"]
+    wait_until(lambda: worker.journal() == again, lambda: f"it runs: {worker.journal()}\n{worker.tail()}")
     worker.wait_stage(pb.Running)
 
 
