@@ -115,6 +115,11 @@ class Rig:
             raise
         return rig
 
+    def renew_engine(self) -> None:
+        """Ends the engine: a process has one Spark context at a time. The new one starts when it is used."""
+        self.engine.close()
+        self.engine, self._warm = SparkEngine(slots=8), False
+
     def resize(self, rows: int, changes: int, runs: int, threads: int) -> None:
         self.rows, self.changes, self.runs, self.threads = rows, changes, runs, threads
 

@@ -63,6 +63,7 @@ def parts_of(turns: Sequence[tuple[Cost, int]], changes: int) -> Parts:
 
 
 def run(rig: Rig) -> None:
+    rig.renew_engine()
     rig.durability(True)
     workload = all_workloads()["oltp"]
     start = rig.fresh_source(workload, rig.rows)
