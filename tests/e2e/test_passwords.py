@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from tests.harness.certified import certify, validated
 
 TASK = """\
@@ -27,11 +28,14 @@ def test_a_task_goes_on_with_new_passwords(
     free_cluster.wait_stage("secret", "Running", unit="Sync")
 
     free_cluster.ok("pause-task", "secret")
+    free_cluster.wait_stage("secret", "Paused")
     for server in (mariadb_upstream, target):
         server.execute("ALTER USER dm@'%' IDENTIFIED BY 'new'")
     mariadb_upstream.execute("INSERT INTO secret.t VALUES (2)")
     free_cluster.ok("operate-source", "update", _source(free_cluster, mariadb_upstream, "new"))
-    free_cluster.ok("config", "task", "update", _task(free_cluster, target, "new"))
+    update = ("config", "task", "update", _task(free_cluster, target, "new"))
+    # The worker binds the source anew: for a moment it does not have the task.
+    wait_until(lambda: bool(free_cluster.dmctl(*update)["result"]), "the task's new file", WAIT_TIMEOUT)
     free_cluster.ok("resume-task", "secret")
 
     free_cluster.wait_synced("secret")
