@@ -93,7 +93,8 @@ def _difference(added: ColumnDef, dialect: Dialect, there: ColumnDef, shown_in: 
     if not clock and (not one.kind or not other.kind or _same(one, added, other, there)):
         return None
     name = quote(there.name)
-    computed = clock or other.kind == _IMPLICIT
+    # MySQL has no DEFAULT() for a default in parentheses.
+    computed = clock or other.kind == _IMPLICIT or (there.default or "").startswith("(")
     return FilledOtherwise(
         there.name,
         _shown(one, added),

@@ -54,6 +54,7 @@ def test_the_same_value(added: str, there: str) -> None:
         ("INT DEFAULT 1", "`c` int NOT NULL", "TRUE"),
         ("INT DEFAULT 1", "`c` int DEFAULT -1", "`c` <=> DEFAULT(`c`)"),
         ("ENUM('a','b') NOT NULL", "`c` enum('a','b') NOT NULL DEFAULT 'b'", "`c` <=> DEFAULT(`c`)"),
+        ("TEXT DEFAULT ('a')", "`c` text DEFAULT (_utf8mb4'b')", "TRUE"),
         ("DATETIME DEFAULT NOW()", "`c` datetime DEFAULT current_timestamp()", "TRUE"),
         ("DATE DEFAULT (CURRENT_DATE)", "`c` date DEFAULT curdate()", "TRUE"),
         ("DATETIME", "`c` datetime DEFAULT NULL ON UPDATE current_timestamp()", "TRUE"),
