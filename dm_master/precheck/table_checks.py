@@ -116,20 +116,23 @@ def turns_axes(server: ServerInfo) -> bool:
     return server.flavor == "mysql" and server.version >= (8, 0, 0)
 
 
+def _named(tables: Sequence[TableId]) -> str:
+    """The first tables by name, and how many there are besides."""
+    names = ", ".join(f"`{schema}`.`{table}`" for schema, table in tables[:_NAMED])
+    return f"{names} and {len(tables) - _NAMED} more" if len(tables) > _NAMED else names
+
+
 def check_axes(structures: Mapping[TableId, TableInfo]) -> list[CheckFinding]:
     """Tables whose coordinates another server shows in another order, as one finding."""
     found = [
-        f"`{schema}`.`{table}`"
-        for (schema, table), info in structures.items()
-        if any(column.type_name in GEOMETRIES for column in info.columns)
+        table for table, info in structures.items() if any(column.type_name in GEOMETRIES for column in info.columns)
     ]
     if not found:
         return []
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return [
         warn(
             f"coordinates of SRID 4326 are shown in another order at the target: {len(found)} tables have geometries "
-            f"({', '.join(found[:_NAMED])}{more})",
+            f"({_named(found)})",
             "The stored bytes stay the same. MySQL 8 takes and shows latitude first for SRID 4326 and other geographic "
             "systems, other servers longitude first: adapt what applications read with ST_AsText and ST_X at the "
             "target. docs/servers.md, 'Servers', has an example.",
@@ -350,11 +353,9 @@ def check_coordination(groups: TablesByTarget) -> list[CheckFinding]:
     merged = [target for target, shards in groups.items() if len(shards) > 1]
     if not merged:
         return []
-    names = [f"`{schema}`.`{table}`" for schema, table in sorted(merged)[:_NAMED]]
-    more = f" and {len(merged) - _NAMED} more" if len(merged) > _NAMED else ""
     return [
         warn(
-            f"several upstream tables merge into each of {len(merged)} target tables ({', '.join(names)}{more}), and "
+            f"several upstream tables merge into each of {len(merged)} target tables ({_named(sorted(merged))}), and "
             "the task has no shard-mode: the DDL of each upstream table runs at the target when it is read",
             "If these tables get DDL while the task runs, set `shard-mode: pessimistic`. Otherwise rows that a slower "
             "table has before its DDL can get other values, or stop the task.",
@@ -375,11 +376,9 @@ def check_empty(target: InspectedServer, tables: Iterable[TableId]) -> list[Chec
     filled = target.tables_with_rows(sorted(tables))
     if not filled:
         return []
-    names = [f"`{schema}`.`{table}`" for schema, table in filled[:_NAMED]]
-    more = f" and {len(filled) - _NAMED} more" if len(filled) > _NAMED else ""
     return [
         warn(
-            f"target tables have rows before the full copy: {len(filled)} ({', '.join(names)}{more})",
+            f"target tables have rows before the full copy: {len(filled)} ({_named(filled)})",
             "If the rows are from an earlier copy, empty these tables: otherwise the load stops at the first duplicate "
             "key (1062), and tables without a key get rows twice. If other tasks write to these tables, do nothing. To "
             "leave out this check, put downstream_table_empty into ignore-checking-items.",
