@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from deploy.local.mysql import SQLServer
 from pkg.binlog.position import Location
 from tests.bench.figures import Cost, Figure, middle
-from tests.bench.rig import Copies, Rig, copy_tables
+from tests.bench.rig import Copies, Rig
 from tests.bench.workloads import SCHEMA, Workload, fill, sysbench_columns
 
 TABLE = f"{SCHEMA}.keyless"
@@ -34,10 +34,7 @@ def run(rig: Rig, verbs: Sequence[str] = tuple(_STATEMENTS)) -> None:
 def _rate(rig: Rig, verb: str, rows: int) -> float:
     """Rows per second, the median of all runs."""
     workload = Workload(f"keyless {verb}", rows, _create, lambda _: _STATEMENTS[verb], (TABLE,))
-    start = rig.fresh_source(workload, rows)
-    copy_tables(rig.source, rig.target)
-    kept = Copies(rig.target, workload.tables)
-    changes = workload.write(rig.source, rows, rows)
+    start, kept, changes = rig.behind(workload, rows, rows)
     title = f"{verb} of {rows:,} rows without a key"
     print(f"\n{title}", flush=True)
     turns = [_turn(rig, start, kept, title) for _ in range(rig.runs)]

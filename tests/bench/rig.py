@@ -139,6 +139,13 @@ class Rig:
         for server in servers or (self.target,):
             server.execute(f"SET GLOBAL innodb_flush_log_at_trx_commit = {1 if durable else 2}")
 
+    def behind(self, workload: workloads.Workload, rows: int, changes: int) -> tuple[Location, Copies, int]:
+        """A target that has the workload's ``rows`` and lacks its ``changes``: the location where these begin, the
+        target's tables to restore, and the number of row changes."""
+        start = self.fresh_source(workload, rows)
+        copy_tables(self.source, self.target)
+        return start, Copies(self.target, workload.tables), workload.write(self.source, rows, changes)
+
     def fresh_source(self, workload: workloads.Workload, rows: int) -> Location:
         """An upstream with only the workload's tables; returns the end of its binlog."""
         self.source.wipe()

@@ -15,7 +15,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.figures.batch_report import SHUFFLE
 from pkg.binlog.position import Location
 from tests.bench.figures import Cost, Figure
-from tests.bench.rig import Copies, Rig, copy_tables, cost_of
+from tests.bench.rig import Copies, Rig, cost_of
 from tests.bench.workloads import Workload, all_workloads
 from tests.harness.proctree import descendants
 from tests.harness.spark import SparkCluster
@@ -66,10 +66,7 @@ def run(rig: Rig) -> None:
     rig.renew_engine()
     rig.durability(True)
     workload = all_workloads()["oltp"]
-    start = rig.fresh_source(workload, rig.rows)
-    copy_tables(rig.source, rig.target)
-    kept = Copies(rig.target, workload.tables)
-    changes = workload.write(rig.source, rig.rows, rig.changes)
+    start, kept, changes = rig.behind(workload, rig.rows, rig.changes)
     found = {executors: _measured(rig, workload, start, kept, changes, executors) for executors in MEASURED}
     least = found[MEASURED[0]]
     for executors, parts in list(found.items())[1:]:

@@ -15,7 +15,7 @@ from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Cost, Figure
-from tests.bench.rig import Copies, Rig, copy_tables
+from tests.bench.rig import Copies, Rig
 from tests.bench.workloads import SCHEMA, Workload, all_workloads, fill
 
 #: The catch-up that the others are compared with, and the share of its rate that they should reach.
@@ -78,10 +78,7 @@ def run(rig: Rig) -> None:
 def _rates(rig: Rig, title: str, shape: Shape) -> tuple[float, float]:
     """Bytes per second, and per CPU second of all processes; medians of the turns."""
     workload, rows = shape.workload, int(rig.rows * shape.part)
-    start = rig.fresh_source(workload, rows)
-    copy_tables(rig.source, rig.target)
-    kept = Copies(rig.target, workload.tables)
-    changes = workload.write(rig.source, rows, int(rig.changes * shape.part))
+    start, kept, changes = rig.behind(workload, rows, int(rig.changes * shape.part))
     size = end_of_binlog(rig.source).position.pos - start.position.pos
     print(f"\n{title}: {changes:,} row changes, {size / 2**20:,.0f} MiB", flush=True)
     turns = [_turn(rig, shape, start, kept, title) for _ in range(rig.runs)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.bench.figures import Figure
 from tests.bench.proxy import SlowProxy
-from tests.bench.rig import Copies, Rig, copy_tables
+from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 
 ROUND_TRIP = 0.005
@@ -30,10 +30,7 @@ def run(rig: Rig) -> None:
 
 def _form(rig: Rig, port: int, name: str, changes: int, multiple: bool) -> None:
     workload = all_workloads()["oltp"]
-    start = rig.fresh_source(workload, 100_000)
-    copy_tables(rig.source, rig.target)
-    kept = Copies(rig.target, workload.tables)
-    written = workload.write(rig.source, 100_000, changes)
+    start, kept, written = rig.behind(workload, 100_000, changes)
     title = f"slow target (+5 ms), {name}"
     print(f"\n{title}: {written:,} row changes", flush=True)
     took: dict[int, float] = {}

@@ -18,7 +18,7 @@ from pkg.config.model import SubTaskConfig, ValidatorConfig
 from pkg.errors import DMError
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure
-from tests.bench.rig import Copies, Rig, copy_tables
+from tests.bench.rig import Rig, copy_tables
 from tests.bench.workloads import all_workloads
 from tests.harness.cputime import cpu_by_kind, spent
 
@@ -39,10 +39,7 @@ def run(rig: Rig) -> None:
     rig.warm_up()
     rig.durability(True)
     workload = all_workloads()["oltp"]
-    start = rig.fresh_source(workload, rig.rows)
-    copy_tables(rig.source, rig.target)
-    kept = Copies(rig.target, workload.tables)
-    changes = workload.write(rig.source, rig.rows, rig.changes)
+    start, kept, changes = rig.behind(workload, rig.rows, rig.changes)
     title = "validation beside OLTP"
     print(f"\n{title}: {changes:,} row changes", flush=True)
     found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in _MODES}
