@@ -224,7 +224,7 @@ CATALOGUE: tuple[Parameter, ...] = (
         ),
         {"functional": "functional key", "without overlaps": "period"},
     ),
-    Parameter("partition", ("none", "hash", "range")),
+    Parameter("partition", ("none", "hash", "key", "range", "list")),
     Parameter("foreign key", ("none", "restrict", "cascade", "set null")),
     Parameter(
         "statement",
@@ -360,7 +360,9 @@ def _excluded(a: str, b: str) -> bool:
 def _excluded_by_statement(left: str, value: str, right: str, other: str) -> bool:
     match left, right:
         case "statement", "partition":
-            return value.endswith("partition") and other != "range"
+            # Only RANGE has a last partition that can be cut in two.
+            named = ("range",) if value == "add partition" else ("range", "list")
+            return value.endswith("partition") and other not in named
         case "statement", "rule":
             return other == "drop table" and value in ("drop and create", "create or replace")
         case "statement", "moment":

@@ -201,9 +201,14 @@ def _partition(way: str) -> str:
     match way:
         case "hash":
             return "PARTITION BY HASH (`id`) PARTITIONS 3"
+        case "key":
+            return "PARTITION BY KEY (`id`) PARTITIONS 3"
         case "range":
             parts = "PARTITION p0 VALUES LESS THAN (4), PARTITION p1 VALUES LESS THAN (8)"
             return f"PARTITION BY RANGE (`id`) ({parts}, PARTITION p2 VALUES LESS THAN MAXVALUE)"
+        case "list":
+            parts = ", ".join(f"PARTITION p{rest} VALUES IN ({rest})" for rest in range(3))
+            return f"PARTITION BY LIST (MOD(`id`, 3)) ({parts})"
     return ""
 
 

@@ -16,7 +16,7 @@ def _of(parameter: str, *values: str) -> list[str]:
 
 #: The column in question cannot be changed there where it is in a primary key, or the table partitioned.
 _CHANGED = _of("target", "narrow", "not null", "wide", "on update")
-_FIXED = [*_of("primary key", "value", "id and value"), *_of("partition", "hash", "range")]
+_FIXED = [*_of("primary key", "value", "id and value"), *_of("partition", "hash", "key", "range", "list")]
 _GENERATED = _of("attribute", "stored", "virtual")
 
 
