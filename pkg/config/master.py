@@ -113,7 +113,13 @@ OPTIONS = (
         acts="dm_master/service/config_service.py",
     ),
     Option("allowed-hosts", "list", "Further host names for HTTP requests.", default="[]", acts=_SERVER),
-    Option("etcd-endpoints", "list", "An etcd to use instead of the embedded one.", default="[]", acts=_SERVER),
+    Option(
+        "etcd-endpoints",
+        "list",
+        "An etcd to use instead of the embedded one; plain text with http://, otherwise with the master's TLS.",
+        default="[]",
+        acts=_SERVER,
+    ),
     Option(
         "etcd-username",
         effect="User of etcd; a new embedded etcd has root alone, and asks for its password from the start on.",

@@ -45,7 +45,9 @@ class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
     """
 
     def __init__(self, url: str, *, tls: SecurityConfig | None, login: Login | None, timeout: float) -> None:
+        """An http:// ``url`` means plain text although ``tls`` is given, as in etcd's own client."""
         self.address = address_of(url)
+        tls = None if url.lower().startswith("http://") else tls
         self._tls = tls
         self._login = login
         self._logged_in = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,6 +66,23 @@ class Authority:
             ssl_key=self._write(f"{common_name}.key", pem),
             cert_allowed_cn=allowed,
         )
+
+
+def settings(own: SecurityConfig) -> str:
+    """``own`` as lines of dm-master.toml."""
+    return f'ssl-ca = "{own.ssl_ca}"\nssl-cert = "{own.ssl_cert}"\nssl-key = "{own.ssl_key}"\n'
+
+
+def flags(own: SecurityConfig) -> list[str]:
+    """``own`` as dmctl's arguments."""
+    return ["--ssl-ca", own.ssl_ca, "--ssl-cert", own.ssl_cert, "--ssl-key", own.ssl_key]
+
+
+def context(own: SecurityConfig) -> ssl.SSLContext:
+    """For a client that shows ``own``."""
+    made = ssl.create_default_context(cafile=own.ssl_ca)
+    made.load_cert_chain(own.ssl_cert, own.ssl_key)
+    return made
 
 
 def _general(host: str) -> x509.GeneralName:

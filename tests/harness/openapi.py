@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -33,19 +34,25 @@ CONTRACT_CHECKS = [
 class ApiClient:
     """Asks one master; every answer must have the form that the contract gives it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._port = port
+        self._tls = tls
 
     def send(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+        connection = self._connection()
         try:
             connection.request(method, f"/api/v1/{path}", body, headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+        return http.client.HTTPSConnection("localhost", self._port, timeout=120, context=self._tls)
 
     def ask(self, method: str, path: str, body: Any = None, **query: Any) -> tuple[int, Any]:
         text = urlencode({key: json.dumps(value) if isinstance(value, bool) else value for key, value in query.items()})

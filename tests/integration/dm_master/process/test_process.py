@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -19,7 +18,7 @@ from deploy.local.process import free_port, wait_until
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpc.channel import open_channel
 from pkg.settings.connections import SecurityConfig
-from tests.harness.certificates import Authority
+from tests.harness.certificates import Authority, context, flags, settings
 from tests.integration.dm_master.process.support import (
     KEY,
     Dmctl,
@@ -73,17 +72,11 @@ def test_what_was_stored_survives_a_hard_kill(own_master: DMMaster, upstream: Ma
     wait_until(shown, "the source is back", 90, step=0.5)
 
 
-def _context(client: SecurityConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=client.ssl_ca)
-    context.load_cert_chain(client.ssl_cert, client.ssl_key)
-    return context
-
-
 def _serial(port: int, client: SecurityConfig) -> str:
     """The number of the certificate that a new connection to ``port`` gets."""
     with (
         socket.create_connection(("localhost", port), timeout=30) as raw,
-        _context(client).wrap_socket(raw, server_hostname="localhost") as conn,
+        context(client).wrap_socket(raw, server_hostname="localhost") as conn,
     ):
         found = conn.getpeercert()
     assert found is not None
@@ -94,12 +87,8 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own, client = authority.issue("master"), authority.issue("dmctl")
 
-    def flags(security: SecurityConfig) -> list[str]:
-        return ["--ssl-ca", security.ssl_ca, "--ssl-cert", security.ssl_cert, "--ssl-key", security.ssl_key]
-
     (tmp_path / "key").write_text(KEY)
-    extra = f'ssl-ca = "{own.ssl_ca}"\nssl-cert = "{own.ssl_cert}"\nssl-key = "{own.ssl_key}"\n'
-    extra += f'secret-key-path = "{tmp_path}/key"\n'
+    extra = settings(own) + f'secret-key-path = "{tmp_path}/key"\n'
     server = DMMaster(tmp_path, extra=extra)
     config = server.config.read_text()
     server.config.write_text(config.replace("http://", "https://"))
@@ -122,7 +111,7 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             joined = stub.RegisterWorker(dmmaster_pb2.RegisterWorkerRequest(name="w1", address="w1:8262"), timeout=60)
         assert joined.secretKey == bytes.fromhex(KEY), "both sides have shown certificates"
-        with urllib.request.urlopen(f"https://localhost:{server.port}/metrics", context=_context(client)) as answer:
+        with urllib.request.urlopen(f"https://localhost:{server.port}/metrics", context=context(client)) as answer:
             assert b"\netcd_server_has_leader 1\n" in answer.read(), "etcd was asked with the master's certificate"
         former = [_serial(port, client) for port in (server.port, server.etcd_port)]
         authority.issue("master")

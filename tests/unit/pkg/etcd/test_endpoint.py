@@ -51,6 +51,17 @@ def test_an_endpoint_has_tls_if_settings_are_given(tmp_path: Path) -> None:
     assert secure == [False, True, True]
 
 
+def test_an_endpoint_with_http_has_no_tls(tmp_path: Path) -> None:
+    """A master with certificates may have an etcd without."""
+    files = Authority(tmp_path).issue("dm")
+    secure = []
+    for url in ("http://127.0.0.1:1", "HTTP://127.0.0.1:1", "127.0.0.1:1", "https://127.0.0.1:1"):
+        endpoint = Endpoint(url, tls=files, login=None, timeout=1.0)
+        secure.append(endpoint.uses_secure_channel)
+        endpoint.close()
+    assert secure == [False, False, True, True]
+
+
 def test_no_endpoints_are_an_error() -> None:
     with pytest.raises(DMError) as caught:
         EtcdClient([])
