@@ -156,8 +156,8 @@ CATALOGUE: tuple[Parameter, ...] = (
     ),
     Parameter(
         "target",
-        ("same", "narrow", "not null", "wide", "extra column", "on update", "fewer keys"),
-        {"on update": "mariadb"},
+        ("same", "narrow", "not null", "wide", "other charset", "extra column", "on update", "fewer keys"),
+        {"on update": "mariadb", "other charset": "many charsets"},
     ),
     Parameter(
         "merge",
@@ -303,7 +303,9 @@ _OF_REPLICATION: Mapping[str, Sequence[str]] = {
 
 _GENERATED = frozenset({"stored", "virtual", "stored with zone", "virtual with zone"})
 #: What a target changes of the column in question.
-_OF_COLUMN = frozenset({"narrow", "not null", "wide", "on update"})
+_OF_COLUMN = frozenset({"narrow", "not null", "wide", "other charset", "on update"})
+#: Texts that differ in spaces at the end are equal in the other charset's collation.
+_WITHOUT_PAD = frozenset({"utf8mb4_0900_ai_ci", "utf8mb4_nopad_bin"})
 
 
 def _excluded(a: str, b: str) -> bool:
@@ -325,6 +327,8 @@ def _excluded(a: str, b: str) -> bool:
             return not key_fits(other, value)
         case "type", "target":
             return not target_fits(other, value)
+        case "collation", "target":
+            return other == "other charset" and (value == "none" or value in _WITHOUT_PAD)
         case "attribute", "target":
             # A target changes the column's type, which is that of a generated column's expression.
             no_null = value in ("not null", "on update") and other == "not null"
@@ -502,6 +506,8 @@ def target_fits(way: str, kind: str) -> bool:
             return kind in NARROWER
         case "wide":
             return kind in WIDER
+        case "other charset":
+            return kind in _TEXT
         case "on update":
             return kind in ("timestamp", "datetime")
     return True

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Literal
 #: before the second), between dump and load, or while the syncer runs.
 Phase = Literal["before", "snapshot", "chunk", "dumped", "live"]
 PHASES: tuple[Phase, ...] = ("before", "snapshot", "chunk", "dumped", "live")
+_CHARSET = re.compile(r"CHARACTER SET (\w+)")
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,12 @@ class History:
     @property
     def statements(self) -> int:
         return sum(step.do != "event" for step in self.steps)
+
+    @property
+    def translates(self) -> bool:
+        """Whether the target has a charset that no table of the upstream names."""
+        named = {charset for table in self.tables for one in table.columns for charset in _CHARSET.findall(one.type)}
+        return any(charset not in named for sql in self.target for charset in _CHARSET.findall(sql))
 
     def without_steps(self, chosen: frozenset[int]) -> History:
         return replace(self, steps=tuple(step for n, step in enumerate(self.steps) if n not in chosen))

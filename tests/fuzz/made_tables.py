@@ -225,6 +225,12 @@ def _target(way: str, kind: str, focus: Column, unique: Sequence[str], primary: 
             return [f"{alter} MODIFY `c` {focus.type} NOT NULL"]
         case "wide" if kind in WIDER and not generated:
             return [f"{alter} MODIFY `c` {WIDER[kind]}{charset} {'NULL' if 'NULL' in focus.after else 'NOT NULL'}"]
+        case "other charset" if collation and not generated:
+            other = "utf16" if "utf8mb4" in collation else "utf8mb4"
+            sql = focus.type.removesuffix(f" CHARACTER SET{collation}")
+            null = "NULL" if "NULL" in focus.after else "NOT NULL"
+            # Equal values of another collation have to stay apart.
+            return [f"{alter} MODIFY `c` {sql} CHARACTER SET {other} COLLATE {other}_bin {null}"]
         case "extra column":
             return [f"{alter} ADD COLUMN `more` INT DEFAULT 5"]
         case "on update" if kind in ("timestamp", "datetime") and not generated:

@@ -49,7 +49,8 @@ class Played:
 
     history: History
     schema: str
-    #: Whether the target keeps all texts in UTF-8, which it may call latin1.
+    #: Whether texts are compared as characters: the target keeps all in UTF-8, which it may call latin1, or has another
+    #: charset.
     in_utf8: bool = False
     sessions: list[Connection[Any]] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)

@@ -72,6 +72,9 @@ def _refused_by_tidb() -> Iterator[Refusal]:
                 yield _one(36061, why, f"servers={family} to tidb", f"statement={statement}", words=words)
 
 
+#: How the target's table may be of another form.
+_DIFFERING = ("narrow", "not null", "wide", "other charset", "extra column", "on update", "fewer keys")
+
 TABLE: tuple[Refusal, ...] = (
     *_refused_by_tidb(),
     *(_one(code, "the target has refused the table, so it has none", NO_TABLE) for code in (36070, 44019)),
@@ -272,7 +275,7 @@ TABLE: tuple[Refusal, ...] = (
             f"target={way}",
             words="different definitions",
         )
-        for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
+        for way in _DIFFERING
     ),
     _one(
         34001,
@@ -293,6 +296,13 @@ TABLE: tuple[Refusal, ...] = (
         "rows get numbers in an order that a keyless table does not keep",
         "statement=add auto increment",
         "statement=drop primary key",
+        words="no primary key that is the same",
+    ),
+    _one(
+        36068,
+        "keys of the upstream may be equal at the target, where the key's text has another charset",
+        "statement=add auto increment",
+        "target=other charset",
         words="no primary key that is the same",
     ),
     _one(
@@ -339,7 +349,7 @@ TABLE: tuple[Refusal, ...] = (
             "mode=incremental",
             f"target={way}",
         )
-        for way in ("narrow", "not null", "wide", "extra column", "on update", "fewer keys")
+        for way in _DIFFERING
     ),
 )
 

@@ -205,7 +205,9 @@ class _Attempt:
         self.played = []
         for history in histories:
             _Attempt._number += 1
-            self.played.append(Played(history, f"h{_Attempt._number}", in_utf8=servers.pair.target == "tidb"))
+            self.played.append(
+                Played(history, f"h{_Attempt._number}", in_utf8=servers.pair.target == "tidb" or history.translates)
+            )
         self._name = f"f{_Attempt._number}"
         self._events = 0
         self._successor = successor

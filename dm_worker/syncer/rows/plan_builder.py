@@ -17,7 +17,14 @@ from dm_worker.syncer.rows.key_normalization import (
     normalizer_of,
 )
 from dm_worker.syncer.rows.key_parts import compared_parts, deciding, period_keys, periods, trusted_row_key
-from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable, literal_text
+from dm_worker.syncer.rows.row_matching import (
+    DigestForm,
+    condition,
+    digest_form,
+    is_listable,
+    is_searchable,
+    literal_text,
+)
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, ComputedColumn, RowLink, TablePlan
 from pkg import errors
@@ -103,7 +110,7 @@ def build(
         checks=_checks(upstream, target, shape, columns.numbers, lossy=options.lossy),
         period_keys=period_keys(shape, target),
         session_keys=_session_keys(target, further if key else target.unique_keys),
-        listed=key is None or options.values.lists_members or not _has_members(target, key),
+        listed=_is_listed(key, columns, options.values),
     )
     bulk = _with_bulk_forms(plan, columns, target, options.values)
     return _placed(bulk, shape, target, key, further, options, incomparable, family)
@@ -115,10 +122,12 @@ def _session_keys(target: TableInfo, keys: Iterable[Index]) -> tuple[str, ...]:
     return tuple(index.name for index in keys if index.name in names)
 
 
-def _has_members(target: TableInfo, key: Index) -> bool:
-    """Whether a key of several columns has an ENUM or a SET."""
-    columns = [target.column(name) for name in key.columns]
-    return len(columns) > 1 and any(column is not None and column.type_name in ("enum", "set") for column in columns)
+def _is_listed(key: Index | None, columns: _WrittenColumns, values: TargetValues) -> bool:
+    """Whether one statement may find rows by a list of their keys."""
+    if key is None or len(key.columns) == 1:
+        return True
+    names = {name.lower() for name in key.columns}
+    return all(is_listable(here, there, values) for here, there in columns.compared if there.name.lower() in names)
 
 
 def _changes_alone(target: TableInfo, rules: TableRules, keeps: bool) -> bool:

@@ -124,6 +124,31 @@ def is_searchable(here: Column, there: Column) -> bool:
     return same and (kind in _TIMES or kind in ("decimal", "varbinary", "binary"))
 
 
+def is_listable(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> bool:
+    """Whether ``(there, …) IN ((literal, …), (literal, …))`` finds the values of literals of the column ``here``.
+
+    Measured on MariaDB 10.11 and 11.8, MySQL 5.7 to 9.7: from two rows on, no server converts the parts of such a list
+    to the charset or type of their column, so it finds none of other charsets or types, without an error.
+    """
+    kind = there.type_name
+    if kind in _INTEGERS:
+        return here.type_name in _INTEGERS
+    if kind in _TEXT:
+        return _same_bytes(here, there)
+    if kind in _BYTES:
+        return here.type_name in _BYTES or here.type_name == "binary"
+    if kind != here.type_name:
+        return False
+    if kind in ("enum", "set"):
+        return values.lists_members and not isinstance(here, MembersByName)
+    return kind not in _TIMES or _fraction(here) <= _fraction(there)
+
+
+def _fraction(column: Column) -> int:
+    """The digits after a time's seconds."""
+    return int(_digits(column) or 0)
+
+
 def _number(name: str) -> DigestForm:
     """An integer without the zeros of a ZEROFILL column, rather than the bytes of a BIT or a member's name."""
     return f"{name}+0", ("", "+0")

@@ -9,7 +9,7 @@ from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
 from pkg.binlog.charsets import UTF8
 from pkg.binlog.rows.derived_literals import Derived, LiteralChange
-from pkg.binlog.rows.literals import EnumByName, MembersByName, TextInUtf8, escape, marked
+from pkg.binlog.rows.literals import EnumByName, MembersByName, TextInUtf8, escape, literal_charset, marked
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
@@ -81,9 +81,11 @@ class RowShape:
 
     def literal_column(self, number: int) -> Column:
         """The column of a literal, without a charset where the literals may come in several."""
-        column = self._columns[number]
+        column, derived = self._columns[number], number - len(self._upstream.columns)
+        if derived < 0 or self._derived[derived].change is None or literal_charset(column) in UTF8:
+            return column
         # A mapped text may contain more characters, in the session's charset.
-        return column if number < len(self._upstream.columns) else replace(column, charset="")
+        return replace(column, charset="")
 
     def index_of(self, name: str) -> int:
         """The number of the literal for a target column; -1 when nothing is written there."""

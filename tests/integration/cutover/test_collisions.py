@@ -54,6 +54,12 @@ def _make(server: SQLServer, table: str, columns: str, values: str) -> None:
         ("id VARCHAR(9) PRIMARY KEY", "('a'), ('b')", "('c'), ('d')", ""),
         ("a INT, id INT, PRIMARY KEY (a, id)", "(1, 1), (1, 2)", "(1, 3), (2, 1)", ""),
         ("a INT, id INT, PRIMARY KEY (a, id)", "(1, 1), (1, 2)", "(1, 2), (2, 1)", "1, 2 is in"),
+        (
+            "a INT, c VARCHAR(9) CHARACTER SET latin1, PRIMARY KEY (a, c)",
+            "(1, 'é'), (2, 'è'), (3, 'x')",
+            "(1, 'é'), (3, 'è')",
+            "1, é is in",
+        ),
         ("id INT, UNIQUE (id)", "(NULL), (1)", "(NULL), (2)", ""),
         ("id DATETIME PRIMARY KEY", "('2024-01-01')", "('2024-01-01')", "2024-01-01 00:00:00 is in"),
         ("id VARBINARY(9) PRIMARY KEY", "(x'00FF')", "(x'00FF')", "is in"),
