@@ -84,8 +84,7 @@ class _KeyProbe:
         found: list[tuple[Any, ...]] = []
         for first in range(0, min(len(keys), _MOST_KEYS), _AT_ONCE):
             some = keys[first : first + _AT_ONCE]
-            # A list of several columns, ``(a, b) IN ((…), (…))``, would find no text beyond ASCII in another charset than
-            # the connection's.
+            # ``(a, b) IN ((…), (…))`` would find no text beyond ASCII in another charset than the connection's.
             term = " AND ".join(f"{quote(column)} = %s" for column in pair.columns)
             terms = " OR ".join([f"({term})"] * len(some))
             same = f"SELECT {names} FROM {qualified(*pair.other.table)} WHERE {terms} LIMIT {_SHOWN}"

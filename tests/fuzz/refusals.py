@@ -298,12 +298,15 @@ TABLE: tuple[Refusal, ...] = (
         "statement=drop primary key",
         words="no primary key that is the same",
     ),
-    _one(
-        36068,
-        "keys of the upstream may be equal at the target, where the key's text has another charset",
-        "statement=add auto increment",
-        "target=other charset",
-        words="no primary key that is the same",
+    *(
+        _one(
+            36068,
+            "keys of the upstream may be equal at the target, where a key's column has another type",
+            "statement=add auto increment",
+            f"target={way}",
+            words="no primary key that is the same",
+        )
+        for way in ("narrow", "wide", "other charset")
     ),
     _one(
         36068,

@@ -540,7 +540,7 @@ def test_keys_with_text_are_listed_only_in_the_charset_of_the_column(
         key = Index("PRIMARY", (IndexPart("id"), IndexPart("c")), unique=True)
         return TableInfo("d", "t", (Column("id", "int", "int(11)", nullable=False), text), (key,))
 
-    affix = Affix(1, 1, "é-", "", here, MappedColumn("d", "t", "c", "add prefix"))
+    affix = Affix(1, 1, "é-", "", here, MappedColumn("d", "t", "c", Code.SyncerUnitDoColumnMapping))
     rules = TableRules(mapping=TableMapping("d", "t", (affix,)) if mapped else None)
     plan = build(1, 0, b"", made_of(here), made_of(there), PlanOptions(), rules=rules)
     assert min(2, row_statements.write_rule_of(plan, StatementForm()).most_rows[0]) == most
