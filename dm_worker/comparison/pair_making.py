@@ -350,7 +350,7 @@ def _way(columns: Sequence[_PairColumn], key: Sequence[int]) -> tuple[Way, str]:
     for number, column in enumerate(columns):
         reading = column.forms.reading
         name = quote(column.there.name)
-        if reading in (Reading.DOCUMENT, Reading.MEMBERS, Reading.NUMBER):
+        if reading in (Reading.DOCUMENT, Reading.WRITTEN_DOCUMENT, Reading.MEMBERS, Reading.NUMBER):
             return Way.STREAMED, f"the servers may write equal values of {name} as different text"
         if reading is not Reading.SAME and (not key or number in key):
             return (

@@ -23,13 +23,14 @@ from pkg.mysql.schema import GEOMETRIES, Column
 
 
 class Reading(Enum):
-    """How two forms are read. ``SAME``: unchanged."""
+    """How two forms are read. ``SAME``: unchanged. ``WRITTEN_DOCUMENT``: the target keeps a document as text."""
 
     SAME = "same"
     FLOAT = "float"
     NUMBER = "number"
     MEMBERS = "members"
     DOCUMENT = "document"
+    WRITTEN_DOCUMENT = "written document"
     ADDRESS = "address"
 
 
@@ -293,9 +294,14 @@ def _bytes(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | 
     size = _numbers(target.column, 1)[0] if target.column.type_name == "binary" else 0
 
     def form(side: SideColumn) -> str:
-        if size and not (side.column.type_name == "binary" and _numbers(side.column, 1)[0] == size):
-            return f"CAST({side.value} AS BINARY({size}))"
-        return f"CAST({side.value} AS BINARY)" if side.column.type_name in _TEXTS else side.value
+        value = f"CAST({side.value} AS BINARY)" if side.column.type_name in _TEXTS else side.value
+        own = _numbers(side.column, 1)[0]
+        if not size or (side.column.type_name == "binary" and own == size):
+            return value
+        padded = f"CAST({value} AS BINARY({size}))"
+        # A cast also cuts a value that is longer.
+        short = side.column.type_name in ("binary", "varbinary") and own <= size
+        return padded if short else f"IF(LENGTH({value})>{size},{value},{padded})"
 
     return ColumnForms(_each(upstream, form), form(target), free=True, bulky=_is_bulky(upstream, target))
 
@@ -347,7 +353,8 @@ def _documents(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForm
         text = f"CAST(CONVERT({side.value} USING utf8mb4) AS BINARY)"
         return f"CONCAT({_json_types(side.value)},'\\n',{text})" if types else text
 
-    reading = Reading.SAME if alike else Reading.DOCUMENT
+    kept = Reading.DOCUMENT if target.column.type_name == "json" else Reading.WRITTEN_DOCUMENT
+    reading = Reading.SAME if alike else kept
     return ColumnForms(_each(upstream, form), form(target), reading, free=True, bulky=True, guarded=True)
 
 
