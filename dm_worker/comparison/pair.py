@@ -5,6 +5,7 @@ Picklable: Spark tasks get pairs. Nothing here knows of tasks, sessions or serve
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
@@ -120,6 +121,11 @@ class TablePair:
     left_out: tuple[tuple[str, str], ...] = ()
     one_sided: bool = False
     sha1: bool = True
+
+    @property
+    def outline(self) -> str:
+        """A digest of what is compared and how. Results for parts of a table belong together only if it is the same."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -102,7 +102,8 @@ class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
 
     ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
-    that were repaired, and ``kept``: where these differences end in the files.
+    that were repaired, and ``kept``: where these differences end in the files. ``outline``: that of the pair for which
+    the chunks were cut.
     """
 
     target: TableId
@@ -114,6 +115,7 @@ class TableProgress:
     reason: str = ""
     repaired: int = 0
     kept: tuple[int, int] = (0, 0)
+    outline: str = ""
 
     @property
     def is_sample(self) -> bool:
@@ -195,12 +197,22 @@ class DiffProgress:
                     found.append(work)
         return found
 
-    def planned(self, target: TableId, spans: Iterable[str], *, sample: float = 0.0) -> None:
+    def planned(self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "") -> None:
         """The table consists of these chunks; with a ``sample`` only that share of them (percent) is compared."""
         numbered = dict(enumerate(spans))
         table = self.tables[target]
+        table.outline = outline
         table.planned = len(numbered)
         table.spans = {number: span for number, span in numbered.items() if is_in_sample(number, sample)}
+
+    def planned_again(self, target: TableId) -> list[ChunkWork]:
+        """Makes the table wait for a plan again, because its chunks are no longer parts of it; returns the chunks whose
+        results are forgotten."""
+        table = self.tables[target]
+        spans = table.spans or {}
+        lost = [ChunkWork(target, number, spans[number]) for number in table.done]
+        table.spans, table.done = None, {}
+        return lost
 
     def compared(self, work: ChunkWork, result: ComparedChunk) -> bool:
         """Stores the result; False if the chunk does not wait for one, as when its table is not compared any more."""

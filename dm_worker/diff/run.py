@@ -228,13 +228,13 @@ class DiffRun:
             if table is None or (late and waiting >= threads):
                 return
             try:
-                spans = self._finder.spans(table.target)
+                plan = self._finder.plan(table.target)
             except DMError as exc:
                 if exc.retryable:
                     raise
                 self._refuse(table.target, str(exc))
                 continue
-            self.progress.planned(table.target, spans, sample=self.record.settings.sample)
+            self.progress.planned(table.target, plan.spans, sample=self.record.settings.sample, outline=plan.outline)
             self._table.note_table(self.record.run, table)
 
     @property
@@ -289,11 +289,30 @@ class DiffRun:
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
-        found = self._finder.compared(targets)
-        for target, made in found.items():
+        found = {}
+        for target, made in self._finder.compared(targets).items():
             if isinstance(made, DMError):
                 self._failed(target, made)
-        return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
+            elif made.pair.outline != self.progress.tables[target].outline:
+                self._plan_again(target)
+            else:
+                found[target] = made
+        return found
+
+    def _plan_again(self, target: TableId) -> None:
+        """The table's chunks are of a key, columns or upstream tables that it no longer has."""
+        log.info("a table is compared again from its start: it has changed", table=qualified(*target))
+        self._forget(target)
+        # In this order: results without a plan would be taken for those of the next plan.
+        self._table.forget_chunks(self.record.run, self.progress.planned_again(target))
+        self._table.note_table(self.record.run, self.progress.tables[target])
+
+    def _forget(self, target: TableId) -> None:
+        """Forgets what is known of chunks that wait for another look or a repair."""
+        self._certainty.forget(target)
+        for work in [one for one in self._to_repair if one.target == target]:
+            del self._to_repair[work]
+        self._repaired = {work for work in self._repaired if work.target != target}
 
     def _not_served(self, sources: Sequence[str]) -> str:
         """Why a sweep of tables with rows of these sources would only wait, holding replication; '' if it would not."""
@@ -390,7 +409,5 @@ class DiffRun:
 
     def _refuse(self, target: TableId, reason: str) -> None:
         self.progress.refused(target, reason)
-        self._certainty.forget(target)
-        for work in [one for one in self._to_repair if one.target == target]:
-            del self._to_repair[work]
+        self._forget(target)
         self._table.note_table(self.record.run, self.progress.tables[target])

@@ -60,6 +60,14 @@ class FedTable:
         return f"{self.source_id}: {qualified(self.schema, self.table)}"
 
 
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """``spans``: the chunks of a table. ``outline``: that of the pair for which they were cut."""
+
+    outline: str
+    spans: Sequence[str]
+
+
 class TableFinder:
     """Opens sessions for each question and closes them. Raises DMError: retryable where a later attempt may succeed.
 
@@ -147,8 +155,8 @@ class TableFinder:
             raise not_compared(name, pair.reason)
         return pair
 
-    def spans(self, name: TableId) -> list[str]:
-        """The chunks of the table. Raises DMError; not retryable where the table can't be compared."""
+    def plan(self, name: TableId) -> TablePlan:
+        """Cuts the table into chunks. Raises DMError; not retryable where the table can't be compared."""
         sources = self.sources_of(name)
         with self._sessions(sources) as (upstreams, target):
             try:
@@ -157,12 +165,8 @@ class TableFinder:
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
-                return [
-                    span_of(part)
-                    for part in plan_ranges(
-                        conn, pair, rows_of_chunks(fed, largest, self._settings.chunk_rows), largest
-                    )
-                ]
+                rows = rows_of_chunks(fed, largest, self._settings.chunk_rows)
+                return TablePlan(pair.outline, [span_of(part) for part in plan_ranges(conn, pair, rows, largest)])
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 

@@ -23,7 +23,7 @@ from dm_worker.diff.progress import DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
 from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
-from dm_worker.diff.tables import not_compared
+from dm_worker.diff.tables import TablePlan, not_compared
 from dm_worker.engine.engine import SparkEngine
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -38,9 +38,9 @@ MATCHES = (("`id` <=> ", ""), ("`v` <=> ", ""))
 MISSING = Difference(DifferenceKind.MISSING, (b"1",), ("id", "v"), (b"1", b"'a'"), None, 0)
 
 
-def pair_of(target: TableId) -> TablePair:
+def pair_of(target: TableId, key: tuple[int, ...] = (0,)) -> TablePair:
     side = TableSide(*target, 0, ("`id`", "`v`"), (), ())
-    return TablePair(side, (side,), COLUMNS, (0,), (0,), Way.PUSHED, "")
+    return TablePair(side, (side,), COLUMNS, key, key, Way.PUSHED, "")
 
 
 class World:
@@ -57,6 +57,9 @@ class World:
         self.speed = 1e12
         self.whole: list[bool] = []
         self.plans: dict[TableId, DMError] = {}
+        #: The keys of the tables, and a key that they get with the next look.
+        self.key: tuple[int, ...] = (0,)
+        self.next_key: tuple[int, ...] | None = None
         self.stored: dict[str, Any] = {}
 
     # the engine
@@ -97,6 +100,7 @@ class World:
     ) -> ChunkOutcome:
         self.whole.append(whole)
         target = (pair.target.schema, pair.target.name)
+        self.key, self.next_key = self.next_key or self.key, None
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(found, DMError):
@@ -125,13 +129,14 @@ class World:
     def config(self, _: str) -> SubTaskConfig:
         return config("mariadb")
 
-    def spans(self, target: TableId) -> list[str]:
+    def plan(self, target: TableId) -> TablePlan:
         if target in self.plans:
             raise self.plans[target]
-        return [json.dumps([[str(number)], []]) for number in range(self.chunks)]
+        spans = [json.dumps([[str(number)], []]) for number in range(self.chunks)]
+        return TablePlan(pair_of(target, self.key).outline, spans)
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        return {target: ComparedTable(pair_of(target), (), MATCHES) for target in targets}
+        return {target: ComparedTable(pair_of(target, self.key), (), MATCHES) for target in targets}
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
@@ -235,6 +240,18 @@ def test_a_table_that_changes_at_each_attempt_is_abandoned(start: Callable[..., 
     run = start(World({T: [changed], U: [()]}))
     run.work()
     assert "changed while it was compared" in run.progress.tables[T].reason
+
+
+def test_a_table_whose_key_changes_is_compared_from_its_start(start: Callable[..., DiffRun]) -> None:
+    """Its chunks were ranges of the old key: of the new one they would be other rows."""
+    world = World({T: [[MISSING], lost(), ()]})
+    world.next_key = (1,)
+    run = start(world)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert world.stored["forgotten"] == 1
+    # The first two looks, then both chunks again.
+    assert len(world.whole) == 4
 
 
 def test_a_table_that_cannot_be_planned_is_named(start: Callable[..., DiffRun]) -> None:
