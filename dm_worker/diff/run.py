@@ -150,6 +150,8 @@ class DiffRun:
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
+        #: Whether a table has changed since the finder has read the tables.
+        self._changed = False
         #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
         self._repaired: set[ChunkWork] = set()
@@ -194,6 +196,9 @@ class DiffRun:
             if self._stop.is_set() or not self._await_lag():
                 return
             begun = time.monotonic()
+            if self._changed:
+                self._finder.refresh()
+                self._changed = False
             self._plan_more()
             rows, read = self._round()
             if not self.progress.is_done:
@@ -334,7 +339,8 @@ class DiffRun:
         seconds = PACED_SECONDS if settings.rows_per_second else PAIR_SECONDS
         # Whoever limits what is read wants checksums.
         whole_rows = not (settings.bytes_per_second or settings.rows_per_second)
-        return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks), whole_rows)
+        rate = math.ceil(settings.bytes_per_second / tasks)
+        return CompareSpec(servers, tables, seconds, rate, whole_rows, self._finder.feeding())
 
     def _compared(self, shares: Sequence[tuple[int, Sequence[ChunkWork]]], spec: CompareSpec) -> list[ChunkReport]:
         work = functools.partial(run_compare_task, spec)
@@ -402,6 +408,7 @@ class DiffRun:
         """Handles an error of a table: a retryable one is tried again without limit, any other a few times."""
         if error.kind in (Code.DBBadConn, Code.DiffHeldBack):
             return
+        self._changed = self._changed or error.kind is Code.DiffTableChanged
         self._failures[target] += 1
         log.warning("a table could not be compared", table=qualified(*target), error=str(error))
         if not error.retryable or self._failures[target] >= TRIES:

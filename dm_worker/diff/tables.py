@@ -20,6 +20,7 @@ from dm_worker.comparison.pair import NotCompared, TablePair, TableSide
 from dm_worker.comparison.ranges import plan_ranges
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.diff.compare_task import ComparedTable
+from dm_worker.diff.feeds import may_merge
 from dm_worker.diff.hidden_tables import unseen
 from dm_worker.diff.progress import TableProgress
 from dm_worker.diff.repairs import matches_of
@@ -112,6 +113,11 @@ class TableFinder:
         """The sources whose rows are in the table, in order; empty if no upstream table exists."""
         return tuple(sorted({one.source_id for one in self._fed.get(target, ())}))
 
+    def feeding(self) -> tuple[SubTaskConfig, ...]:
+        """The task's present sources, if its tables may get further upstream tables."""
+        configs = (self._own, *self._siblings())
+        return configs if may_merge(configs) else ()
+
     def config(self, source: str) -> SubTaskConfig:
         return self._configs[source]
 
@@ -133,7 +139,8 @@ class TableFinder:
             info = fetch_table_info(target, *name)
             if info is None:
                 raise not_compared(name, "it was dropped at the target")
-            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)))
+            feeds = frozenset((one.source_id, one.schema, one.table) for one in self._fed[name])
+            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)), feeds)
         except (DMError, pymysql.Error) as exc:
             error = classify(exc, scope="downstream", table=qualified(*name))
             if error.kind is Code.DBBadConn:

@@ -126,6 +126,9 @@ class World:
     def sources_of(self, _: TableId) -> tuple[str, ...]:
         return ("s1",)
 
+    def feeding(self) -> tuple[SubTaskConfig, ...]:
+        return ()
+
     def config(self, _: str) -> SubTaskConfig:
         return config("mariadb")
 

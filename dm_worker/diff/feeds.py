@@ -1,0 +1,49 @@
+"""The upstream tables that give rows to the target's tables, as they are now.
+
+A merged table can get a further upstream table while it is compared: its rows would be extra, and a repair would delete
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pymysql
+
+from dm_worker.comparison.merged_tables import merged_tables
+from dm_worker.syncer.rows.task_rules import TaskRules
+from dm_worker.table_reads.session import open_session
+from pkg.config.model import SubTaskConfig
+from pkg.mysql import driver
+from pkg.mysql.connection import classify
+from pkg.mysql.introspect import list_all_tables
+from pkg.mysql.names import TableId
+
+#: An upstream table: source id, schema, name.
+Feed = tuple[str, str, str]
+Feeds = Mapping[TableId, frozenset[Feed]]
+
+
+def may_merge(configs: Iterable[SubTaskConfig]) -> bool:
+    """Whether a further upstream table may give rows to a target table that has one already."""
+    return any(cfg.routes for cfg in configs)
+
+
+def present_feeds(configs: Sequence[SubTaskConfig]) -> Feeds:
+    """Each target table's upstream tables in all of these sources. Raises DMError."""
+    merged = merged_tables([TaskRules(cfg) for cfg in configs], [_names(cfg) for cfg in configs])
+    return {
+        target: frozenset((configs[one.connection].source_id, one.schema, one.table) for one in sources)
+        for target, sources in merged.items()
+    }
+
+
+def _names(cfg: SubTaskConfig) -> list[TableId]:
+    conn = open_session(cfg.from_)
+    try:
+        found = list_all_tables(conn)
+        return [(schema, name) for schema, names in found.items() if schema != cfg.meta_schema for name in names]
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream").at(cfg.source_id) from exc
+    finally:
+        driver.drop(conn)
