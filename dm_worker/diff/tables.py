@@ -62,7 +62,7 @@ class FedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class ChunkPlan:
     """``spans``: the chunks of a table. ``outline``: that of the pair for which they were cut."""
 
     outline: str
@@ -162,7 +162,7 @@ class TableFinder:
             raise not_compared(name, pair.reason)
         return pair
 
-    def plan(self, name: TableId) -> TablePlan:
+    def plan(self, name: TableId) -> ChunkPlan:
         """Cuts the table into chunks. Raises DMError; not retryable where the table can't be compared."""
         sources = self.sources_of(name)
         with self._sessions(sources) as (upstreams, target):
@@ -173,7 +173,7 @@ class TableFinder:
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
                 rows = rows_of_chunks(fed, largest, self._settings.chunk_rows)
-                return TablePlan(pair.outline, [span_of(part) for part in plan_ranges(conn, pair, rows, largest)])
+                return ChunkPlan(pair.outline, [span_of(part) for part in plan_ranges(conn, pair, rows, largest)])
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 

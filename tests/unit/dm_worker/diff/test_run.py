@@ -23,7 +23,7 @@ from dm_worker.diff.progress import DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
 from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
-from dm_worker.diff.tables import TablePlan, not_compared
+from dm_worker.diff.tables import ChunkPlan, not_compared
 from dm_worker.engine.engine import SparkEngine
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -132,11 +132,11 @@ class World:
     def config(self, _: str) -> SubTaskConfig:
         return config("mariadb")
 
-    def plan(self, target: TableId) -> TablePlan:
+    def plan(self, target: TableId) -> ChunkPlan:
         if target in self.plans:
             raise self.plans[target]
         spans = [json.dumps([[str(number)], []]) for number in range(self.chunks)]
-        return TablePlan(pair_of(target, self.key).outline, spans)
+        return ChunkPlan(pair_of(target, self.key).outline, spans)
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         return {target: ComparedTable(pair_of(target, self.key), (), MATCHES) for target in targets}
