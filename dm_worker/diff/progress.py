@@ -103,7 +103,7 @@ class TableProgress:
 
     ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
     that were repaired, and ``kept``: where these differences end in the files. ``outline``: that of the pair for which
-    the chunks were cut.
+    the chunks were cut. ``partly``: why the table is not called equal even if no row differs.
     """
 
     target: TableId
@@ -116,6 +116,7 @@ class TableProgress:
     repaired: int = 0
     kept: tuple[int, int] = (0, 0)
     outline: str = ""
+    partly: str = ""
 
     @property
     def is_sample(self) -> bool:
@@ -142,12 +143,12 @@ class TableProgress:
         if self.counts.total:
             return ComparedState.DIFFERENT
         # A table that was only partly compared is not called equal.
-        return ComparedState.NOT_COMPARED if self.is_sample else ComparedState.EQUAL
+        return ComparedState.NOT_COMPARED if self.is_sample or self.partly else ComparedState.EQUAL
 
     @property
     def shown_reason(self) -> str:
         if self.reason or self.spans is None or not self.is_sample:
-            return self.reason
+            return self.reason or self.partly
         return f"only a sample was compared: {len(self.spans)} of {self.planned} chunks"
 
     @property
@@ -197,11 +198,13 @@ class DiffProgress:
                     found.append(work)
         return found
 
-    def planned(self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "") -> None:
+    def planned(
+        self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "", partly: str = ""
+    ) -> None:
         """The table consists of these chunks; with a ``sample`` only that share of them (percent) is compared."""
         numbered = dict(enumerate(spans))
         table = self.tables[target]
-        table.outline = outline
+        table.outline, table.partly = outline, partly
         table.planned = len(numbered)
         table.spans = {number: span for number, span in numbered.items() if is_in_sample(number, sample)}
 

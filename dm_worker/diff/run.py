@@ -239,7 +239,13 @@ class DiffRun:
                     raise
                 self._refuse(table.target, str(exc))
                 continue
-            self.progress.planned(table.target, plan.spans, sample=self.record.settings.sample, outline=plan.outline)
+            self.progress.planned(
+                table.target,
+                plan.spans,
+                sample=self.record.settings.sample,
+                outline=plan.outline,
+                partly=plan.partly,
+            )
             self._table.note_table(self.record.run, table)
 
     @property

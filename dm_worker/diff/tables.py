@@ -63,10 +63,11 @@ class FedTable:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """``spans``: the chunks of a table. ``outline``: that of the pair for which they were cut."""
+    """``spans``: the chunks of a table. ``outline``, ``partly``: those of the pair for which they were cut."""
 
     outline: str
     spans: Sequence[str]
+    partly: str = ""
 
 
 class TableFinder:
@@ -173,7 +174,8 @@ class TableFinder:
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
                 rows = rows_of_chunks(fed, largest, self._settings.chunk_rows)
-                return ChunkPlan(pair.outline, [span_of(part) for part in plan_ranges(conn, pair, rows, largest)])
+                spans = [span_of(part) for part in plan_ranges(conn, pair, rows, largest)]
+                return ChunkPlan(pair.outline, spans, pair.partly)
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 

@@ -135,6 +135,25 @@ def test_exactly_the_faults_are_found_while_rows_are_on_their_way(
     assert keys(diff) == {("missing", "7"), ("changed", "8"), ("changed", "9"), ("extra", "9999"), ("doubled", "")}
 
 
+def test_a_table_that_lacks_a_column_of_the_upstream_is_never_equal(
+    diffs: ServersDiffs, order: Callable[..., ServersDiffOrder], sides: tuple[SQLServer, SQLServer, SQLServer]
+) -> None:
+    """Neither is one with a column that only some of the merged tables have; a column of the target alone is no
+    difference."""
+    first, _, target = sides
+    target.execute("ALTER TABLE shop.k DROP COLUMN b", "ALTER TABLE shop.t ADD COLUMN more INT, ADD COLUMN some INT")
+    first.execute("ALTER TABLE s_1.t ADD COLUMN some INT DEFAULT 5")
+    found = ended(diffs.start_or_continue(order()))
+    assert {name: (table.state, table.reason) for name, table in found.items()} == {
+        "`shop`.`k`": ("not compared", "not all columns were compared: `b`: only the upstream has it"),
+        "`shop`.`t`": ("not compared", "not all columns were compared: `some`: not all upstream tables have it"),
+    }
+    first.execute("ALTER TABLE s_1.t DROP COLUMN some")
+    target.execute("DELETE FROM shop.k LIMIT 1")
+    found = ended(diffs.start_or_continue(order("r2")))
+    assert {name: table.state for name, table in found.items()} == {"`shop`.`k`": "different", "`shop`.`t`": "equal"}
+
+
 def test_a_table_that_begins_to_feed_the_target_is_compared_too(
     diffs: ServersDiffs,
     order: Callable[..., ServersDiffOrder],
