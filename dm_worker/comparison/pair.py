@@ -109,7 +109,7 @@ class TablePair:
     ``why``: the reason for ``way``. ``left_out``: the columns that are not compared, each with the reason; ``unseen``
     are those of them with values that the upstream's rows have.
     ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes. ``sha1``: all servers
-    have this function.
+    have this function. ``in_snapshots``: the engines of all tables read them as of a snapshot.
     """
 
     target: TableSide
@@ -123,6 +123,7 @@ class TablePair:
     unseen: tuple[str, ...] = ()
     one_sided: bool = False
     sha1: bool = True
+    in_snapshots: bool = True
 
     @property
     def outline(self) -> str:

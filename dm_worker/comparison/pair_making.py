@@ -33,6 +33,8 @@ _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _ORDERED = _INTEGERS | {"decimal", "date", "datetime", "timestamp", "binary", "varbinary"}
 _TEXTS = frozenset({"char", "varchar"})
 _MOST_REASONS = 3
+#: Engines whose tables a transaction reads as of its snapshot. '' is one that the server does not name.
+_WITH_SNAPSHOTS = frozenset({"innodb", "rocksdb", "tokudb", ""})
 #: Why columns are left out; of the first two, values of the upstream are not compared.
 _ONLY_UPSTREAM, _ONLY_SOME = "only the upstream has it", "not all upstream tables have it"
 _COMPUTED_ONLY_UPSTREAM = "only the upstream has it, which computes it"
@@ -146,6 +148,10 @@ class _PairMaker:
             left_out=tuple(left_out),
             unseen=tuple(name for name, reason in left_out if reason in (_ONLY_UPSTREAM, _ONLY_SOME)),
             one_sided=any("delete" in table.rules.filter.kinds.ignored for table in self._upstream),
+            in_snapshots=all(
+                info.engine.lower() in _WITH_SNAPSHOTS
+                for info in (self._target, *(table.info for table in self._upstream))
+            ),
             sha1=all(server.sha1 for server in (self._server, *(table.server for table in self._upstream))),
         )
 

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pymysql
 
@@ -17,7 +17,8 @@ from pkg.config.model import SubTaskConfig
 from pkg.mysql import driver
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import list_all_tables
-from pkg.mysql.names import TableId
+from pkg.mysql.names import TableId, qualified
+from pkg.settings.connections import DBConfig
 
 #: An upstream table: source id, schema, name.
 Feed = tuple[str, str, str]
@@ -36,6 +37,43 @@ def present_feeds(configs: Sequence[SubTaskConfig]) -> Feeds:
         target: frozenset((configs[one.connection].source_id, one.schema, one.table) for one in sources)
         for target, sources in merged.items()
     }
+
+
+def shown_feed(feed: Feed) -> str:
+    source, schema, table = feed
+    return f"{source}: {qualified(schema, table)}"
+
+
+def feeds_of_tasks(
+    target: DBConfig, schemas: Collection[str], subtasks: Iterable[SubTaskConfig]
+) -> Mapping[str, Feeds]:
+    """By task, the feeds of those of ``subtasks`` that may write to these schemas of the target. Raises DMError."""
+    tasks: dict[str, list[SubTaskConfig]] = {}
+    for cfg in subtasks:
+        if (cfg.to.host, cfg.to.port) == (target.host, target.port) and _may_write(cfg, schemas):
+            tasks.setdefault(cfg.name, []).append(cfg)
+    return {name: present_feeds(configs) for name, configs in sorted(tasks.items())}
+
+
+def _may_write(cfg: SubTaskConfig, schemas: Collection[str]) -> bool:
+    """By the rules alone: an upstream that need not be asked may be gone."""
+    routed = {route.target_schema.lower() for route in cfg.routes}
+    rules = TaskRules(cfg)
+    return any(schema.lower() in routed or rules.allows(schema) for schema in schemas)
+
+
+def shared_tables(own: Feeds, others: Mapping[str, Feeds]) -> Mapping[TableId, str]:
+    """The tables with rows that only another task can explain, and why they are not compared. Pure.
+
+    A task that follows or repeats another one has the same upstream tables: it adds no rows.
+    """
+    found: dict[TableId, str] = {}
+    for target, feeds in own.items():
+        for task, theirs in others.items():
+            more = sorted(theirs.get(target, frozenset()) - feeds)
+            if more:
+                found.setdefault(target, f"rows of task {task} are in it too: {', '.join(map(shown_feed, more))}")
+    return found
 
 
 def _names(cfg: SubTaskConfig) -> list[TableId]:

@@ -78,6 +78,11 @@ class RunSurroundings(Protocol):
         """The comparison's other sources."""
         ...
 
+    @property
+    def neighbours(self) -> Callable[[], Sequence[SubTaskConfig]]:
+        """The subtasks of other tasks."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DiffSurroundings:
@@ -87,6 +92,7 @@ class DiffSurroundings:
     syncer: HoldSyncer
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
+    neighbours: Callable[[], Sequence[SubTaskConfig]]
 
 
 class StateKeeper(Protocol):
@@ -146,7 +152,7 @@ class DiffRun:
         self.progress = progress
         self.waits_for = ""
         self.rate = Rate(120.0)
-        self._finder = TableFinder(cfg, record.settings, around.siblings)
+        self._finder = TableFinder(cfg, record.settings, around.siblings, around.neighbours)
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
@@ -265,6 +271,9 @@ class DiffRun:
         sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
         repairs = bool(self._to_repair)
+        if repairs:
+            # Rows of a task that has started meanwhile would be extra.
+            self._finder.refresh()
         waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS, self._certainty.is_due)
         if not waiting:
             self.waits_for = self._certainty.waits_for

@@ -168,7 +168,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Diff
         monkeypatch.setattr(compare_task, "apply_repairs", world.repair)
         monkeypatch.setattr(diff_run, "TableFinder", world)
         monkeypatch.setattr(diff_run, "_RETRY", 0.01)
-        around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list)
+        around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list, list)
         files = DifferenceFiles(tmp_path / "files", redact=False)
         record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(sources=("s1",), **settings))
         return DiffRun(config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()))
