@@ -392,10 +392,12 @@ class DiffRun:
             self._note_repair(work, report.repaired)
             return
         self._failures.pop(work.target, None)
-        found = self._certainty.seen(work, report.differences, exact=report.exact)
+        in_snapshots = tables[work.target].pair.in_snapshots
+        found = self._certainty.seen(work, report.differences, exact=report.exact and in_snapshots)
         if found is None:
             return  # must be compared again at another position
-        if found and self.record.settings.repair and work not in self._repaired:
+        # A repair could write what replication still has to write.
+        if found and self.record.settings.repair and in_snapshots and work not in self._repaired:
             self._to_repair[work] = self._written(tables[work.target], found)
             return
         result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))

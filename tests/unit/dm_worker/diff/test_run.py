@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from deploy.local.process import wait_until
 from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
-from dm_worker.diff import compare_task
+from dm_worker.diff import compare_task, confirmations
 from dm_worker.diff import run as diff_run
 from dm_worker.diff.compare_task import ComparedTable
 from dm_worker.diff.difference_files import DifferenceFiles
@@ -53,6 +54,7 @@ class World:
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
         self.exact = True
+        self.in_snapshots = True
         #: Bytes per second of the network, and whether each look read whole rows.
         self.speed = 1e12
         self.whole: list[bool] = []
@@ -136,10 +138,13 @@ class World:
         if target in self.plans:
             raise self.plans[target]
         spans = [json.dumps([[str(number)], []]) for number in range(self.chunks)]
-        return ChunkPlan(pair_of(target, self.key).outline, spans)
+        return ChunkPlan(self._pair(target).outline, spans)
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        return {target: ComparedTable(pair_of(target, self.key), (), MATCHES) for target in targets}
+        return {target: ComparedTable(self._pair(target), (), MATCHES) for target in targets}
+
+    def _pair(self, target: TableId) -> TablePair:
+        return replace(pair_of(target, self.key), in_snapshots=self.in_snapshots)
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
@@ -291,7 +296,10 @@ def test_a_lag_is_waited_for(start: Callable[..., DiffRun], monkeypatch: pytest.
     assert run.progress.verdict() == "equal"
 
 
-def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(start: Callable[..., DiffRun]) -> None:
+def test_where_positions_are_not_exact_a_difference_must_last(
+    start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmations, "SETTLE", 0.1)
     world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
     world.exact = False
     passing = start(world, "mysql")
@@ -305,6 +313,20 @@ def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(sta
     exact = start(World({T: [[MISSING], ()]}, chunks=1), "mysql")
     exact.work()
     assert exact.progress.verdict() == "different"
+
+
+def test_where_an_engine_has_no_snapshots_a_difference_must_last_and_is_not_repaired(
+    start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a repair wrote could be of a later time than the position from which replication continues."""
+    monkeypatch.setattr(confirmations, "SETTLE", 0.1)
+    for looks, verdict in (([[MISSING], ()], "equal"), ([[MISSING]], "different")):
+        world = World({T: list(looks)}, chunks=1)
+        world.in_snapshots = False
+        run = start(world, repair=True)
+        run.work()
+        assert run.progress.verdict() == verdict
+        assert world.repaired == []
 
 
 def test_a_repaired_chunk_is_compared_again(start: Callable[..., DiffRun], tmp_path: Path) -> None:
