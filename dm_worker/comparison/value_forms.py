@@ -37,7 +37,7 @@ class Reading(Enum):
 @dataclass(frozen=True, slots=True)
 class ComparedServer:
     """The traits of a server that decide forms and digests. ``unicode_only``: text of every charset is stored in UTF-8
-    (TiDB). ``sha1``: it has SHA1; since MySQL 9.6 only a component has it."""
+    (TiDB). ``negative_zero``: a double may be -0. ``sha1``: it has SHA1; since MySQL 9.6 only a component has it."""
 
     flavor: str
     json_types: bool = False
@@ -162,12 +162,14 @@ def _float(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | 
         return _unlike(upstream, target)
     # Servers of one flavor write a double in one way.
     alike = len({side.server.flavor for side in (*upstream, target)}) == 1
-    return ColumnForms(_each(upstream, _double), _double(target), Reading.SAME if alike else Reading.FLOAT)
+    signed = all(side.server.negative_zero for side in (*upstream, target))
 
+    def form(side: SideColumn) -> str:
+        """A FLOAT's own text has too few digits. The text of a double gives back every bit, and keeps the sign of zero,
+        which does not count where a server has no zero below zero."""
+        return f"{side.value}*1e0" + ("" if signed else "+0e0")
 
-def _double(side: SideColumn) -> str:
-    """A FLOAT's own text has too few digits. The text of a double gives back every bit, and keeps the sign of zero."""
-    return f"{side.value}*1e0" + ("" if side.server.negative_zero else "+0e0")
+    return ColumnForms(_each(upstream, form), form(target), Reading.SAME if alike else Reading.FLOAT)
 
 
 def _bit(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:
@@ -278,14 +280,18 @@ def _stored(text: str, side: SideColumn) -> str:
 
 
 def _unicode(text: str, side: SideColumn) -> str:
-    """Text in UTF-8 if that is exact; else a byte that no such text has, the charset and the stored bytes."""
+    """Text in UTF-8 if each character is known there; else a byte that no such text has, the charset and the stored
+    bytes. Several codes of a charset may have one character: these are equal."""
     charset = _charset(side)
     if charset in UTF8:
         return f"CAST({text} AS BINARY)"
     stored, there = f"CAST({text} AS BINARY)", f"CONVERT({text} USING utf8mb4)"
     back = f"CAST(CONVERT({there} USING {charset}) AS BINARY)"
     odd = f"CONCAT(x'FF',CAST('{charset} ' AS BINARY),{stored})"
-    return f"IF({back} <=> {stored},CAST({there} AS BINARY),{odd})"
+    # A code without a character becomes a question mark.
+    asked, unknown = (f"CHAR_LENGTH(REPLACE({one},'?',''))" for one in (text, there))
+    lost = f"CHAR_LENGTH({text})-{asked}<CHAR_LENGTH({there})-{unknown}"
+    return f"IF({back} <=> {stored} OR NOT {lost},CAST({there} AS BINARY),{odd})"
 
 
 def _bytes(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:

@@ -218,6 +218,33 @@ def test_texts_of_many_charsets_and_collations(sides: tuple[SQLServer, SQLServer
         assert column in one.columns
 
 
+#: By charset: codes that share a character with others, and one that has none.
+CODES = {"sjis": (("x'5C'", "x'815F'", "x'433A5C3F'"), ""), "cp932": (("x'FA54'", "x'81CA'", "x'3FFA54'"), ""),
+         "gbk": (("x'A1AA'",), "x'A2AB'")}  # fmt: skip
+
+
+@WAYS
+@pytest.mark.parametrize("charset", CODES)
+def test_codes_with_one_character_are_equal_and_those_without_are_not(
+    sides: tuple[SQLServer, SQLServer], charset: str, streamed: bool
+) -> None:
+    """The target has what it stores of a literal in the upstream's charset."""
+    upstream, target = sides
+    codes, unknown = CODES[charset]
+    fresh(upstream, f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {charset})")
+    fresh(target, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET utf8mb4)")
+    for number, code in enumerate(codes):
+        for server in sides:
+            server.execute(f"INSERT INTO d.t VALUES ({number}, _{charset} {code})")
+    assert compare(upstream, target, streamed=streamed).differences == []
+    if unknown:
+        upstream.execute("SET SESSION sql_mode = ''", f"INSERT INTO d.t VALUES (9, _{charset} {unknown})")
+        target.execute("INSERT INTO d.t VALUES (9, '?')")
+    target.execute("UPDATE d.t SET v = 'x' WHERE id = 0")
+    found = compare(upstream, target, streamed=streamed).differences
+    assert [one.key for one in found] == [(b"0",), *([(b"9",)] if unknown else [])]
+
+
 @WAYS
 def test_a_session_without_backslash_escapes(mariadbs: tuple[SQLServer, SQLServer], streamed: bool) -> None:
     upstream, target = mariadbs
@@ -380,6 +407,16 @@ def test_what_can_not_be_compared_has_a_reason(sides: tuple[SQLServer, SQLServer
         filtered = pair_of([here], there, rules=[rules])
     assert isinstance(filtered, NotCompared)
     assert "expression filter" in filtered.reason
+
+
+def test_a_zero_below_zero_is_zero_where_a_server_has_none(sides: tuple[SQLServer, SQLServer]) -> None:
+    """MariaDB stores 0 for it."""
+    upstream, target = sides
+    on_both(sides, "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE, w FLOAT)", "INSERT INTO t VALUES (1, -0e0, -0e0)")
+    assert compare(upstream, target).differences == []
+    target.execute("UPDATE d.t SET v = 0e0, w = 1")
+    (one,) = compare(upstream, target).differences
+    assert one.columns == (("v", "w") if "mariadb" not in {upstream.flavor, target.flavor} else ("w",))
 
 
 def test_documents_of_mysql_at_a_mariadb(sides: tuple[SQLServer, SQLServer]) -> None:
