@@ -5,13 +5,14 @@ Picklable: Spark tasks get pairs. Nothing here knows of tasks, sessions or serve
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.table_reads.column_literals import LiteralKind
 from pkg.binlog.rows.derived_literals import LiteralChange
-from pkg.mysql.names import qualified
+from pkg.mysql.names import qualified, quote
 
 
 class Way(Enum):
@@ -105,9 +106,10 @@ class TableSide:
 class TablePair:
     """``key``: numbers of the columns that identify a row at the target; empty for a table without a usable key, whose
     rows are compared as a multiset. ``ranged``: the first of them by which a :class:`KeyRange` may cut the table.
-    ``why``: the reason for ``way``. ``left_out``: the target's columns that are not compared, each with the reason.
+    ``why``: the reason for ``way``. ``left_out``: the columns that are not compared, each with the reason; ``unseen``
+    are those of them with values that the upstream's rows have.
     ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes. ``sha1``: all servers
-    have this function.
+    have this function. ``in_snapshots``: the engines of all tables read them as of a snapshot.
     """
 
     target: TableSide
@@ -118,8 +120,23 @@ class TablePair:
     way: Way
     why: str
     left_out: tuple[tuple[str, str], ...] = ()
+    unseen: tuple[str, ...] = ()
     one_sided: bool = False
     sha1: bool = True
+    in_snapshots: bool = True
+
+    @property
+    def outline(self) -> str:
+        """A digest of what is compared and how. Results for parts of a table belong together only if it is the same."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+
+    @property
+    def partly(self) -> str:
+        """Why the table can't be called equal though all compared values are; '' where it can."""
+        if not self.unseen:
+            return ""
+        named = "; ".join(f"{quote(name)}: {reason}" for name, reason in self.left_out if name in self.unseen)
+        return f"not all columns were compared: {named}"
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -33,6 +33,11 @@ _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _ORDERED = _INTEGERS | {"decimal", "date", "datetime", "timestamp", "binary", "varbinary"}
 _TEXTS = frozenset({"char", "varchar"})
 _MOST_REASONS = 3
+#: Engines whose tables a transaction reads as of its snapshot. '' is one that the server does not name.
+_WITH_SNAPSHOTS = frozenset({"innodb", "rocksdb", "tokudb", ""})
+#: Why columns are left out; of the first two, values of the upstream are not compared.
+_ONLY_UPSTREAM, _ONLY_SOME = "only the upstream has it", "not all upstream tables have it"
+_COMPUTED_ONLY_UPSTREAM = "only the upstream has it, which computes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,12 @@ class _PairMaker:
             way=way,
             why=why,
             left_out=tuple(left_out),
+            unseen=tuple(name for name, reason in left_out if reason in (_ONLY_UPSTREAM, _ONLY_SOME)),
             one_sided=any("delete" in table.rules.filter.kinds.ignored for table in self._upstream),
+            in_snapshots=all(
+                info.engine.lower() in _WITH_SNAPSHOTS
+                for info in (self._target, *(table.info for table in self._upstream))
+            ),
             sha1=all(server.sha1 for server in (self._server, *(table.server for table in self._upstream))),
         )
 
@@ -174,7 +184,7 @@ class _PairMaker:
         if not any(having):
             return "only the target has it"
         if not all(having):
-            return "not all upstream tables have it"
+            return _ONLY_SOME
         if there.generated and variables_of(self._target, there.name):
             return "its expression depends on the session that writes or reads it"
         return ""
@@ -185,7 +195,7 @@ class _PairMaker:
             for column in table.info.columns:
                 if self._target.column(column.name) is None and column.name.lower() not in seen:
                     seen.add(column.name.lower())
-                    yield column.name, "only the upstream has it"
+                    yield column.name, _COMPUTED_ONLY_UPSTREAM if column.generated else _ONLY_UPSTREAM
 
     def _column(self, there: Column) -> _PairColumn | str:
         heres, literals, nulls, mapped = [], [], [], []
@@ -350,7 +360,7 @@ def _way(columns: Sequence[_PairColumn], key: Sequence[int]) -> tuple[Way, str]:
     for number, column in enumerate(columns):
         reading = column.forms.reading
         name = quote(column.there.name)
-        if reading in (Reading.DOCUMENT, Reading.MEMBERS, Reading.NUMBER):
+        if reading in (Reading.DOCUMENT, Reading.WRITTEN_DOCUMENT, Reading.MEMBERS, Reading.NUMBER):
             return Way.STREAMED, f"the servers may write equal values of {name} as different text"
         if reading is not Reading.SAME and (not key or number in key):
             return (

@@ -38,7 +38,8 @@ def compared_server(conn: Connection[Any]) -> ComparedServer:
     info = server_info(conn)
     values = fetch_target_values(conn)
     unicode_only = not values.text_by_bytes
-    return ComparedServer(info.flavor, info.tells_json_types, unicode_only, values.negative_zero, _has_sha1(conn))
+    negative_zero = values.negative_zero and info.flavor != "mariadb"
+    return ComparedServer(info.flavor, info.tells_json_types, unicode_only, negative_zero, _has_sha1(conn))
 
 
 def _has_sha1(conn: Connection[Any]) -> bool:

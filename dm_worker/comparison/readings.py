@@ -8,7 +8,6 @@ import json
 import marshal
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 from dm_worker.comparison.row_difference import Item, MakeItem
@@ -69,12 +68,18 @@ def _float(form: bytes) -> bytes:
 
 
 def _number(form: bytes) -> bytes:
-    return _plain(Decimal(form.decode()))
+    return _plain(form.decode()).encode()
 
 
-def _plain(value: Decimal) -> bytes:
-    sign, digits, exponent = value.normalize().as_tuple() if value else value.as_tuple()
-    return repr((sign, digits if value else 0, exponent if value else 0)).encode()
+def _plain(number: str) -> str:
+    """A number's sign, digits and power of ten. However many digits it has, none is rounded. Raises ValueError for a
+    power of thousands of digits."""
+    mantissa, _, power = number.removeprefix("-").lower().partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    kept = digits.rstrip("0")
+    exponent = int(power or "0") - len(fraction) + len(digits) - len(kept) if kept else 0
+    return f"{'-' if number.startswith('-') else ''}{kept}e{exponent}"
 
 
 def _members(form: bytes) -> bytes:
@@ -84,26 +89,51 @@ def _members(form: bytes) -> bytes:
 
 def _document(form: bytes) -> bytes:
     """A document without its spaces and the order of its members; as it is if it is none. Whole numbers differ from
-    others, as they do in MySQL."""
+    others, as they do in MySQL. Of members with one name the last one counts, as it does there."""
+    return _read_document(form, dict)
+
+
+def _written_document(form: bytes) -> bytes:
+    """As :func:`_document`, but with all members of one name, in their order: a text keeps them, and readers do not
+    agree about the one that counts."""
+    return _read_document(form, _WrittenMembers)
+
+
+def _read_document(form: bytes, members: type[dict[str, Any] | _WrittenMembers]) -> bytes:
     try:
-        found = json.loads(form, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact)
+        found = json.loads(
+            form, parse_int=_Exact, parse_float=_Exact, parse_constant=_no_number, object_pairs_hook=members
+        )
+        return json.dumps(_shown(found), sort_keys=True, ensure_ascii=True).encode()
     except (ValueError, RecursionError):
         return b"text:" + form
-    return json.dumps(_shown(found), sort_keys=True, ensure_ascii=True).encode()
 
 
 class _Exact(str):
-    """A number as normalized text."""
+    """A number as it was written."""
+
+
+class _WrittenMembers(list[tuple[str, Any]]):
+    """The members of an object, in their order."""
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"a document has no {name}")
 
 
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {"members": {key: _shown(member) for key, member in value.items()}}
+    if isinstance(value, _WrittenMembers):
+        by_name: dict[str, list[Any]] = {}
+        for key, member in value:
+            by_name.setdefault(key, []).append(_shown(member))
+        return {"members": by_name}
     if isinstance(value, list):
         return [_shown(member) for member in value]
     if isinstance(value, _Exact):
-        whole = value.lstrip("-").isdigit()
-        return {"whole": value} if whole else {"number": _plain(Decimal(value)).decode()}
+        whole = value.removeprefix("-").isdigit()
+        return {"whole": str(value)} if whole else {"number": _plain(value)}
     return value
 
 
@@ -116,5 +146,6 @@ _READERS: Mapping[Reading, ReadForm] = {
     Reading.NUMBER: _number,
     Reading.MEMBERS: _members,
     Reading.DOCUMENT: _document,
+    Reading.WRITTEN_DOCUMENT: _written_document,
     Reading.ADDRESS: _address,
 }

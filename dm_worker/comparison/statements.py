@@ -136,14 +136,24 @@ def where(condition: str) -> str:
 
 
 def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
-    """The rows of a part, by the side's own columns; '' for all."""
+    """The rows of a part, by the side's own columns; '' for all. Of all parts, the last one whose lower end a row with
+    NULL is not below has this row: another side's key may allow NULL."""
     lower, upper = (_own(end, side.bases) for end in (part.lower, part.upper))
     names = [name for name, _ in side.bases][: max(len(lower), len(upper))]
-    if lower and upper:
-        return range_conditions(names, [lower, upper])[1]
+    conditions = []
     if lower:
-        return range_conditions(names, [lower])[1]
-    return range_conditions(names, [upper])[0] if upper else ""
+        above = range_conditions(names, [lower])[1]
+        gaps = [
+            " AND ".join(
+                [*(f"{quote(names[i])} = {lower[i].decode()}" for i in range(number)), f"{quote(name)} IS NULL"]
+            )
+            for number, name in enumerate(names)
+            if side.nulls[pair.ranged[number]]
+        ]
+        conditions.append(f"({' OR '.join((above, *gaps))})" if gaps else above)
+    if upper:
+        conditions.append(range_conditions(names, [upper])[0])
+    return " AND ".join(conditions)
 
 
 def _own(end: Sequence[bytes], bases: Sequence[tuple[str, int]]) -> tuple[bytes, ...]:

@@ -23,20 +23,21 @@ from pkg.mysql.schema import GEOMETRIES, Column
 
 
 class Reading(Enum):
-    """How two forms are read. ``SAME``: unchanged."""
+    """How two forms are read. ``SAME``: unchanged. ``WRITTEN_DOCUMENT``: the target keeps a document as text."""
 
     SAME = "same"
     FLOAT = "float"
     NUMBER = "number"
     MEMBERS = "members"
     DOCUMENT = "document"
+    WRITTEN_DOCUMENT = "written document"
     ADDRESS = "address"
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedServer:
     """The traits of a server that decide forms and digests. ``unicode_only``: text of every charset is stored in UTF-8
-    (TiDB). ``sha1``: it has SHA1; since MySQL 9.6 only a component has it."""
+    (TiDB). ``negative_zero``: a double may be -0. ``sha1``: it has SHA1; since MySQL 9.6 only a component has it."""
 
     flavor: str
     json_types: bool = False
@@ -161,12 +162,14 @@ def _float(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | 
         return _unlike(upstream, target)
     # Servers of one flavor write a double in one way.
     alike = len({side.server.flavor for side in (*upstream, target)}) == 1
-    return ColumnForms(_each(upstream, _double), _double(target), Reading.SAME if alike else Reading.FLOAT)
+    signed = all(side.server.negative_zero for side in (*upstream, target))
 
+    def form(side: SideColumn) -> str:
+        """A FLOAT's own text has too few digits. The text of a double gives back every bit, and keeps the sign of zero,
+        which does not count where a server has no zero below zero."""
+        return f"{side.value}*1e0" + ("" if signed else "+0e0")
 
-def _double(side: SideColumn) -> str:
-    """A FLOAT's own text has too few digits. The text of a double gives back every bit, and keeps the sign of zero."""
-    return f"{side.value}*1e0" + ("" if side.server.negative_zero else "+0e0")
+    return ColumnForms(_each(upstream, form), form(target), Reading.SAME if alike else Reading.FLOAT)
 
 
 def _bit(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:
@@ -277,14 +280,18 @@ def _stored(text: str, side: SideColumn) -> str:
 
 
 def _unicode(text: str, side: SideColumn) -> str:
-    """Text in UTF-8 if that is exact; else a byte that no such text has, the charset and the stored bytes."""
+    """Text in UTF-8 if each character is known there; else a byte that no such text has, the charset and the stored
+    bytes. Several codes of a charset may have one character: these are equal."""
     charset = _charset(side)
     if charset in UTF8:
         return f"CAST({text} AS BINARY)"
     stored, there = f"CAST({text} AS BINARY)", f"CONVERT({text} USING utf8mb4)"
     back = f"CAST(CONVERT({there} USING {charset}) AS BINARY)"
     odd = f"CONCAT(x'FF',CAST('{charset} ' AS BINARY),{stored})"
-    return f"IF({back} <=> {stored},CAST({there} AS BINARY),{odd})"
+    # A code without a character becomes a question mark.
+    asked, unknown = (f"CHAR_LENGTH(REPLACE({one},'?',''))" for one in (text, there))
+    lost = f"CHAR_LENGTH({text})-{asked}<CHAR_LENGTH({there})-{unknown}"
+    return f"IF({back} <=> {stored} OR NOT {lost},CAST({there} AS BINARY),{odd})"
 
 
 def _bytes(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | str:
@@ -293,9 +300,14 @@ def _bytes(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForms | 
     size = _numbers(target.column, 1)[0] if target.column.type_name == "binary" else 0
 
     def form(side: SideColumn) -> str:
-        if size and not (side.column.type_name == "binary" and _numbers(side.column, 1)[0] == size):
-            return f"CAST({side.value} AS BINARY({size}))"
-        return f"CAST({side.value} AS BINARY)" if side.column.type_name in _TEXTS else side.value
+        value = f"CAST({side.value} AS BINARY)" if side.column.type_name in _TEXTS else side.value
+        own = _numbers(side.column, 1)[0]
+        if not size or (side.column.type_name == "binary" and own == size):
+            return value
+        padded = f"CAST({value} AS BINARY({size}))"
+        # A cast also cuts a value that is longer.
+        short = side.column.type_name in ("binary", "varbinary") and own <= size
+        return padded if short else f"IF(LENGTH({value})>{size},{value},{padded})"
 
     return ColumnForms(_each(upstream, form), form(target), free=True, bulky=_is_bulky(upstream, target))
 
@@ -347,7 +359,8 @@ def _documents(upstream: Sequence[SideColumn], target: SideColumn) -> ColumnForm
         text = f"CAST(CONVERT({side.value} USING utf8mb4) AS BINARY)"
         return f"CONCAT({_json_types(side.value)},'\\n',{text})" if types else text
 
-    reading = Reading.SAME if alike else Reading.DOCUMENT
+    kept = Reading.DOCUMENT if target.column.type_name == "json" else Reading.WRITTEN_DOCUMENT
+    reading = Reading.SAME if alike else kept
     return ColumnForms(_each(upstream, form), form(target), reading, free=True, bulky=True, guarded=True)
 
 

@@ -18,6 +18,7 @@ from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
 from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
+from dm_worker.diff.feeds import Feed, present_feeds
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
 from dm_worker.diff.repairs import Repairs, in_order
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
@@ -27,6 +28,7 @@ from dm_worker.syncer.rows.row_matching import RowMatch
 from dm_worker.table_reads.chunks import shape_of
 from dm_worker.table_reads.row_stream import measured_speed
 from pkg import errors
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import query, show_create
@@ -46,23 +48,26 @@ MOST_RETURNED = 64 << 20
 @dataclass(frozen=True, slots=True)
 class ComparedTable:
     """A table's pair, and the digests of the structures that it was made for: the target's, then the sources'.
-    ``matches``: how a row of the target is found."""
+    ``matches``: how a row of the target is found. ``feeds``: the pair's upstream tables."""
 
     pair: TablePair
     shapes: tuple[str, ...]
     matches: RowMatch
+    feeds: frozenset[Feed] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CompareSpec:
     """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``whole_rows``: rows may be read
-    whole instead of checksums, where that is faster. ``bytes_per_second``: 0 for no limit."""
+    whole instead of checksums, where that is faster. ``bytes_per_second``: 0 for no limit. ``feeding``: the sources
+    among which the tables may get further upstream tables."""
 
     servers: PairServers | UnheldServers
     tables: Mapping[TableId, ComparedTable]
     seconds: float
     bytes_per_second: int
     whole_rows: bool = False
+    feeding: tuple[SubTaskConfig, ...] = ()
 
 
 @dataclass(slots=True)
@@ -122,13 +127,19 @@ def _compare_all(
     begun = time.monotonic()
     refused: set[TableId] = set()
     ways = _TableWays(spec, pair)
+    # The target's snapshot has no rows of a table that comes later.
+    feeds = present_feeds(spec.feeding) if spec.feeding else None
     returned = 0
     for work in works:
         if work.target in refused:
             continue
         if time.monotonic() - begun > spec.seconds or returned > MOST_RETURNED:
             return
-        report = _compare(spec.tables[work.target], pair, work, begun + MOST_SECONDS, ways)
+        table = spec.tables[work.target]
+        if feeds is not None and feeds.get(work.target, frozenset()) != table.feeds:
+            report = ChunkReport(work, error=fed_otherwise(work.target))
+        else:
+            report = _compare(table, pair, work, begun + MOST_SECONDS, ways)
         yield report
         if report.ends_pair:
             return
@@ -284,6 +295,15 @@ def changed(side: TableSide) -> DMError:
         Code.DiffTableChanged,
         f"the structure of {side.qualified} changed while it was compared",
         workaround="It is compared again with its new structure.",
+        retryable=True,
+    )
+
+
+def fed_otherwise(target: TableId) -> DMError:
+    return errors.new(
+        Code.DiffTableChanged,
+        f"the upstream tables that give rows to {qualified(*target)} have changed while it was compared",
+        workaround="It is compared again from its start, with all of its upstream tables.",
         retryable=True,
     )
 

@@ -1,61 +1,49 @@
-"""Differences that must be seen at several positions before they count. Pure.
+"""Differences that must last before they count, where a look does not prove them. Pure.
 
-Where a snapshot may lack a transaction that its position includes (MySQL without GTIDs), a difference of one pair may
-be that transaction's. At another position such a difference is gone; a fault of the target stays.
+Where a snapshot may lack transactions that its position includes (MySQL without GTIDs), a difference of one pair may
+be theirs. A row that is written all the time is in such a transaction at most looks, so that the number of looks alone
+proves nothing: its values decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from dm_worker.comparison.outcome import Difference, DifferenceKind
+from dm_worker.comparison.outcome import Difference
 from dm_worker.diff.progress import ChunkWork
+from dm_worker.diff.standing import StandingDifferences
 from pkg.mysql.names import TableId
 
-_RowIdentity = tuple[DifferenceKind, tuple[bytes, ...]]
-
-
-#: Pairs in which a difference must be seen, if none of them is exact.
-NEEDED = 3
+#: Looks at which a difference must have the same values, if none is exact: a flag that is set and reset all the time
+#: has the same two values by chance at a third of them. Looks at which a row may change.
+NEEDED, MOST_LOOKS = 12, 60
+#: Seconds for which such a difference must last at least.
+SETTLE = 3.0
 
 
 class Confirmations:
-    """A difference must be in :data:`NEEDED` pairs, or in one that is exact: see
-    :class:`dm_worker.diff.methods.Certainty`."""
+    """A difference counts at once in a pair that is exact, else if it lasts: see
+    :class:`dm_worker.diff.methods.Certainty`. ``clock``: a steady one."""
 
-    waits_for = ""
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._lasting = StandingDifferences(SETTLE, clock, needed=NEEDED, most=MOST_LOOKS, follows=True)
 
-    def __init__(self) -> None:
-        self._seen: dict[ChunkWork, tuple[int, frozenset[_RowIdentity] | None]] = {}
+    @property
+    def waits_for(self) -> str:
+        return self._lasting.waits_for
 
-    def is_due(self, _: ChunkWork) -> bool:
-        """Always: the next pair has another position anyway."""
-        return True
+    def is_due(self, work: ChunkWork) -> bool:
+        return self._lasting.is_due(work)
 
     def forget(self, target: TableId) -> None:
-        """No chunk of the table is compared any more."""
-        for work in [one for one in self._seen if one.target == target]:
-            del self._seen[work]
+        self._lasting.forget(target)
 
-    def given_up(self, _: ChunkWork) -> str:
-        """No chunk is."""
-        return ""
+    def given_up(self, work: ChunkWork) -> str:
+        return self._lasting.given_up(work)
 
     def seen(self, work: ChunkWork, differences: Sequence[Difference], *, exact: bool) -> list[Difference] | None:
-        """The differences that count, of a chunk that was compared again; None while it must be compared again.
-
-        If a row differs in each comparison, the last one counts."""
-        times, before = self._seen.pop(work, (0, None))
+        """The differences that count; None while the chunk must be compared again. An exact look decides alone."""
         if exact:
+            self._lasting.decided(work)
             return list(differences)
-        now = frozenset(_row_identity(one) for one in differences)
-        both = now if before is None else now & before
-        if both and times + 1 < NEEDED:
-            self._seen[work] = (times + 1, both)
-            return None
-        return [one for one in differences if _row_identity(one) in both]
-
-
-def _row_identity(one: Difference) -> _RowIdentity:
-    """A row with a key stays the same row when its values change."""
-    return one.kind, one.key or one.upstream or one.target or ()
+        return self._lasting.seen(work, differences, exact=False)

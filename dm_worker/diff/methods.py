@@ -68,7 +68,7 @@ class AtOnePosition:
         return PairServers(upstreams, own.to, pair_table(own.meta_schema, own.name), own.source_id)
 
     def certainty(self) -> Certainty:
-        return Confirmations()
+        return Confirmations(time.monotonic)
 
 
 class WithoutPosition:

@@ -102,7 +102,8 @@ class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
 
     ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
-    that were repaired, and ``kept``: where these differences end in the files.
+    that were repaired, and ``kept``: where these differences end in the files. ``outline``: that of the pair for which
+    the chunks were cut. ``partly``: why the table is not called equal even if no row differs.
     """
 
     target: TableId
@@ -114,6 +115,8 @@ class TableProgress:
     reason: str = ""
     repaired: int = 0
     kept: tuple[int, int] = (0, 0)
+    outline: str = ""
+    partly: str = ""
 
     @property
     def is_sample(self) -> bool:
@@ -140,12 +143,12 @@ class TableProgress:
         if self.counts.total:
             return ComparedState.DIFFERENT
         # A table that was only partly compared is not called equal.
-        return ComparedState.NOT_COMPARED if self.is_sample else ComparedState.EQUAL
+        return ComparedState.NOT_COMPARED if self.is_sample or self.partly else ComparedState.EQUAL
 
     @property
     def shown_reason(self) -> str:
         if self.reason or self.spans is None or not self.is_sample:
-            return self.reason
+            return self.reason or self.partly
         return f"only a sample was compared: {len(self.spans)} of {self.planned} chunks"
 
     @property
@@ -195,12 +198,24 @@ class DiffProgress:
                     found.append(work)
         return found
 
-    def planned(self, target: TableId, spans: Iterable[str], *, sample: float = 0.0) -> None:
+    def planned(
+        self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "", partly: str = ""
+    ) -> None:
         """The table consists of these chunks; with a ``sample`` only that share of them (percent) is compared."""
         numbered = dict(enumerate(spans))
         table = self.tables[target]
+        table.outline, table.partly = outline, partly
         table.planned = len(numbered)
         table.spans = {number: span for number, span in numbered.items() if is_in_sample(number, sample)}
+
+    def planned_again(self, target: TableId) -> list[ChunkWork]:
+        """Makes the table wait for a plan again, because its chunks are no longer parts of it; returns the chunks whose
+        results are forgotten."""
+        table = self.tables[target]
+        spans = table.spans or {}
+        lost = [ChunkWork(target, number, spans[number]) for number in table.done]
+        table.spans, table.done = None, {}
+        return lost
 
     def compared(self, work: ChunkWork, result: ComparedChunk) -> bool:
         """Stores the result; False if the chunk does not wait for one, as when its table is not compared any more."""

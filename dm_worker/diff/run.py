@@ -78,6 +78,11 @@ class RunSurroundings(Protocol):
         """The comparison's other sources."""
         ...
 
+    @property
+    def neighbours(self) -> Callable[[], Sequence[SubTaskConfig]]:
+        """The subtasks of other tasks."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DiffSurroundings:
@@ -87,6 +92,7 @@ class DiffSurroundings:
     syncer: HoldSyncer
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
+    neighbours: Callable[[], Sequence[SubTaskConfig]]
 
 
 class StateKeeper(Protocol):
@@ -146,10 +152,12 @@ class DiffRun:
         self.progress = progress
         self.waits_for = ""
         self.rate = Rate(120.0)
-        self._finder = TableFinder(cfg, record.settings, around.siblings)
+        self._finder = TableFinder(cfg, record.settings, around.siblings, around.neighbours)
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
+        #: Whether a table has changed since the finder has read the tables.
+        self._changed = False
         #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
         self._repaired: set[ChunkWork] = set()
@@ -194,6 +202,9 @@ class DiffRun:
             if self._stop.is_set() or not self._await_lag():
                 return
             begun = time.monotonic()
+            if self._changed:
+                self._finder.refresh()
+                self._changed = False
             self._plan_more()
             rows, read = self._round()
             if not self.progress.is_done:
@@ -228,13 +239,19 @@ class DiffRun:
             if table is None or (late and waiting >= threads):
                 return
             try:
-                spans = self._finder.spans(table.target)
+                plan = self._finder.plan(table.target)
             except DMError as exc:
                 if exc.retryable:
                     raise
                 self._refuse(table.target, str(exc))
                 continue
-            self.progress.planned(table.target, spans, sample=self.record.settings.sample)
+            self.progress.planned(
+                table.target,
+                plan.spans,
+                sample=self.record.settings.sample,
+                outline=plan.outline,
+                partly=plan.partly,
+            )
             self._table.note_table(self.record.run, table)
 
     @property
@@ -254,6 +271,9 @@ class DiffRun:
         sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
         repairs = bool(self._to_repair)
+        if repairs:
+            # Rows of a task that has started meanwhile would be extra.
+            self._finder.refresh()
         waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS, self._certainty.is_due)
         if not waiting:
             self.waits_for = self._certainty.waits_for
@@ -289,11 +309,30 @@ class DiffRun:
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
-        found = self._finder.compared(targets)
-        for target, made in found.items():
+        found = {}
+        for target, made in self._finder.compared(targets).items():
             if isinstance(made, DMError):
                 self._failed(target, made)
-        return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
+            elif made.pair.outline != self.progress.tables[target].outline:
+                self._plan_again(target)
+            else:
+                found[target] = made
+        return found
+
+    def _plan_again(self, target: TableId) -> None:
+        """The table's chunks are of a key, columns or upstream tables that it no longer has."""
+        log.info("a table is compared again from its start: it has changed", table=qualified(*target))
+        self._forget(target)
+        # In this order: results without a plan would be taken for those of the next plan.
+        self._table.forget_chunks(self.record.run, self.progress.planned_again(target))
+        self._table.note_table(self.record.run, self.progress.tables[target])
+
+    def _forget(self, target: TableId) -> None:
+        """Forgets what is known of chunks that wait for another look or a repair."""
+        self._certainty.forget(target)
+        for work in [one for one in self._to_repair if one.target == target]:
+            del self._to_repair[work]
+        self._repaired = {work for work in self._repaired if work.target != target}
 
     def _not_served(self, sources: Sequence[str]) -> str:
         """Why a sweep of tables with rows of these sources would only wait, holding replication; '' if it would not."""
@@ -315,7 +354,8 @@ class DiffRun:
         seconds = PACED_SECONDS if settings.rows_per_second else PAIR_SECONDS
         # Whoever limits what is read wants checksums.
         whole_rows = not (settings.bytes_per_second or settings.rows_per_second)
-        return CompareSpec(servers, tables, seconds, math.ceil(settings.bytes_per_second / tasks), whole_rows)
+        rate = math.ceil(settings.bytes_per_second / tasks)
+        return CompareSpec(servers, tables, seconds, rate, whole_rows, self._finder.feeding())
 
     def _compared(self, shares: Sequence[tuple[int, Sequence[ChunkWork]]], spec: CompareSpec) -> list[ChunkReport]:
         work = functools.partial(run_compare_task, spec)
@@ -352,10 +392,12 @@ class DiffRun:
             self._note_repair(work, report.repaired)
             return
         self._failures.pop(work.target, None)
-        found = self._certainty.seen(work, report.differences, exact=report.exact)
+        in_snapshots = tables[work.target].pair.in_snapshots
+        found = self._certainty.seen(work, report.differences, exact=report.exact and in_snapshots)
         if found is None:
             return  # must be compared again at another position
-        if found and self.record.settings.repair and work not in self._repaired:
+        # A repair could write what replication still has to write.
+        if found and self.record.settings.repair and in_snapshots and work not in self._repaired:
             self._to_repair[work] = self._written(tables[work.target], found)
             return
         result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))
@@ -383,6 +425,7 @@ class DiffRun:
         """Handles an error of a table: a retryable one is tried again without limit, any other a few times."""
         if error.kind in (Code.DBBadConn, Code.DiffHeldBack):
             return
+        self._changed = self._changed or error.kind is Code.DiffTableChanged
         self._failures[target] += 1
         log.warning("a table could not be compared", table=qualified(*target), error=str(error))
         if not error.retryable or self._failures[target] >= TRIES:
@@ -390,7 +433,5 @@ class DiffRun:
 
     def _refuse(self, target: TableId, reason: str) -> None:
         self.progress.refused(target, reason)
-        self._certainty.forget(target)
-        for work in [one for one in self._to_repair if one.target == target]:
-            del self._to_repair[work]
+        self._forget(target)
         self._table.note_table(self.record.run, self.progress.tables[target])

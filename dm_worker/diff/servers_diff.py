@@ -56,6 +56,7 @@ class _Surroundings:
     engine: SparkEngine
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
+    neighbours: Callable[[], Sequence[SubTaskConfig]]
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ class ServersDiff:
             if one.record.stage != RUNNING:
                 continue
             siblings = [other for other in self._configs if other is not one.config]
-            around = _Surroundings(self._engine, lambda: 0, partial(list, siblings))
+            around = _Surroundings(self._engine, lambda: 0, partial(list, siblings), list)
             method = WithoutPosition(self._order.settle)
             run = DiffRun(one.config, around, one.state, one.files, one.record, one.progress, method)
             with self._lock:

@@ -1,4 +1,4 @@
-"""Finds lasting differences of two servers whose snapshots have no common position. Pure.
+"""Finds lasting differences of two servers whose snapshots have no common position, or no certain one. Pure.
 
 Rows may be on their way from one server to the other while both are read. So a chunk with differences is compared
 again, after a pause that is longer than replication usually takes. Only a row that has differed at every look counts,
@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dm_worker.comparison.outcome import Difference
-from dm_worker.diff.confirmations import NEEDED
 from dm_worker.diff.progress import ChunkWork
 from dm_worker.diff.spans import key_text
 from pkg.mysql.names import TableId
 
+#: Looks at which a difference must be seen.
+NEEDED = 3
 #: After this many looks at a chunk, rows that still change are abandoned.
 MOST_LOOKS = 20
 #: No new chunk begins while more rows than this wait for another look: memory holds their digests.
@@ -45,11 +46,23 @@ class _LookedAt:
 
 class StandingDifferences:
     """See :class:`dm_worker.diff.methods.Certainty`. ``settle``: seconds for which a difference must last;
-    ``clock``: a steady one."""
+    ``clock``: a steady one. ``needed``, ``most``: see :data:`NEEDED` and :data:`MOST_LOOKS`. ``follows``: the target is
+    never behind, so that one whose value stays the same while the upstream's changes is wrong."""
 
-    def __init__(self, settle: float, clock: Callable[[], float]) -> None:
-        self._pause = settle / (NEEDED - 1)
+    def __init__(
+        self,
+        settle: float,
+        clock: Callable[[], float],
+        *,
+        needed: int = NEEDED,
+        most: int = MOST_LOOKS,
+        follows: bool = False,
+    ) -> None:
+        self._pause = settle / (needed - 1)
         self._clock = clock
+        self._needed = needed
+        self._most = most
+        self._follows = follows
         self._chunks: dict[ChunkWork, _LookedAt] = {}
         self._given_up: dict[ChunkWork, str] = {}
 
@@ -72,23 +85,27 @@ class StandingDifferences:
     def seen(self, work: ChunkWork, differences: Sequence[Difference], *, exact: bool) -> list[Difference] | None:
         """The differences that count; None while the chunk must be compared again."""
         before = self._chunks.pop(work, None)
-        rows = _looked_at(before, differences)
+        rows = _looked_at(before, differences, follows=self._follows)
         looks = 1 if before is None else before.looks + 1
-        moving = [one for one in differences if (row := rows.get(_row(one))) is not None and row.looks < NEEDED]
-        if moving and looks < MOST_LOOKS:
+        moving = [one for one in differences if (row := rows.get(_row(one))) is not None and row.looks < self._needed]
+        if moving and looks < self._most:
             self._chunks[work] = _LookedAt(self._clock() + self._pause, looks, rows)
             return None
         if moving:
             self._given_up[work] = (
                 f"{len(moving)} rows had other values at each of {looks} looks, so it is not known whether the target "
                 f"follows, for example {key_text(moving[0], redact=True)}: compare it while they are not written, or "
-                "by the task that replicates them"
+                f"{'with --lock' if self._follows else 'by the task that replicates them'}"
             )
-        return [one for one in differences if (row := rows.get(_row(one))) is not None and row.looks >= NEEDED]
+        return [one for one in differences if (row := rows.get(_row(one))) is not None and row.looks >= self._needed]
 
     def given_up(self, work: ChunkWork) -> str:
         """Why the rest of the chunk's table can't be compared; '' where it can."""
         return self._given_up.pop(work, "")
+
+    def decided(self, work: ChunkWork) -> None:
+        """The chunk needs no other look."""
+        self._chunks.pop(work, None)
 
     def forget(self, target: TableId) -> None:
         """No chunk of the table is compared any more."""
@@ -96,11 +113,13 @@ class StandingDifferences:
             del self._chunks[work]
 
 
-def _looked_at(before: _LookedAt | None, differences: Iterable[Difference]) -> dict[_Digest, _DifferingRow]:
+def _looked_at(
+    before: _LookedAt | None, differences: Iterable[Difference], *, follows: bool
+) -> dict[_Digest, _DifferingRow]:
     """The rows that have differed at each look, the present one included."""
     rows: dict[_Digest, _DifferingRow] = {}
     for one in differences:
-        name, now = _row(one), _values(one)
+        name, now = _row(one), _values(one, follows=follows)
         if before is None:
             rows[name] = _DifferingRow(now)
         elif (row := before.rows.get(name)) is not None:
@@ -114,9 +133,9 @@ def _row(one: Difference) -> _Digest:
     return _digest(one.key or one.upstream or one.target or ())
 
 
-def _values(one: Difference) -> frozenset[_Digest]:
+def _values(one: Difference, *, follows: bool) -> frozenset[_Digest]:
     """What differs: of a row that both sides have, each column alone, so that a fault beside a column that always
-    changes is found."""
+    changes is found. ``follows``: also the target's values alone."""
     here, there = one.upstream, one.target
     if here is not None and there is not None and one.key:
         columns = [
@@ -125,7 +144,8 @@ def _values(one: Difference) -> frozenset[_Digest]:
             if first != second
         ]
         if columns:
-            return frozenset(map(_digest, columns))
+            alone = [(number, b"target", second) for number, _, second in columns] if follows else []
+            return frozenset(map(_digest, (*columns, *alone)))
     counts = tuple(str(count).encode() for count in one.counts)
     return frozenset([_digest((*(here or ()), b"|", *(there or ()), *counts))])
 

@@ -185,6 +185,8 @@ def table_detail(table: TableProgress) -> dict[str, Any]:
         "reason": table.reason,
         "repaired": table.repaired,
         "kept": table.kept,
+        "outline": table.outline,
+        "partly": table.partly,
     }
 
 
@@ -223,4 +225,7 @@ def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:
         reason=str(detail["reason"]),
         repaired=int(detail["repaired"]),
         kept=(int(detail["kept"][0]), int(detail["kept"][1])),
+        # An earlier version stored neither: the table is planned again.
+        outline=str(detail.get("outline", "")),
+        partly=str(detail.get("partly", "")),
     )

@@ -20,6 +20,7 @@ from dm_worker.comparison.pair import NotCompared, TablePair, TableSide
 from dm_worker.comparison.ranges import plan_ranges
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.diff.compare_task import ComparedTable
+from dm_worker.diff.feeds import Feed, feeds_of_tasks, may_merge, shared_tables, shown_feed
 from dm_worker.diff.hidden_tables import unseen
 from dm_worker.diff.progress import TableProgress
 from dm_worker.diff.repairs import matches_of
@@ -56,22 +57,41 @@ class FedTable:
     rows: int
     data_bytes: int
 
+    def feed(self) -> Feed:
+        return self.source_id, self.schema, self.table
+
     def __str__(self) -> str:
-        return f"{self.source_id}: {qualified(self.schema, self.table)}"
+        return shown_feed(self.feed())
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlan:
+    """``spans``: the chunks of a table. ``outline``, ``partly``: those of the pair for which they were cut."""
+
+    outline: str
+    spans: Sequence[str]
+    partly: str = ""
 
 
 class TableFinder:
     """Opens sessions for each question and closes them. Raises DMError: retryable where a later attempt may succeed.
 
-    ``siblings``: the task's subtasks on other sources.
+    ``siblings``: the task's subtasks on other sources; ``neighbours``: those of other tasks.
     """
 
     def __init__(
-        self, cfg: SubTaskConfig, settings: DiffSettings, siblings: Callable[[], Sequence[SubTaskConfig]]
+        self,
+        cfg: SubTaskConfig,
+        settings: DiffSettings,
+        siblings: Callable[[], Sequence[SubTaskConfig]],
+        neighbours: Callable[[], Sequence[SubTaskConfig]],
     ) -> None:
         self._own = cfg
         self._settings = settings
         self._siblings = siblings
+        self._neighbours = neighbours
+        #: Tables with rows of other tasks, and why they are not compared.
+        self._shared: Mapping[TableId, str] = {}
         self._configs: dict[str, SubTaskConfig] = {cfg.source_id: cfg}
         self._fed: Mapping[TableId, tuple[FedTable, ...]] = {}
         self._unseen = ""
@@ -94,6 +114,10 @@ class TableFinder:
             )
             for target, sources in merged.items()
         }  # fmt: skip
+        self._shared = shared_tables(
+            {target: frozenset(map(FedTable.feed, fed)) for target, fed in self._fed.items()},
+            feeds_of_tasks(self._own.to, {schema for schema, _ in self._fed}, self._neighbours()),
+        )
 
     def find(self) -> list[TableProgress]:
         """The tables that this source compares, in their order; those that can't be compared have a reason."""
@@ -103,6 +127,11 @@ class TableFinder:
     def sources_of(self, target: TableId) -> tuple[str, ...]:
         """The sources whose rows are in the table, in order; empty if no upstream table exists."""
         return tuple(sorted({one.source_id for one in self._fed.get(target, ())}))
+
+    def feeding(self) -> tuple[SubTaskConfig, ...]:
+        """The task's present sources, if its tables may get further upstream tables."""
+        configs = (self._own, *self._siblings())
+        return configs if may_merge(configs) else ()
 
     def config(self, source: str) -> SubTaskConfig:
         return self._configs[source]
@@ -125,7 +154,8 @@ class TableFinder:
             info = fetch_table_info(target, *name)
             if info is None:
                 raise not_compared(name, "it was dropped at the target")
-            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)))
+            feeds = frozenset(map(FedTable.feed, self._fed[name]))
+            return ComparedTable(pair, tuple(shapes), matches_of(pair, info, fetch_target_values(target)), feeds)
         except (DMError, pymysql.Error) as exc:
             error = classify(exc, scope="downstream", table=qualified(*name))
             if error.kind is Code.DBBadConn:
@@ -137,6 +167,8 @@ class TableFinder:
     ) -> TablePair:
         if not sources:
             raise not_compared(name, "no upstream table is left for it")
+        if name in self._shared:
+            raise not_compared(name, self._shared[name])
         sessions = [
             SourceSession(conn, compared_server(conn), TaskRules(self._configs[source]))
             for source, conn in zip(sources, upstreams, strict=True)
@@ -147,8 +179,8 @@ class TableFinder:
             raise not_compared(name, pair.reason)
         return pair
 
-    def spans(self, name: TableId) -> list[str]:
-        """The chunks of the table. Raises DMError; not retryable where the table can't be compared."""
+    def plan(self, name: TableId) -> ChunkPlan:
+        """Cuts the table into chunks. Raises DMError; not retryable where the table can't be compared."""
         sources = self.sources_of(name)
         with self._sessions(sources) as (upstreams, target):
             try:
@@ -157,12 +189,9 @@ class TableFinder:
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
-                return [
-                    span_of(part)
-                    for part in plan_ranges(
-                        conn, pair, rows_of_chunks(fed, largest, self._settings.chunk_rows), largest
-                    )
-                ]
+                rows = rows_of_chunks(fed, largest, self._settings.chunk_rows)
+                spans = [span_of(part) for part in plan_ranges(conn, pair, rows, largest)]
+                return ChunkPlan(pair.outline, spans, pair.partly)
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 

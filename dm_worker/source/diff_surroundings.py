@@ -27,13 +27,17 @@ class SyncerHold:
 
 
 def diff_surroundings(
-    unit: ReplicatingUnit, engine: SparkEngine, siblings: Callable[[], Sequence[SubTaskConfig]]
+    unit: ReplicatingUnit,
+    engine: SparkEngine,
+    siblings: Callable[[], Sequence[SubTaskConfig]],
+    neighbours: Callable[[], Sequence[SubTaskConfig]],
 ) -> DiffSurroundings:
-    """For the subtask of ``unit``; ``siblings`` are the task's subtasks on other sources."""
+    """For the subtask of ``unit``; ``siblings`` are the task's subtasks on other sources, ``neighbours`` those of other
+    tasks."""
 
     def lag() -> int:
         status = pb.SubTaskStatus()
         unit.fill(status, 0)
         return int(status.sync.secondsBehindMaster)
 
-    return DiffSurroundings(engine, SyncerHold(unit.hold), lag, siblings)
+    return DiffSurroundings(engine, SyncerHold(unit.hold), lag, siblings, neighbours)

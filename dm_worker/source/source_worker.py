@@ -364,13 +364,17 @@ class SourceWorker:
         unit = replication_of(subtask) if subtask is not None else None
         if unit is None:
             return None
-        return diff_surroundings(unit, self._engine, lambda: self._siblings(config.name))
+        return diff_surroundings(
+            unit,
+            self._engine,
+            lambda: self._other_subtasks(lambda source, task: source != self.source.source_id and task == config.name),
+            lambda: self._other_subtasks(lambda _, task: task != config.name),
+        )
 
-    def _siblings(self, task: str) -> list[SubTaskConfig]:
-        """The task's subtasks on other sources, from etcd. Raises 42501."""
+    def _other_subtasks(self, chosen: Callable[[str, str], bool]) -> list[SubTaskConfig]:
+        """The subtasks whose source and task are chosen, from etcd. Raises 42501."""
         found, _ = self._client.get_prefix(keys.SUBTASK.prefix())
-        configs = [decode_subtask(stored.value) for stored in found if keys.SUBTASK.names(stored.key)[1] == task]
-        return [one for one in configs if one.source_id != self.source.source_id]
+        return [decode_subtask(stored.value) for stored in found if chosen(*keys.SUBTASK.names(stored.key))]
 
     def _before_unit(self, claim: LoadClaim, task: str, unit: pb.UnitType) -> None:
         match unit:

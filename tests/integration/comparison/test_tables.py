@@ -14,7 +14,7 @@ from dm_worker.comparison.compare import compare_chunk
 from dm_worker.comparison.merged_tables import SourceName
 from dm_worker.comparison.outcome import ComparisonLimits
 from dm_worker.comparison.pair import NotCompared, TablePair, Way
-from dm_worker.comparison.ranges import plan_ranges
+from dm_worker.comparison.ranges import plan_ranges, ranges_between
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
@@ -218,6 +218,33 @@ def test_texts_of_many_charsets_and_collations(sides: tuple[SQLServer, SQLServer
         assert column in one.columns
 
 
+#: By charset: codes that share a character with others, and one that has none.
+CODES = {"sjis": (("x'5C'", "x'815F'", "x'433A5C3F'"), ""), "cp932": (("x'FA54'", "x'81CA'", "x'3FFA54'"), ""),
+         "gbk": (("x'A1AA'",), "x'A2AB'")}  # fmt: skip
+
+
+@WAYS
+@pytest.mark.parametrize("charset", CODES)
+def test_codes_with_one_character_are_equal_and_those_without_are_not(
+    sides: tuple[SQLServer, SQLServer], charset: str, streamed: bool
+) -> None:
+    """The target has what it stores of a literal in the upstream's charset."""
+    upstream, target = sides
+    codes, unknown = CODES[charset]
+    fresh(upstream, f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {charset})")
+    fresh(target, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET utf8mb4)")
+    for number, code in enumerate(codes):
+        for server in sides:
+            server.execute(f"INSERT INTO d.t VALUES ({number}, _{charset} {code})")
+    assert compare(upstream, target, streamed=streamed).differences == []
+    if unknown:
+        upstream.execute("SET SESSION sql_mode = ''", f"INSERT INTO d.t VALUES (9, _{charset} {unknown})")
+        target.execute("INSERT INTO d.t VALUES (9, '?')")
+    target.execute("UPDATE d.t SET v = 'x' WHERE id = 0")
+    found = compare(upstream, target, streamed=streamed).differences
+    assert [one.key for one in found] == [(b"0",), *([(b"9",)] if unknown else [])]
+
+
 @WAYS
 def test_a_session_without_backslash_escapes(mariadbs: tuple[SQLServer, SQLServer], streamed: bool) -> None:
     upstream, target = mariadbs
@@ -256,6 +283,53 @@ def test_grown_types_other_order_and_more_columns(sides: tuple[SQLServer, SQLSer
     assert found.differences == []
     target.execute("UPDATE d.t SET d = -1.5001")
     assert [one.columns for one in compare(upstream, target).differences] == [("d",)]
+
+
+#: The upstream's type and value, and what a target of a narrower or another type may have instead of it.
+LOSSY = {
+    "bytes that were cut": ("VARBINARY(10)", "'abcdefgh'", "BINARY(5)", "'abcde'"),
+    "bytes of a text that were cut": ("VARCHAR(10)", "'abcdefgh'", "BINARY(5)", "'abcde'"),
+    "digits of a decimal": ("DECIMAL(65,0)", f"{'1' * 34}2", "DECIMAL(65,30)", f"{'1' * 34}3"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSY)
+def test_what_another_type_has_lost_is_a_difference(sides: tuple[SQLServer, SQLServer], name: str) -> None:
+    upstream, target = sides
+    here, value, there, kept = LOSSY[name]
+    fresh(upstream, f"CREATE TABLE t (id INT PRIMARY KEY, v {here})", f"INSERT INTO t VALUES (1, {value}), (2, 1)")
+    fresh(target, f"CREATE TABLE t (id INT PRIMARY KEY, v {there})", f"INSERT INTO t VALUES (1, {kept}), (2, 1)")
+    found = compare(upstream, target)
+    assert [(one.key, one.columns) for one in found.differences] == [((b"1",), ("v",))]
+
+
+@WAYS
+def test_rows_with_null_in_the_key_are_in_one_range(sides: tuple[SQLServer, SQLServer], streamed: bool) -> None:
+    """A target without the upstream's key may have rows that no comparison with a key finds."""
+    upstream, target = sides
+    rows = [(a, b) for a in range(4) for b in range(4)]
+    values = ", ".join(f"({a}, {b}, 1)" for a, b in rows)
+    fresh(upstream, "CREATE TABLE t (a INT, b INT, v INT, PRIMARY KEY (a, b))", f"INSERT INTO t VALUES {values}")
+    more = [("NULL", "NULL"), ("NULL", 1), (0, "NULL"), (1, "NULL"), (2, "NULL"), (3, "NULL"), (9, "NULL")]
+    extra = ", ".join(f"({a}, {b}, 1)" for a, b in more)
+    fresh(target, "CREATE TABLE t (a INT, b INT, v INT)", f"INSERT INTO t VALUES {values}, {extra}")
+    parts = ranges_between([(b"1", b"2"), (b"2", b"0"), (b"2", b"3")])
+    for cut in (parts, ranges_between([(b"1",), (b"3",)])):
+        found = compare(upstream, target, streamed=streamed, parts=cut)
+        keys = sorted((one.kind.value, *(key.decode() for key in one.key)) for one in found.differences)
+        assert keys == sorted(("extra", str(a), str(b)) for a, b in more)
+
+
+def test_a_document_s_members_of_one_name_are_differences_where_a_text_keeps_them(
+    sides: tuple[SQLServer, SQLServer],
+) -> None:
+    upstream, target = sides
+    on_both(sides, "CREATE TABLE t (id INT PRIMARY KEY, v JSON)")
+    upstream.execute("""INSERT INTO d.t VALUES (1, '{"a": 1}'), (2, '{"b": [1]}')""")
+    target.execute("""INSERT INTO d.t VALUES (1, '{"a": 9, "a": 1}'), (2, '{"b":[1]}')""")
+    keys = {one.key for one in compare(upstream, target).differences}
+    # MySQL stores the last member of a name only.
+    assert ((b"1",) in keys) == (target.flavor == "mariadb")
 
 
 def task(**rules: object) -> TaskRules:
@@ -333,6 +407,16 @@ def test_what_can_not_be_compared_has_a_reason(sides: tuple[SQLServer, SQLServer
         filtered = pair_of([here], there, rules=[rules])
     assert isinstance(filtered, NotCompared)
     assert "expression filter" in filtered.reason
+
+
+def test_a_zero_below_zero_is_zero_where_a_server_has_none(sides: tuple[SQLServer, SQLServer]) -> None:
+    """MariaDB stores 0 for it."""
+    upstream, target = sides
+    on_both(sides, "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE, w FLOAT)", "INSERT INTO t VALUES (1, -0e0, -0e0)")
+    assert compare(upstream, target).differences == []
+    target.execute("UPDATE d.t SET v = 0e0, w = 1")
+    (one,) = compare(upstream, target).differences
+    assert one.columns == (("v", "w") if "mariadb" not in {upstream.flavor, target.flavor} else ("w",))
 
 
 def test_documents_of_mysql_at_a_mariadb(sides: tuple[SQLServer, SQLServer]) -> None:

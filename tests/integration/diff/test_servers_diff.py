@@ -17,6 +17,7 @@ import pytest
 
 from deploy.local.mysql import SQLServer
 from deploy.local.process import wait_until
+from dm_worker.diff import run as run_module
 from dm_worker.diff import standing
 from dm_worker.diff.progress import ComparedChunk
 from dm_worker.diff.run import DiffRun
@@ -132,6 +133,52 @@ def test_exactly_the_faults_are_found_while_rows_are_on_their_way(
     assert (shown.state, shown.missing, shown.extra, shown.changed) == ("different", 1, 1, 2)
     assert (found["`shop`.`k`"].state, found["`shop`.`k`"].doubled) == ("different", 1)
     assert keys(diff) == {("missing", "7"), ("changed", "8"), ("changed", "9"), ("extra", "9999"), ("doubled", "")}
+
+
+def test_a_table_that_lacks_a_column_of_the_upstream_is_never_equal(
+    diffs: ServersDiffs, order: Callable[..., ServersDiffOrder], sides: tuple[SQLServer, SQLServer, SQLServer]
+) -> None:
+    """Neither is one with a column that only some of the merged tables have; a column of the target alone is no
+    difference."""
+    first, _, target = sides
+    target.execute("ALTER TABLE shop.k DROP COLUMN b", "ALTER TABLE shop.t ADD COLUMN more INT, ADD COLUMN some INT")
+    first.execute("ALTER TABLE s_1.t ADD COLUMN some INT DEFAULT 5")
+    found = ended(diffs.start_or_continue(order()))
+    assert {name: (table.state, table.reason) for name, table in found.items()} == {
+        "`shop`.`k`": ("not compared", "not all columns were compared: `b`: only the upstream has it"),
+        "`shop`.`t`": ("not compared", "not all columns were compared: `some`: not all upstream tables have it"),
+    }
+    first.execute("ALTER TABLE s_1.t DROP COLUMN some")
+    target.execute("DELETE FROM shop.k LIMIT 1")
+    found = ended(diffs.start_or_continue(order("r2")))
+    assert {name: table.state for name, table in found.items()} == {"`shop`.`k`": "different", "`shop`.`t`": "equal"}
+
+
+def test_a_table_that_begins_to_feed_the_target_is_compared_too(
+    diffs: ServersDiffs,
+    order: Callable[..., ServersDiffOrder],
+    sides: tuple[SQLServer, SQLServer, SQLServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is created, with its rows on both sides, when some chunks of the merged table are compared already."""
+    first, _, target = sides
+    target.execute("DELETE FROM shop.t WHERE id = 7")
+    compared = DiffRun._round
+
+    def create_before_the_second(run: DiffRun) -> tuple[int, int]:
+        if not first.execute("SHOW DATABASES LIKE 's\\_3'") and any(one.done for one in run.progress.tables.values()):
+            first.execute("CREATE DATABASE s_3", f"CREATE TABLE s_3.t {COLUMNS}", rows("s_3.t", 10_000))
+            target.execute(rows("shop.t", 10_000))
+        return compared(run)
+
+    monkeypatch.setattr(DiffRun, "_round", create_before_the_second)
+    monkeypatch.setattr(run_module, "_PLANNED_AHEAD", 1)
+    monkeypatch.setattr(run_module, "_MOST_CHUNKS", 1)
+    diff = diffs.start_or_continue(order(chunk_rows=50))
+    shown = ended(diff)["`shop`.`t`"]
+    assert (shown.state, shown.missing, shown.extra, shown.changed) == ("different", 1, 0, 0)
+    assert shown.rows == 3 * ROWS
+    assert keys(diff) == {("missing", "7")}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.diff_surroundings import diff_surroundings
 from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
+from pkg.rules.model import BlockAllowList, RouteRule
 from tests.integration.syncer.support import subtask
 from tests.integration.validator.support import QUICK, Validated, validated
 
@@ -39,12 +40,19 @@ def fails(found: object) -> None:
 
 @contextmanager
 def swept(
-    cfg: SubTaskConfig, spark: SparkEngine, mode: str = "full", siblings: Sequence[SubTaskConfig] = ()
+    cfg: SubTaskConfig,
+    spark: SparkEngine,
+    mode: str = "full",
+    siblings: Sequence[SubTaskConfig] = (),
+    neighbours: Sequence[SubTaskConfig] = (),
 ) -> Iterator[tuple[Validated, DiffCompanion]]:
-    """A syncer, its validator and its comparisons. ``siblings``: the task's subtasks on other sources."""
+    """A syncer, its validator and its comparisons. ``siblings``: the task's subtasks on other sources; ``neighbours``:
+    subtasks of other tasks."""
     with validated(cfg, spark, mode) as running:
         companion = DiffCompanion(
-            cfg, lambda: diff_surroundings(running.run.unit, spark, lambda: siblings), running.validator
+            cfg,
+            lambda: diff_surroundings(running.run.unit, spark, lambda: siblings, lambda: neighbours),
+            running.validator,
         )
         companion.start(fails)
         try:
@@ -285,3 +293,24 @@ def test_only_the_full_mode_sweeps(servers: tuple[MariaDBServer, MariaDBServer],
         assert "last whole round" in running.status().sweepStatus
         running.validator.expect("fast")
         assert (running.validator.sweep_rate, running.status().sweepStatus) == (0, "")
+
+
+def test_rows_of_another_task_in_the_same_table_are_no_differences(
+    servers: tuple[MariaDBServer, MariaDBServer], spark: SparkEngine
+) -> None:
+    """The table is not compared, with the reason. An other task with the same upstream tables adds no rows."""
+    upstream, target = servers
+    upstream.execute("CREATE DATABASE e", "CREATE TABLE e.t LIKE d.t", "INSERT INTO e.t VALUES (6001, 'v6001', 6001)")
+    target.execute("INSERT INTO d.t VALUES (6001, 'v6001', 6001)")
+    lists = BlockAllowList(do_dbs=("d",))
+    cfg = subtask(upstream, target, validator=QUICK, block_allow_list=lists)
+    route = RouteRule("e", "d", "t", "t")
+    other = replace(cfg, name="other", routes=(route,), block_allow_list=BlockAllowList(do_dbs=("e",)))
+    again = replace(cfg, name="again", block_allow_list=BlockAllowList(do_dbs=("d",)))
+    with swept(cfg, spark, neighbours=[again, other]) as (running, _):
+        wait_round(cfg, running)
+        assert running.errors() == []
+        assert "`d`.`t`" in running.status().sweepStatus
+        assert "rows of task other are in it too: source-1: `e`.`t`" in running.status().sweepStatus
+        target.execute("INSERT INTO d.k VALUES (7, 'foreign')")
+        running.wait_kinds(DELETED)

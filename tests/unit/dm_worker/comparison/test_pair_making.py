@@ -161,6 +161,13 @@ def test_ranges_are_only_cut_where_all_servers_have_one_order() -> None:
     assert ranged("varchar(5)", "utf8mb4_general_ci", MYSQL) == 0
 
 
+def test_tables_of_engines_without_snapshots_are_told() -> None:
+    one = table(column("v", "int(11)"))
+    for engine, there in (("InnoDB", True), ("ROCKSDB", True), ("MyISAM", False), ("Aria", False)):
+        made_of = replace(one, engine=engine)
+        assert pair(made_of, one).in_snapshots == pair(one, made_of).in_snapshots == there
+
+
 def test_filters_that_make_the_target_depend_on_past_changes_are_refused() -> None:
     left = RowDecisions(insert=FilterDecision("ignore"))
     found = made(table(), table(), rules=TableRules(filter=RowFilter(kinds=left)))

@@ -94,6 +94,15 @@ def test_no_table_at_all_is_not_equal() -> None:
     assert verdict_of([]) == "not compared"
 
 
+def test_a_table_with_columns_that_were_not_compared_is_never_called_equal() -> None:
+    one = progress(T)
+    one.planned(T, ["a"], partly="the target lacks a column")
+    compare_all(one)
+    assert one.tables[T].state is ComparedState.NOT_COMPARED
+    assert one.tables[T].shown_reason == "the target lacks a column"
+    assert one.verdict() == "not compared"
+
+
 def test_a_sample_is_never_called_equal() -> None:
     one = progress(T)
     one.planned(T, [str(number) for number in range(10)], sample=50)
@@ -132,6 +141,7 @@ def test_a_restart_continues_where_the_rows_of_the_target_say(results: list[Comp
     record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(("s",), ("db.*",), 5.0, lock=True))
     table = before.tables[T]
     table.repaired, table.kept = 3, (5, 6)
+    table.outline, table.partly = "digest", "a column"
     rows = [
         ("r1", ("", ""), -1, asdict(record)),
         ("r1", T, -1, table_detail(table)),

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from deploy.local.process import wait_until
 from dm_worker.comparison.outcome import ChunkOutcome, Difference, DifferenceKind
 from dm_worker.comparison.pair import ComparedColumn, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
-from dm_worker.diff import compare_task
+from dm_worker.diff import compare_task, confirmations
 from dm_worker.diff import run as diff_run
 from dm_worker.diff.compare_task import ComparedTable
 from dm_worker.diff.difference_files import DifferenceFiles
@@ -23,7 +24,7 @@ from dm_worker.diff.progress import DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
 from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
-from dm_worker.diff.tables import not_compared
+from dm_worker.diff.tables import ChunkPlan, not_compared
 from dm_worker.engine.engine import SparkEngine
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -38,9 +39,9 @@ MATCHES = (("`id` <=> ", ""), ("`v` <=> ", ""))
 MISSING = Difference(DifferenceKind.MISSING, (b"1",), ("id", "v"), (b"1", b"'a'"), None, 0)
 
 
-def pair_of(target: TableId) -> TablePair:
+def pair_of(target: TableId, key: tuple[int, ...] = (0,)) -> TablePair:
     side = TableSide(*target, 0, ("`id`", "`v`"), (), ())
-    return TablePair(side, (side,), COLUMNS, (0,), (0,), Way.PUSHED, "")
+    return TablePair(side, (side,), COLUMNS, key, key, Way.PUSHED, "")
 
 
 class World:
@@ -53,10 +54,14 @@ class World:
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
         self.exact = True
+        self.in_snapshots = True
         #: Bytes per second of the network, and whether each look read whole rows.
         self.speed = 1e12
         self.whole: list[bool] = []
         self.plans: dict[TableId, DMError] = {}
+        #: The keys of the tables, and a key that they get with the next look.
+        self.key: tuple[int, ...] = (0,)
+        self.next_key: tuple[int, ...] | None = None
         self.stored: dict[str, Any] = {}
 
     # the engine
@@ -97,6 +102,7 @@ class World:
     ) -> ChunkOutcome:
         self.whole.append(whole)
         target = (pair.target.schema, pair.target.name)
+        self.key, self.next_key = self.next_key or self.key, None
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(found, DMError):
@@ -122,16 +128,23 @@ class World:
     def sources_of(self, _: TableId) -> tuple[str, ...]:
         return ("s1",)
 
+    def feeding(self) -> tuple[SubTaskConfig, ...]:
+        return ()
+
     def config(self, _: str) -> SubTaskConfig:
         return config("mariadb")
 
-    def spans(self, target: TableId) -> list[str]:
+    def plan(self, target: TableId) -> ChunkPlan:
         if target in self.plans:
             raise self.plans[target]
-        return [json.dumps([[str(number)], []]) for number in range(self.chunks)]
+        spans = [json.dumps([[str(number)], []]) for number in range(self.chunks)]
+        return ChunkPlan(self._pair(target).outline, spans)
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        return {target: ComparedTable(pair_of(target), (), MATCHES) for target in targets}
+        return {target: ComparedTable(self._pair(target), (), MATCHES) for target in targets}
+
+    def _pair(self, target: TableId) -> TablePair:
+        return replace(pair_of(target, self.key), in_snapshots=self.in_snapshots)
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
@@ -160,7 +173,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Diff
         monkeypatch.setattr(compare_task, "apply_repairs", world.repair)
         monkeypatch.setattr(diff_run, "TableFinder", world)
         monkeypatch.setattr(diff_run, "_RETRY", 0.01)
-        around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list)
+        around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list, list)
         files = DifferenceFiles(tmp_path / "files", redact=False)
         record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(sources=("s1",), **settings))
         return DiffRun(config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()))
@@ -237,6 +250,18 @@ def test_a_table_that_changes_at_each_attempt_is_abandoned(start: Callable[..., 
     assert "changed while it was compared" in run.progress.tables[T].reason
 
 
+def test_a_table_whose_key_changes_is_compared_from_its_start(start: Callable[..., DiffRun]) -> None:
+    """Its chunks were ranges of the old key: of the new one they would be other rows."""
+    world = World({T: [[MISSING], lost(), ()]})
+    world.next_key = (1,)
+    run = start(world)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert world.stored["forgotten"] == 1
+    # The first two looks, then both chunks again.
+    assert len(world.whole) == 4
+
+
 def test_a_table_that_cannot_be_planned_is_named(start: Callable[..., DiffRun]) -> None:
     world = World({T: [()], U: [()]})
     world.plans[T] = not_compared(T, "there is no table `db`.`t` at the target")
@@ -271,7 +296,10 @@ def test_a_lag_is_waited_for(start: Callable[..., DiffRun], monkeypatch: pytest.
     assert run.progress.verdict() == "equal"
 
 
-def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(start: Callable[..., DiffRun]) -> None:
+def test_where_positions_are_not_exact_a_difference_must_last(
+    start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmations, "SETTLE", 0.1)
     world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
     world.exact = False
     passing = start(world, "mysql")
@@ -285,6 +313,20 @@ def test_where_positions_are_not_exact_a_difference_must_be_seen_three_times(sta
     exact = start(World({T: [[MISSING], ()]}, chunks=1), "mysql")
     exact.work()
     assert exact.progress.verdict() == "different"
+
+
+def test_where_an_engine_has_no_snapshots_a_difference_must_last_and_is_not_repaired(
+    start: Callable[..., DiffRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a repair wrote could be of a later time than the position from which replication continues."""
+    monkeypatch.setattr(confirmations, "SETTLE", 0.1)
+    for looks, verdict in (([[MISSING], ()], "equal"), ([[MISSING]], "different")):
+        world = World({T: list(looks)}, chunks=1)
+        world.in_snapshots = False
+        run = start(world, repair=True)
+        run.work()
+        assert run.progress.verdict() == verdict
+        assert world.repaired == []
 
 
 def test_a_repaired_chunk_is_compared_again(start: Callable[..., DiffRun], tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from dm_worker.comparison.outcome import Difference, DifferenceKind
 from dm_worker.diff import standing
-from dm_worker.diff.confirmations import NEEDED
 from dm_worker.diff.progress import ChunkWork
-from dm_worker.diff.standing import MOST_LOOKS, StandingDifferences
+from dm_worker.diff.standing import MOST_LOOKS, NEEDED, StandingDifferences
 
 WORK = ChunkWork(("db", "t"), 0, "all")
 SETTLE = 30.0
