@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location
+from pkg.mysql.grants import Grants
 from pkg.mysql.introspect import ServerInfo
-from pkg.mysql.names import TableId
+from pkg.mysql.names import TableId, quote, quote_string
 from pkg.mysql.schema import ForeignKey, TableInfo
 
 #: Kind (trigger, view, procedure, …) → the (schema, name) of each.
@@ -29,16 +31,46 @@ class TableFacts:
     partitions: Mapping[TableId, tuple[str, ...]]
 
 
+class Account(NamedTuple):
+    """A user or a role. MariaDB's roles have no host: here it is ``%``, as MySQL's."""
+
+    user: str
+    host: str
+
+    @classmethod
+    def of(cls, user: object, host: object) -> Account:
+        return cls(str(user), str(host).lower() or "%")
+
+    def __str__(self) -> str:
+        return f"{quote_string(self.user)}@{quote_string(self.host)}"
+
+    def as_role(self, flavor: str) -> str:
+        """The name of a role in statements for a server of that kind."""
+        return quote(self.user) if flavor == "mariadb" else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """``grants``: its own, without those of its roles. ``roles``: each with whether it may grant the role to others.
+    ``defaults``: the roles that are active in each new session. ``is_role``: others may have it."""
+
+    grants: Grants
+    roles: Mapping[Account, bool] = field(default_factory=dict)
+    defaults: frozenset[Account] = frozenset()
+    is_role: bool = False
+    locked: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """``label``: the source's name, or ``target``. ``users``: 'name'@'host', without the server's own."""
+    """``label``: the source's name, or ``target``. ``users``: without the server's own accounts."""
 
     label: str
     info: ServerInfo
     variables: Mapping[str, str]
     tables: TableFacts
     objects: Objects
-    users: frozenset[str] | Unreadable
+    users: Mapping[Account, AccountFacts] | Unreadable
 
 
 @dataclass(frozen=True, slots=True)

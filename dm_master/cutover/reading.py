@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pymysql
 from pymysql.connections import Connection
 
+from dm_master.cutover.account_reading import read_accounts
 from dm_master.cutover.facts import CutoverTarget, CutoverUpstream, Objects, ServerFacts, TableFacts, WriterFacts
 from dm_master.cutover.verdict import Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
@@ -22,10 +23,6 @@ from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified, quote
 from pkg.mysql.schema import TableInfo
 
 _Fact = TypeVar("_Fact")
-#: Accounts that servers create for internal use.
-_SYSTEM_USERS = frozenset(
-    {"mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "root", "mysql", "PUBLIC", ""}
-)
 #: The user may not read this: access denied for a table, a privilege or a statement; no such table or statement (TiDB).
 _CLOSED = frozenset({1044, 1064, 1142, 1143, 1146, 1227, 1370, 1235, 8108})
 _NAMES = "SELECT {schema}, {name}, {kind} FROM information_schema.{table}"
@@ -47,7 +44,7 @@ def server_facts(
         variables=_variables(server.conn),
         tables=_table_facts(server.conn, tables),
         objects=_objects(server.conn, schemas),
-        users=_readable(lambda: _users(server.conn), "SELECT on mysql.user"),
+        users=_readable(lambda: read_accounts(server.conn, server.info.flavor), "SELECT on mysql.*"),
     )
 
 
@@ -121,11 +118,6 @@ def _transactions(upstream: InspectedUpstream) -> tuple[str, ...] | Unreadable:
         " WHERE trx_rows_modified > 0 AND trx_mysql_thread_id <> CONNECTION_ID() AND trx_mysql_thread_id <> 0",
     )
     return tuple(f"connection {thread} since {since}, {count} rows" for thread, since, count in rows)
-
-
-def _users(conn: Connection[Any]) -> frozenset[str]:
-    rows = query(conn, "SELECT User, Host FROM mysql.user")
-    return frozenset(f"'{user}'@'{host}'" for user, host in rows if str(user) not in _SYSTEM_USERS)
 
 
 def _objects(conn: Connection[Any], schemas: set[str]) -> Objects:

@@ -1,11 +1,11 @@
-"""Checks of what a migration does not copy (programs, users, settings), and whether a way back exists. Pure."""
+"""Checks of what a migration does not copy (programs, settings), and whether a way back exists. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dm_master.cutover.facts import CutoverFacts, CutoverUpstream, ServerFacts
-from dm_master.cutover.verdict import CheckVerdict, Unreadable, bounded, problems, unknown
+from dm_master.cutover.verdict import CheckVerdict, bounded, problems
 from pkg.mysql.names import qualified
 
 #: Settings of a server that change what an application's statements do. `transaction_isolation` was `tx_isolation`.
@@ -47,33 +47,6 @@ def check_objects(facts: CutoverFacts) -> CheckVerdict:
         "create what the application needs at the target (SHOW CREATE … on the upstream); --accept objects for the rest"
     )
     return problems("objects", list(found), remedy, otherwise="no program or view is missing")
-
-
-def check_users(facts: CutoverFacts) -> CheckVerdict:
-    """The accounts of the upstreams are at the target. Their grants are not compared."""
-    there = facts.target.server.users
-    unreadable = [(one.server.label, one.server.users) for one in facts.upstreams] + [("target", there)]
-    closed = [(label, users) for label, users in unreadable if isinstance(users, Unreadable)]
-    if closed:
-        return unknown("users", closed)
-    known = {_account(user) for user in there} if not isinstance(there, Unreadable) else set()
-    found = [
-        f"{one.server.label}: {user}"
-        for one in facts.upstreams
-        if not isinstance(one.server.users, Unreadable)
-        for user in sorted(one.server.users)
-        if _account(user) not in known
-    ]
-    remedy = (
-        "SHOW CREATE USER and SHOW GRANTS on the upstream, for those that applications use; --accept users for the rest"
-    )
-    return problems(
-        "users", found, remedy, otherwise="each account of the upstreams is at the target; grants not compared"
-    )
-
-
-def _account(user: str) -> str:
-    return user.lower()
 
 
 def check_settings(facts: CutoverFacts) -> CheckVerdict:

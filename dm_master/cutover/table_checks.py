@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dm_master.cutover.facts import CutoverFacts, CutoverUpstream
-from dm_master.cutover.verdict import CheckVerdict, problems
+from dm_master.cutover.verdict import CheckVerdict, at_target, problems
 from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey, Index, TableInfo
 
@@ -14,11 +14,11 @@ def check_counters(facts: CutoverFacts) -> CheckVerdict:
     """The target does not generate an AUTO_INCREMENT number that the upstreams or their rows have used."""
     there, low = facts.target.server.tables.counters, low_counters(facts)
     found = [f"{qualified(*table)}: next is {there.get(table, 1)}, must be {number}" for table, number in low.items()]
-    remedy = "; ".join(f"ALTER TABLE {qualified(*table)} AUTO_INCREMENT = {number}" for table, number in low.items())
+    remedy = at_target(f"ALTER TABLE {qualified(*table)} AUTO_INCREMENT = {number}" for table, number in low.items())
     return problems(
         "auto-increment",
         found,
-        f"on the target: {remedy}",
+        remedy,
         otherwise=f"{len(facts.target.highest)} tables have a high enough number",
     )
 

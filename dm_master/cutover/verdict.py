@@ -42,6 +42,12 @@ def problems(name: str, found: Sequence[str], remedy: str, *, otherwise: str) ->
     return CheckVerdict(name, "no", bounded(found), remedy)
 
 
+def at_target(statements: Iterable[str]) -> str:
+    """The remedy that is SQL; '' without statements."""
+    listed = "; ".join(dict.fromkeys(statements))
+    return f"on the target: {listed}" if listed else ""
+
+
 def bounded(lines: Iterable[str]) -> tuple[str, ...]:
     every = list(lines)
     if len(every) <= MOST_LINES:

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from dm_master.cutover.facts import CollisionFacts, CutoverFacts, DiffFacts, ValidatorFacts, WriterFacts
+from dm_master.cutover.facts import (
+    Account,
+    AccountFacts,
+    CollisionFacts,
+    CutoverFacts,
+    DiffFacts,
+    ValidatorFacts,
+    WriterFacts,
+)
 from dm_master.cutover.runner import CHECKS, run_checks
 from dm_master.cutover.subtask_status import diff_facts
 from dm_master.cutover.table_checks import needed_counters
@@ -15,6 +23,7 @@ from dm_master.service.cutover_service import answer
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
+from pkg.mysql.grants import Grants
 from pkg.mysql.schema import ForeignKey, Index, IndexPart
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_master.cutover.made_facts import (
@@ -87,7 +96,7 @@ _FAULTS = [
     ("checks", _upstream_tables(constraints={SOURCE: frozenset({"positive"})}), "positive"),
     ("partitions", _upstream_tables(partitions={SOURCE: ("p0", "p1")}), "p0, p1"),
     ("objects", _upstream_server(objects={"trigger": frozenset({("app", "log_it")})}), "trigger `app`.`log_it`"),
-    ("users", _upstream_server(users=frozenset({"'shop'@'%'"})), "'shop'@'%'"),
+    ("users", _upstream_server(users={Account("shop", "%"): AccountFacts(Grants(()))}), "'shop'@'%'"),
     ("settings", _variables(sql_mode="ANSI"), "sql_mode"),
     ("settings", _variables(time_zone="+08:00"), "time_zone: +08:00 on one, UTC"),
     ("way-back", _target_variables(log_bin="OFF"), "log_bin"),
