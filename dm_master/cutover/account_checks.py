@@ -68,7 +68,7 @@ def check_users(facts: CutoverFacts) -> CheckVerdict:
         evidence[line] = None
         commands[command] = None
     ordered = sorted(commands, key=lambda command: _ORDER.index(command.partition(" ")[0]))
-    remedy = f"{at_target(ordered)} — with passwords of your own; --accept users if the rest is not needed"
+    remedy = at_target(ordered, "with passwords of your own; --accept users if the rest is not needed")
     return problems(
         "users",
         list(evidence),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location
+from pkg.ddl.shown_table import ShownTable
 from pkg.mysql.grants import Grants
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import TableId, quote, quote_string
@@ -18,17 +19,36 @@ Objects = Mapping[str, frozenset[TableId]]
 
 
 @dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a table is partitioned: method and expression, perhaps also those of subpartitions. ``parts``: each
+    partition with its values, '' where they are not listed, and how many subpartitions it has."""
+
+    method: str
+    expression: str
+    below: tuple[str, str]
+    parts: tuple[tuple[str, str, int], ...]
+
+    def __str__(self) -> str:
+        method, expression = self.below
+        below = f", then by {method} ({expression})" if method else ""
+        return f"by {self.method} ({self.expression}){below}"
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
-    """The migrated tables of one server; the keys are the names on that server."""
+    """The migrated tables of one server; the keys are the names on that server. ``shown``: what SHOW CREATE TABLE
+    says of them."""
 
     structures: Mapping[TableId, TableInfo]
     #: The next number that the server would give; only tables with an AUTO_INCREMENT column.
     counters: Mapping[TableId, int]
     foreign_keys: tuple[ForeignKey, ...]
-    #: Table → its CHECK constraints, by name.
-    constraints: Mapping[TableId, frozenset[str]]
-    #: Table → its partitions, by name.
-    partitions: Mapping[TableId, tuple[str, ...]]
+    shown: Mapping[TableId, ShownTable]
+    partitions: Mapping[TableId, Partitioning]
+
+    def definition(self, table: TableId) -> ShownTable:
+        """Empty for a table that was dropped meanwhile."""
+        return self.shown.get(table, ShownTable())
 
 
 class Account(NamedTuple):
