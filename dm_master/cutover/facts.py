@@ -14,8 +14,8 @@ from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import TableId, quote, quote_string
 from pkg.mysql.schema import ForeignKey, TableInfo
 
-#: Kind (trigger, view, procedure, …) → the (schema, name) of each.
-Objects = Mapping[str, frozenset[TableId]]
+#: Kind (trigger, view, procedure, …) → the (schema, name) of each, with the parts of its definition.
+Objects = Mapping[str, Mapping[TableId, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class AccountFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """``label``: the source's name, or ``target``. ``users``: without the server's own accounts."""
+    """``label``: the source's name, or ``target``. ``users``: without the server's own accounts. ``hidden``: the kinds
+    of objects that the user may not see as a whole, with the privilege that it needs."""
 
     label: str
     info: ServerInfo
@@ -91,6 +92,7 @@ class ServerFacts:
     tables: TableFacts
     objects: Objects
     users: Mapping[Account, AccountFacts] | Unreadable
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

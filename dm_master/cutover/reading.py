@@ -14,12 +14,12 @@ from dm_master.cutover.account_reading import read_accounts
 from dm_master.cutover.facts import (
     CutoverTarget,
     CutoverUpstream,
-    Objects,
     Partitioning,
     ServerFacts,
     TableFacts,
     WriterFacts,
 )
+from dm_master.cutover.object_reading import hidden_kinds, read_objects
 from dm_master.cutover.verdict import Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.rules.inspected_upstream import InspectedUpstream
@@ -28,20 +28,13 @@ from pkg.binlog.streams.server_position import master_status
 from pkg.ddl.shown_table import shown_table
 from pkg.mysql.connection import error_number
 from pkg.mysql.foreign_key_introspect import keys_in
-from pkg.mysql.introspect import list_other_objects, query, show_create_if_there
-from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified, quote
+from pkg.mysql.introspect import query, show_create_if_there
+from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import TableInfo
 
 _Fact = TypeVar("_Fact")
 #: The user may not read this: access denied for a table, a privilege or a statement; no such table or statement (TiDB).
 _CLOSED = frozenset({1044, 1064, 1142, 1143, 1146, 1227, 1370, 1235, 8108})
-_NAMES = "SELECT {schema}, {name}, {kind} FROM information_schema.{table}"
-#: Objects that information_schema lists in tables of their own.
-_PROGRAMS = (
-    _NAMES.format(schema="TRIGGER_SCHEMA", name="TRIGGER_NAME", kind="'TRIGGER'", table="TRIGGERS"),
-    _NAMES.format(schema="ROUTINE_SCHEMA", name="ROUTINE_NAME", kind="ROUTINE_TYPE", table="ROUTINES"),
-    _NAMES.format(schema="EVENT_SCHEMA", name="EVENT_NAME", kind="'EVENT'", table="EVENTS"),
-)
 _PARTITIONS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, PARTITION_DESCRIPTION, PARTITION_METHOD,"
     " PARTITION_EXPRESSION, SUBPARTITION_METHOD, SUBPARTITION_EXPRESSION FROM information_schema.PARTITIONS"
@@ -59,8 +52,9 @@ def server_facts(
         info=server.info,
         variables=_variables(server.conn),
         tables=_table_facts(server.conn, tables),
-        objects=_objects(server.conn, schemas),
+        objects=read_objects(server.conn, schemas),
         users=_readable(lambda: read_accounts(server.conn, server.info.flavor), "SELECT on mysql.*"),
+        hidden=hidden_kinds(server, tables),
     )
 
 
@@ -136,15 +130,6 @@ def _transactions(upstream: InspectedUpstream) -> tuple[str, ...] | Unreadable:
     return tuple(f"connection {thread} since {since}, {count} rows" for thread, since, count in rows)
 
 
-def _objects(conn: Connection[Any], schemas: set[str]) -> Objects:
-    found: dict[str, set[TableId]] = {}
-    programs = [row for sql in _PROGRAMS for row in query(conn, sql)]
-    for schema, name, kind in [*list_other_objects(conn), *programs]:
-        if str(schema) in schemas and str(schema).lower() not in SYSTEM_SCHEMAS:
-            found.setdefault(str(kind).lower(), set()).add((str(schema), str(name)))
-    return {kind: frozenset(names) for kind, names in found.items()}
-
-
 def _table_facts(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> TableFacts:
     # information_schema hides keys and constraints from accounts with only SELECT.
     creations = {table: show_create_if_there(conn, *table) for table in tables}
@@ -162,8 +147,11 @@ def _counters(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> dic
     # MySQL 8 answers from statistics that may be a day old, unless this is 0. Other servers do not have it.
     if query(conn, "SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
         query(conn, "SET SESSION information_schema_stats_expiry = 0")
-    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="AUTO_INCREMENT", table="TABLES")
-    rows = query(conn, f"{sql} WHERE AUTO_INCREMENT IS NOT NULL")
+    rows = query(
+        conn,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES"
+        " WHERE AUTO_INCREMENT IS NOT NULL",
+    )
     return {(str(s), str(t)): int(number) for s, t, number in rows if (str(s), str(t)) in counting}
 
 

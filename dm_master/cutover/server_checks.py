@@ -1,4 +1,4 @@
-"""Checks of what a migration does not copy (programs, settings), and whether a way back exists. Pure."""
+"""Checks of the servers' settings, and whether a way back exists. Pure."""
 
 from __future__ import annotations
 
@@ -28,25 +28,6 @@ _FORMER_NAMES = {"transaction_isolation": "tx_isolation"}
 _HARMLESS_MODES = frozenset({"NO_AUTO_CREATE_USER", "NO_ENGINE_SUBSTITUTION"})
 #: Servers older than this have no binlog_expire_logs_seconds; a way back needs the binlog of a day.
 _RETENTION = 86400
-
-
-def check_objects(facts: CutoverFacts) -> CheckVerdict:
-    """Triggers, views, routines, events and sequences of the migrated schemas are at the target."""
-    found: dict[str, None] = {}
-    for upstream in facts.upstreams:
-        schemas: dict[str, set[str]] = {}
-        for source, target in upstream.routed.items():
-            schemas.setdefault(source[0], set()).add(target[0])
-        for kind, names in upstream.server.objects.items():
-            there = facts.target.server.objects.get(kind, frozenset())
-            for schema, name in sorted(names):
-                places = schemas.get(schema, set()) | {schema}
-                if not any((place, name) in there for place in places):
-                    found[f"{upstream.server.label}: {kind} {qualified(schema, name)}"] = None
-    remedy = (
-        "create what the application needs at the target (SHOW CREATE … on the upstream); --accept objects for the rest"
-    )
-    return problems("objects", list(found), remedy, otherwise="no program or view is missing")
 
 
 def check_settings(facts: CutoverFacts) -> CheckVerdict:
