@@ -13,7 +13,7 @@ from dm_master.cutover.facts import Account, AccountFacts, CutoverFacts, Cutover
 from dm_master.cutover.verdict import CheckVerdict, Unreadable, at_target, problems, unknown
 from pkg.mysql.grants import GRANT_OPTION, Grants
 from pkg.mysql.introspect import ServerInfo
-from pkg.mysql.names import qualified, quote
+from pkg.mysql.names import escaped, qualified, quote
 
 _OF_TABLES = frozenset(
     {
@@ -146,7 +146,7 @@ def _lost(
                 for target in targets:
                     if not there.allows(privilege, target):
                         yield (
-                            _PrivilegeScope(f"{quote(_escaped(target))}.*", f"{quote(target)}.*", of_schemas),
+                            _PrivilegeScope(f"{quote(escaped(target))}.*", f"{quote(target)}.*", of_schemas),
                             privilege,
                         )
         for kind, name, privilege in here.routines(schema) if with_routines else ():
@@ -173,11 +173,6 @@ def _schemas(upstream: CutoverUpstream) -> dict[str, tuple[str, ...]]:
     for source, target in sorted(upstream.routed.items()):
         found.setdefault(source[0], {})[target[0]] = None
     return {schema: tuple(targets) for schema, targets in found.items()}
-
-
-def _escaped(schema: str) -> str:
-    """In a grant on a schema, its name is a pattern."""
-    return schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
 
 
 def _granting(rights: Iterable[_MissingRight], roles: set[Account], flavor: str) -> Iterator[tuple[str, str]]:

@@ -69,6 +69,9 @@ class Account(NamedTuple):
         return quote(self.user) if flavor == "mariadb" else str(self)
 
 
+NO_ACCOUNT = Account("", "%")
+
+
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
     """``grants``: its own, without those of its roles. ``roles``: each with whether it may grant the role to others.
@@ -93,6 +96,8 @@ class ServerFacts:
     objects: Objects
     users: Mapping[Account, AccountFacts] | Unreadable
     hidden: Mapping[str, str] = field(default_factory=dict)
+    #: The user's own account.
+    account: Account = NO_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +157,12 @@ class DiffTableFacts:
 
 @dataclass(frozen=True, slots=True)
 class DiffFacts:
-    """The task's last comparison: ``verdict`` is ``equal``, ``different``, ``running`` or ``not compared``."""
+    """The task's last comparison: ``verdict`` is ``equal``, ``different``, ``running`` or ``not compared``.
+    ``started``: its time, '' if that is not known."""
 
     verdict: str
     tables: tuple[DiffTableFacts, ...]
+    started: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pymysql.connections import Connection
 
 from dm_master.cutover.account_reading import read_accounts
 from dm_master.cutover.facts import (
+    Account,
     CutoverTarget,
     CutoverUpstream,
     Partitioning,
@@ -55,6 +56,7 @@ def server_facts(
         objects=read_objects(server.conn, schemas),
         users=_readable(lambda: read_accounts(server.conn, server.info.flavor), "SELECT on mysql.*"),
         hidden=hidden_kinds(server, tables),
+        account=Account.of(*str(query(server.conn, "SELECT CURRENT_USER()")[0][0]).rsplit("@", 1)),
     )
 
 

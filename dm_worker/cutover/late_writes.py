@@ -15,7 +15,7 @@ from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_rows_header, parse_table_map
 from pkg.ddl.parser import classify, parse
 from pkg.errors import DMError
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import Column
 
 _KINDS = {c.OP_INSERT: "insert", c.OP_UPDATE: "update", c.OP_DELETE: "delete"}
@@ -58,7 +58,8 @@ class LateWrite:
 
 class LateWrites:
     """Reads the events of one stream. ``takes``: whether the task migrates a table, or with '' anything of a schema;
-    ``columns``: those of a table at present, None where it is not there. ``opposite``: the task that may write."""
+    ``columns``: those of a table at present, None where it is not there; asked again after each statement that may
+    change them. ``opposite``: the task that may write."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class LateWrites:
         self.position = start
         self._gtid = ""
         self._maps: dict[int, TableMap] = {}
+        self._known: dict[TableId, Sequence[Column] | None] = {}
 
     def find(self, events: Sequence[Event]) -> Iterator[LateWrite]:
         """The writes in these events, which continue those of the previous call. Raises 11071 for damaged events."""
@@ -105,6 +107,7 @@ class LateWrites:
             if self._opposite is not None and self._opposite.runs(statement):
                 return
             if table := self._statement_of(statement):
+                self._known.clear()
                 yield self._write(event, "statement", table, statement=statement.outline)
 
     def _rows(self, event: Event) -> Iterator[LateWrite]:
@@ -119,7 +122,7 @@ class LateWrites:
         if not self._takes(table_map.schema, table_map.table):
             return
         name, kind = qualified(table_map.schema, table_map.table), _KINDS[header.op]
-        columns = self._columns(table_map.schema, table_map.table)
+        columns = self._columns_of((table_map.schema, table_map.table))
         if columns is None:
             yield self._write(event, kind, name, note="rows of a table that does not exist any more")
             return
@@ -131,6 +134,11 @@ class LateWrites:
         names = [column.name for column in columns]
         for _, before, after in images:
             yield self._write(event, kind, name, before=_row(names, before), after=_row(names, after))
+
+    def _columns_of(self, table: TableId) -> Sequence[Column] | None:
+        if table not in self._known:
+            self._known[table] = self._columns(*table)
+        return self._known[table]
 
     def _statement_of(self, statement: ev.QueryEvent) -> str:
         """The table or schema of the task that a statement is about; '' for none. A statement that can't be parsed

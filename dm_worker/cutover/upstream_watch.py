@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import TextIO
 
@@ -88,9 +89,8 @@ class UpstreamWatch:
         """Reads from the agreed position until the stream ends. Raises DMError, or OSError for the file."""
         cfg = self._cfg
         takes = BlockAllowListFilter.of(cfg).allows
-        structures = _Structures(cfg)
-        opposite = OppositeTask(self.opposite, cfg.meta_schema, structures.columns) if self.opposite else None
-        finder = LateWrites(self.agreed.position, takes, structures.columns, cfg.flavor, opposite)
+        opposite = OppositeTask(self.opposite, cfg.meta_schema, cache(self._columns)) if self.opposite else None
+        finder = LateWrites(self.agreed.position, takes, self._columns, cfg.flavor, opposite)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         stream = open_upstream(
             cfg.from_,
@@ -106,6 +106,15 @@ class UpstreamWatch:
                 found = list(finder.find(stream.read(_READ_BYTES, _WAIT)))
                 log_of_writes.add(found)
                 self._note(log_of_writes, finder, found)
+
+    def _columns(self, schema: str, table: str) -> Sequence[Column] | None:
+        """The present columns of an upstream's table; None where it does not exist."""
+        with closing(connect(self._cfg.from_, scope="upstream", read_timeout=30.0)) as conn:
+            try:
+                info = fetch_table_info(conn, schema, table)
+            except pymysql.Error as exc:
+                raise classify(exc, scope="upstream") from exc
+        return None if info is None else info.columns
 
     def _note(self, writes: _WriteLog, finder: LateWrites, found: Sequence[LateWrite]) -> None:
         with self._lock:
@@ -149,21 +158,3 @@ class _WriteLog:
             if self._bytes <= MOST_BYTES:
                 self._file.write(f"{line}\n")
         self._file.flush()
-
-
-class _Structures:
-    """The present columns of upstream tables, asked for once by each reading."""
-
-    def __init__(self, cfg: SubTaskConfig) -> None:
-        self._cfg = cfg
-        self._known: dict[tuple[str, str], Sequence[Column] | None] = {}
-
-    def columns(self, schema: str, table: str) -> Sequence[Column] | None:
-        if (schema, table) not in self._known:
-            with closing(connect(self._cfg.from_, scope="upstream", read_timeout=30.0)) as conn:
-                try:
-                    info = fetch_table_info(conn, schema, table)
-                except pymysql.Error as exc:
-                    raise classify(exc, scope="upstream") from exc
-            self._known[schema, table] = None if info is None else info.columns
-        return self._known[schema, table]

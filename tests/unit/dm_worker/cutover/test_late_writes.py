@@ -67,6 +67,24 @@ def test_rows_that_cannot_be_read_count(columns: tuple[Column, ...] | None) -> N
     assert one.after is None
 
 
+def test_rows_behind_a_statement_are_read_with_the_columns_behind_it() -> None:
+    present = [_COLUMNS[:1], _COLUMNS]
+    finder = LateWrites(Position("bin.000001", 4), lambda *_: True, lambda *_: present.pop(0), "mysql")
+    one_column = binlog_bytes.table_map(_TYPES[:1], b"", nullable=1)
+    log = Log()
+    log.query(b"ALTER TABLE t ADD number INT", b"s")
+    table_map = binlog_bytes.table_map(_TYPES, b"", nullable=3)
+    found = _found(
+        finder,
+        one_column,
+        event_from_bytes(binlog_bytes.rows(c.WRITE_ROWS_EVENT, 1, _row(1))),
+        *log.events,
+        table_map,
+        _rows(c.WRITE_ROWS_EVENT, _row(1, 2)),
+    )
+    assert [one.after for one in found] == [{"id": "1"}, None, {"id": "1", "number": "2"}]
+
+
 def test_rows_of_other_tables_do_not_count() -> None:
     table_map = binlog_bytes.table_map(_TYPES, b"", nullable=3, table=b"other")
     assert not _found(_finder(), table_map, _rows(c.WRITE_ROWS_EVENT, _row(1, 2)))
