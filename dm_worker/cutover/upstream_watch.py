@@ -23,13 +23,16 @@ from pkg.binlog.position import Location
 from pkg.binlog.streams.server_stream import open_upstream, replica_id
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.introspect import fetch_table_info
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
 from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.table_router import TableRouter
+from pkg.settings.connections import DBConfig
 
 log = get_logger("cutover")
 
@@ -47,6 +50,7 @@ class UpstreamWatch:
         self._cfg = cfg
         self.agreed = agreed
         self.opposite = opposite
+        self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self.file = Path(f"{cfg.loader.dir}.{cfg.name}.cutover").absolute() / cfg.source_id / "writes.jsonl"
         self._lock = threading.Lock()
         self._status = pb.CutoverWatchStatus(
@@ -90,7 +94,7 @@ class UpstreamWatch:
         cfg = self._cfg
         takes = BlockAllowListFilter.of(cfg).allows
         opposite = OppositeTask(self.opposite, cfg.meta_schema, cache(self._columns)) if self.opposite else None
-        finder = LateWrites(self.agreed.position, takes, self._columns, cfg.flavor, opposite)
+        finder = LateWrites(self.agreed.position, takes, self._columns, self._earlier, cfg.flavor, opposite)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         stream = open_upstream(
             cfg.from_,
@@ -109,12 +113,16 @@ class UpstreamWatch:
 
     def _columns(self, schema: str, table: str) -> Sequence[Column] | None:
         """The present columns of an upstream's table; None where it does not exist."""
-        with closing(connect(self._cfg.from_, scope="upstream", read_timeout=30.0)) as conn:
-            try:
-                info = fetch_table_info(conn, schema, table)
-            except pymysql.Error as exc:
-                raise classify(exc, scope="upstream") from exc
-        return None if info is None else info.columns
+        return _present_columns(self._cfg.from_, "upstream", (schema, table))
+
+    def _earlier(self, schema: str, table: str) -> Sequence[Column] | None:
+        """The columns of its target table: those at the cutover, until an application alters it. None also without an
+        answer: the upstream is watched all the same."""
+        try:
+            return _present_columns(self._cfg.to, "downstream", self._router.route(schema, table))
+        except DMError as exc:
+            log.warning("the target does not show a table's columns", task=self._cfg.name, error=str(exc))
+            return None
 
     def _note(self, writes: _WriteLog, finder: LateWrites, found: Sequence[LateWrite]) -> None:
         with self._lock:
@@ -158,3 +166,12 @@ class _WriteLog:
             if self._bytes <= MOST_BYTES:
                 self._file.write(f"{line}\n")
         self._file.flush()
+
+
+def _present_columns(server: DBConfig, scope: Scope, table: TableId) -> Sequence[Column] | None:
+    with closing(connect(server, scope=scope, read_timeout=30.0)) as conn:
+        try:
+            info = fetch_table_info(conn, *table)
+        except pymysql.Error as exc:
+            raise classify(exc, scope=scope) from exc
+    return None if info is None else info.columns
