@@ -3,42 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dm_master.cutover.verdict import Unreadable
 from pkg.binlog.position import Location
+from pkg.ddl.shown_table import ShownTable
+from pkg.mysql.grants import Grants
 from pkg.mysql.introspect import ServerInfo
-from pkg.mysql.names import TableId
+from pkg.mysql.names import TableId, quote, quote_string
 from pkg.mysql.schema import ForeignKey, TableInfo
 
-#: Kind (trigger, view, procedure, …) → the (schema, name) of each.
-Objects = Mapping[str, frozenset[TableId]]
+#: Kind (trigger, view, procedure, …) → the (schema, name) of each, with the parts of its definition.
+Objects = Mapping[str, Mapping[TableId, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a table is partitioned: method and expression, perhaps also those of subpartitions. ``parts``: each
+    partition with its values, '' where they are not listed, and how many subpartitions it has."""
+
+    method: str
+    expression: str
+    below: tuple[str, str]
+    parts: tuple[tuple[str, str, int], ...]
+
+    def __str__(self) -> str:
+        method, expression = self.below
+        below = f", then by {method} ({expression})" if method else ""
+        return f"by {self.method} ({self.expression}){below}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """The migrated tables of one server; the keys are the names on that server."""
+    """The migrated tables of one server; the keys are the names on that server. ``shown``: what SHOW CREATE TABLE
+    says of them."""
 
     structures: Mapping[TableId, TableInfo]
     #: The next number that the server would give; only tables with an AUTO_INCREMENT column.
     counters: Mapping[TableId, int]
     foreign_keys: tuple[ForeignKey, ...]
-    #: Table → its CHECK constraints, by name.
-    constraints: Mapping[TableId, frozenset[str]]
-    #: Table → its partitions, by name.
-    partitions: Mapping[TableId, tuple[str, ...]]
+    shown: Mapping[TableId, ShownTable]
+    partitions: Mapping[TableId, Partitioning]
+
+    def definition(self, table: TableId) -> ShownTable:
+        """Empty for a table that was dropped meanwhile."""
+        return self.shown.get(table, ShownTable())
+
+
+class Account(NamedTuple):
+    """A user or a role. MariaDB's roles have no host: here it is ``%``, as MySQL's."""
+
+    user: str
+    host: str
+
+    @classmethod
+    def of(cls, user: object, host: object) -> Account:
+        return cls(str(user), str(host).lower() or "%")
+
+    def __str__(self) -> str:
+        return f"{quote_string(self.user)}@{quote_string(self.host)}"
+
+    def as_role(self, flavor: str) -> str:
+        """The name of a role in statements for a server of that kind."""
+        return quote(self.user) if flavor == "mariadb" else str(self)
+
+
+NO_ACCOUNT = Account("", "%")
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """``grants``: its own, without those of its roles. ``roles``: each with whether it may grant the role to others.
+    ``defaults``: the roles that are active in each new session. ``is_role``: others may have it."""
+
+    grants: Grants
+    roles: Mapping[Account, bool] = field(default_factory=dict)
+    defaults: frozenset[Account] = frozenset()
+    is_role: bool = False
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """``label``: the source's name, or ``target``. ``users``: 'name'@'host', without the server's own."""
+    """``label``: the source's name, or ``target``. ``users``: without the server's own accounts. ``hidden``: the kinds
+    of objects that the user may not see as a whole, with the privilege that it needs."""
 
     label: str
     info: ServerInfo
     variables: Mapping[str, str]
     tables: TableFacts
     objects: Objects
-    users: frozenset[str] | Unreadable
+    users: Mapping[Account, AccountFacts] | Unreadable
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    #: The user's own account.
+    account: Account = NO_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +157,12 @@ class DiffTableFacts:
 
 @dataclass(frozen=True, slots=True)
 class DiffFacts:
-    """The task's last comparison: ``verdict`` is ``equal``, ``different``, ``running`` or ``not compared``."""
+    """The task's last comparison: ``verdict`` is ``equal``, ``different``, ``running`` or ``not compared``.
+    ``started``: its time, '' if that is not known."""
 
     verdict: str
     tables: tuple[DiffTableFacts, ...]
+    started: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,16 @@ def check_diff(facts: CutoverFacts) -> CheckVerdict:
         return CheckVerdict("diff", "unknown", (diff.why,), diff.remedy or again)
     wrong = [f"{one.target}: {one.reason or one.state}" for one in diff.tables if one.state == "different"]
     if wrong:
-        return CheckVerdict("diff", "no", bounded(wrong), f"dmctl diff status {facts.task} names the rows")
+        remedy = f"dmctl diff start {facts.task} --repair, once dmctl diff status {facts.task} has named the rows"
+        return CheckVerdict("diff", "no", bounded(wrong), remedy)
     if diff.verdict != "equal":
         open_ = [f"{one.target}: {one.reason or one.state}" for one in diff.tables if one.state != "equal"]
         return CheckVerdict("diff", "unknown", bounded([f"the comparison is: {diff.verdict}", *open_]), again)
     old = [line for one in diff.tables for line in _older(facts, one)]
     if old:
         return CheckVerdict("diff", "unknown", bounded(old), again)
-    return CheckVerdict("diff", "yes", (f"{len(diff.tables)} tables are equal, at the ends of the upstreams",))
+    when = f", compared from {diff.started} on" if diff.started else ""
+    return CheckVerdict("diff", "yes", (f"{len(diff.tables)} tables are equal, at the ends of the upstreams{when}",))
 
 
 def _older(facts: CutoverFacts, table: DiffTableFacts) -> list[str]:

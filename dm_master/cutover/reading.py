@@ -3,37 +3,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.cutover.facts import CutoverTarget, CutoverUpstream, Objects, ServerFacts, TableFacts, WriterFacts
+from dm_master.cutover.account_reading import read_accounts
+from dm_master.cutover.facts import (
+    Account,
+    CutoverTarget,
+    CutoverUpstream,
+    Partitioning,
+    ServerFacts,
+    TableFacts,
+    WriterFacts,
+)
+from dm_master.cutover.object_reading import hidden_kinds, read_objects
 from dm_master.cutover.verdict import Unreadable
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.binlog.position import Location
 from pkg.binlog.streams.server_position import master_status
+from pkg.ddl.shown_table import shown_table
 from pkg.mysql.connection import error_number
-from pkg.mysql.foreign_key_introspect import shown_foreign_keys
-from pkg.mysql.introspect import list_other_objects, query
-from pkg.mysql.names import SYSTEM_SCHEMAS, TableId, qualified, quote
+from pkg.mysql.foreign_key_introspect import keys_in
+from pkg.mysql.introspect import query, show_create_if_there
+from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.schema import TableInfo
 
 _Fact = TypeVar("_Fact")
-#: Accounts that servers create for internal use.
-_SYSTEM_USERS = frozenset(
-    {"mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "root", "mysql", "PUBLIC", ""}
-)
 #: The user may not read this: access denied for a table, a privilege or a statement; no such table or statement (TiDB).
 _CLOSED = frozenset({1044, 1064, 1142, 1143, 1146, 1227, 1370, 1235, 8108})
-_NAMES = "SELECT {schema}, {name}, {kind} FROM information_schema.{table}"
-#: Objects that information_schema lists in tables of their own.
-_PROGRAMS = (
-    _NAMES.format(schema="TRIGGER_SCHEMA", name="TRIGGER_NAME", kind="'TRIGGER'", table="TRIGGERS"),
-    _NAMES.format(schema="ROUTINE_SCHEMA", name="ROUTINE_NAME", kind="ROUTINE_TYPE", table="ROUTINES"),
-    _NAMES.format(schema="EVENT_SCHEMA", name="EVENT_NAME", kind="'EVENT'", table="EVENTS"),
+_PARTITIONS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, PARTITION_DESCRIPTION, PARTITION_METHOD,"
+    " PARTITION_EXPRESSION, SUBPARTITION_METHOD, SUBPARTITION_EXPRESSION FROM information_schema.PARTITIONS"
+    " WHERE PARTITION_NAME IS NOT NULL"
+    " ORDER BY TABLE_SCHEMA, TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
 )
 
 
@@ -46,8 +53,10 @@ def server_facts(
         info=server.info,
         variables=_variables(server.conn),
         tables=_table_facts(server.conn, tables),
-        objects=_objects(server.conn, schemas),
-        users=_readable(lambda: _users(server.conn), "SELECT on mysql.user"),
+        objects=read_objects(server.conn, schemas),
+        users=_readable(lambda: read_accounts(server.conn, server.info.flavor), "SELECT on mysql.*"),
+        hidden=hidden_kinds(server, tables),
+        account=Account.of(*str(query(server.conn, "SELECT CURRENT_USER()")[0][0]).rsplit("@", 1)),
     )
 
 
@@ -123,28 +132,15 @@ def _transactions(upstream: InspectedUpstream) -> tuple[str, ...] | Unreadable:
     return tuple(f"connection {thread} since {since}, {count} rows" for thread, since, count in rows)
 
 
-def _users(conn: Connection[Any]) -> frozenset[str]:
-    rows = query(conn, "SELECT User, Host FROM mysql.user")
-    return frozenset(f"'{user}'@'{host}'" for user, host in rows if str(user) not in _SYSTEM_USERS)
-
-
-def _objects(conn: Connection[Any], schemas: set[str]) -> Objects:
-    found: dict[str, set[TableId]] = {}
-    programs = [row for sql in _PROGRAMS for row in query(conn, sql)]
-    for schema, name, kind in [*list_other_objects(conn), *programs]:
-        if str(schema) in schemas and str(schema).lower() not in SYSTEM_SCHEMAS:
-            found.setdefault(str(kind).lower(), set()).add((str(schema), str(name)))
-    return {kind: frozenset(names) for kind, names in found.items()}
-
-
 def _table_facts(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> TableFacts:
-    names = set(tables)
+    # information_schema hides keys and constraints from accounts with only SELECT.
+    creations = {table: show_create_if_there(conn, *table) for table in tables}
     return TableFacts(
         structures=tables,
         counters=_counters(conn, tables),
-        foreign_keys=tuple(shown_foreign_keys(conn, [table for table, info in tables.items() if info.foreign_keys])),
-        constraints={table: frozenset(found) for table, found in _constraints(conn, names).items()},
-        partitions={table: tuple(found) for table, found in _partitions(conn, names).items()},
+        foreign_keys=tuple(key for table, text in creations.items() for key in keys_in(table, text)),
+        shown={table: shown_table(text) for table, text in creations.items() if text},
+        partitions=_partitions(conn, set(tables)),
     )
 
 
@@ -153,27 +149,29 @@ def _counters(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> dic
     # MySQL 8 answers from statistics that may be a day old, unless this is 0. Other servers do not have it.
     if query(conn, "SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
         query(conn, "SET SESSION information_schema_stats_expiry = 0")
-    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="AUTO_INCREMENT", table="TABLES")
-    rows = query(conn, f"{sql} WHERE AUTO_INCREMENT IS NOT NULL")
+    rows = query(
+        conn,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, AUTO_INCREMENT FROM information_schema.TABLES"
+        " WHERE AUTO_INCREMENT IS NOT NULL",
+    )
     return {(str(s), str(t)): int(number) for s, t, number in rows if (str(s), str(t)) in counting}
 
 
-def _constraints(conn: Connection[Any], tables: set[TableId]) -> dict[TableId, list[str]]:
-    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="CONSTRAINT_NAME", table="TABLE_CONSTRAINTS")
-    return _by_table(query(conn, f"{sql} WHERE CONSTRAINT_TYPE = 'CHECK'"), tables)
-
-
-def _partitions(conn: Connection[Any], tables: set[TableId]) -> dict[TableId, list[str]]:
-    sql = _NAMES.format(schema="TABLE_SCHEMA", name="TABLE_NAME", kind="PARTITION_NAME", table="PARTITIONS")
-    return _by_table(query(conn, f"{sql} WHERE PARTITION_NAME IS NOT NULL"), tables)
-
-
-def _by_table(rows: Iterable[tuple[Any, ...]], tables: set[TableId]) -> dict[TableId, list[str]]:
-    found: dict[TableId, list[str]] = {}
-    for schema, name, what in rows:
+def _partitions(conn: Connection[Any], tables: set[TableId]) -> dict[TableId, Partitioning]:
+    rows: dict[TableId, list[tuple[Any, ...]]] = {}
+    for schema, name, *row in query(conn, _PARTITIONS):
         if (str(schema), str(name)) in tables:
-            found.setdefault((str(schema), str(name)), []).append(str(what))
-    return found
+            rows.setdefault((str(schema), str(name)), []).append(tuple(row))
+    return {table: _partitioning(found) for table, found in rows.items()}
+
+
+def _partitioning(rows: Sequence[tuple[Any, ...]]) -> Partitioning:
+    below = Counter(str(row[0]) for row in rows if row[1] is not None)
+    parts = dict.fromkeys((str(name), str(values or "")) for name, _, values, *_ in rows)
+    method, expression, sub_method, sub_expression = (str(word or "") for word in rows[0][3:])
+    return Partitioning(
+        method, expression, (sub_method, sub_expression), tuple((*part, below[part[0]]) for part in parts)
+    )
 
 
 def _highest(conn: Connection[Any], table: TableId, column: str) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pymysql
 
-from dm_master.cutover import proof_checks, server_checks, table_checks, writer_checks
+from dm_master.cutover import account_checks, object_checks, proof_checks, server_checks, table_checks, writer_checks
 from dm_master.cutover.facts import (
     CollisionFacts,
     CutoverFacts,
@@ -46,8 +46,8 @@ CHECKS: dict[str, Callable[[CutoverFacts], CheckVerdict]] = {
     "foreign-keys": table_checks.check_foreign_keys,
     "checks": table_checks.check_constraints,
     "partitions": table_checks.check_partitions,
-    "objects": server_checks.check_objects,
-    "users": server_checks.check_users,
+    "objects": object_checks.check_objects,
+    "users": account_checks.check_users,
     "settings": server_checks.check_settings,
     "way-back": server_checks.check_way_back,
 }

@@ -1,12 +1,12 @@
-"""Checks of what a migration does not copy (programs, users, settings), and whether a way back exists. Pure."""
+"""Checks of the servers' settings, and whether a way back exists. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dm_master.cutover.facts import CutoverFacts, CutoverUpstream, ServerFacts
-from dm_master.cutover.verdict import CheckVerdict, Unreadable, bounded, problems, unknown
-from pkg.mysql.names import qualified
+from dm_master.cutover.verdict import CheckVerdict, at_target, bounded, problems
+from pkg.mysql.names import escaped, qualified, quote, quote_string
 
 #: Settings of a server that change what an application's statements do. `transaction_isolation` was `tx_isolation`.
 SETTINGS = (
@@ -23,6 +23,7 @@ SETTINGS = (
     "innodb_strict_mode",
     "foreign_key_checks",
 )
+_FIXED = frozenset({"lower_case_table_names"})
 _FORMER_NAMES = {"transaction_isolation": "tx_isolation"}
 #: Modes that exist on one kind of server only, or that do not change rows.
 _HARMLESS_MODES = frozenset({"NO_AUTO_CREATE_USER", "NO_ENGINE_SUBSTITUTION"})
@@ -30,66 +31,38 @@ _HARMLESS_MODES = frozenset({"NO_AUTO_CREATE_USER", "NO_ENGINE_SUBSTITUTION"})
 _RETENTION = 86400
 
 
-def check_objects(facts: CutoverFacts) -> CheckVerdict:
-    """Triggers, views, routines, events and sequences of the migrated schemas are at the target."""
-    found: dict[str, None] = {}
-    for upstream in facts.upstreams:
-        schemas: dict[str, set[str]] = {}
-        for source, target in upstream.routed.items():
-            schemas.setdefault(source[0], set()).add(target[0])
-        for kind, names in upstream.server.objects.items():
-            there = facts.target.server.objects.get(kind, frozenset())
-            for schema, name in sorted(names):
-                places = schemas.get(schema, set()) | {schema}
-                if not any((place, name) in there for place in places):
-                    found[f"{upstream.server.label}: {kind} {qualified(schema, name)}"] = None
-    remedy = (
-        "create what the application needs at the target (SHOW CREATE … on the upstream); --accept objects for the rest"
-    )
-    return problems("objects", list(found), remedy, otherwise="no program or view is missing")
-
-
-def check_users(facts: CutoverFacts) -> CheckVerdict:
-    """The accounts of the upstreams are at the target. Their grants are not compared."""
-    there = facts.target.server.users
-    unreadable = [(one.server.label, one.server.users) for one in facts.upstreams] + [("target", there)]
-    closed = [(label, users) for label, users in unreadable if isinstance(users, Unreadable)]
-    if closed:
-        return unknown("users", closed)
-    known = {_account(user) for user in there} if not isinstance(there, Unreadable) else set()
-    found = [
-        f"{one.server.label}: {user}"
-        for one in facts.upstreams
-        if not isinstance(one.server.users, Unreadable)
-        for user in sorted(one.server.users)
-        if _account(user) not in known
-    ]
-    remedy = (
-        "SHOW CREATE USER and SHOW GRANTS on the upstream, for those that applications use; --accept users for the rest"
-    )
-    return problems(
-        "users", found, remedy, otherwise="each account of the upstreams is at the target; grants not compared"
-    )
-
-
-def _account(user: str) -> str:
-    return user.lower()
-
-
 def check_settings(facts: CutoverFacts) -> CheckVerdict:
     """The settings that affect an application's statements are equal on both sides."""
     target = facts.target.server.variables
-    found = [
-        f"{name}: {shown} on {upstream.server.label}, {_setting(target, name)} at the target"
-        for upstream in facts.upstreams
-        for name in SETTINGS
-        if (shown := _setting(upstream.server.variables, name)) != _setting(target, name)
-        and name in _known(upstream.server.variables) & _known(target)
+    found: list[str] = []
+    wanted: dict[str, set[str]] = {}
+    for upstream in facts.upstreams:
+        variables = upstream.server.variables
+        for name in sorted(_known(variables) & _known(target), key=SETTINGS.index):
+            shown = _setting(variables, name)
+            if shown != _setting(target, name):
+                found.append(f"{name}: {shown} on {upstream.server.label}, {_setting(target, name)} at the target")
+                wanted.setdefault(name, set()).add(_zone(shown, target) if name == "time_zone" else shown)
+    # Without a statement: what a running server can't change, and what the upstreams have in several ways.
+    settings = {name: values.pop() for name, values in wanted.items() if len(values) == 1 and name not in _FIXED}
+    statements = [
+        f"SET GLOBAL {name if name in target else _FORMER_NAMES[name]} = {_literal(value)}"
+        for name, value in settings.items()
     ]
-    remedy = (
-        "SET GLOBAL … and the configuration of the target; or in the application's connections, then --accept settings"
+    note = (
+        "in its configuration for the rest and for the next start; or in the application's connections, then "
+        "--accept settings"
     )
-    return problems("settings", found, remedy, otherwise=f"{len(SETTINGS)} settings are equal")
+    return problems("settings", found, at_target(statements, note), otherwise=f"{len(SETTINGS)} settings are equal")
+
+
+def _zone(zone: str, target: Mapping[str, str]) -> str:
+    """The value that gives the target this zone, which may be the name of a host's."""
+    return "SYSTEM" if zone == target.get("system_time_zone") else "+00:00" if zone == "UTC" else zone
+
+
+def _literal(value: str) -> str:
+    return value if value.isdigit() or value in ("ON", "OFF", "''") else quote_string(value)
 
 
 def _known(variables: Mapping[str, str]) -> set[str]:
@@ -101,8 +74,9 @@ def _setting(variables: Mapping[str, str], name: str) -> str:
     value = variables.get(name, variables.get(_FORMER_NAMES.get(name, ""), ""))
     if name == "sql_mode":
         return ",".join(sorted(set(value.upper().split(",")) - _HARMLESS_MODES - {""})) or "''"
-    if name == "time_zone" and value.upper() == "SYSTEM":
-        return variables.get("system_time_zone", value)
+    if name == "time_zone":
+        zone = variables.get("system_time_zone", value) if value.upper() == "SYSTEM" else value
+        return "UTC" if zone == "+00:00" else zone
     return {"1": "ON", "0": "OFF"}.get(value, value) if name.endswith(("_timestamp", "_mode", "_checks")) else value
 
 
@@ -117,15 +91,24 @@ def check_way_back(facts: CutoverFacts) -> CheckVerdict:
             "way-back", "not applicable", bounded(f"several tables merge into {each}" for each in merged)
         )
     found = _binlog_problems(target.server)
+    statements = [statement for statement in found.values() if statement]
     if not target.may_read_binlog:
-        found.append("the target's user lacks REPLICATION SLAVE or REPLICATION CLIENT")
-    found += [
-        f"{one.server.label}: the source's user may not write the tables"
-        for one in facts.upstreams
-        if not one.may_write
+        found["the target's user lacks REPLICATION SLAVE or REPLICATION CLIENT"] = ""
+        statements.append(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {target.server.account}")
+    closed = [one for one in facts.upstreams if not one.may_write]
+    found.update({f"{one.server.label}: the source's user may not write the tables": "" for one in closed})
+    grants = [
+        f"on {one.server.label}: GRANT INSERT, UPDATE, DELETE ON {quote(escaped(schema))}.* TO {one.server.account}"
+        for one in closed
+        for schema in dict.fromkeys(schema for schema, _ in one.routed)
     ]
-    remedy = "fix it before the cutover if you want to be able to go back; --accept way-back if not"
-    return problems("way-back", found, remedy, otherwise="binlog, rights and retention allow it")
+    note = "before the cutover, if you want to be able to go back; --accept way-back if not"
+    return problems(
+        "way-back",
+        list(found),
+        at_target(statements, "; ".join([*grants, note])),
+        otherwise="binlog, rights and retention allow it",
+    )
 
 
 def _merged(upstreams: tuple[CutoverUpstream, ...]) -> list[str]:
@@ -136,18 +119,23 @@ def _merged(upstreams: tuple[CutoverUpstream, ...]) -> list[str]:
     return [qualified(*target) for target, number in sorted(count.items()) if number > 1]
 
 
-def _binlog_problems(server: ServerFacts) -> list[str]:
-    found = []
+def _binlog_problems(server: ServerFacts) -> dict[str, str]:
+    """Each problem, with the statement that ends it; '' where it takes a restart."""
     variables = server.variables
     if variables.get("log_bin", "OFF").upper() not in ("1", "ON"):
-        return ["the target's log_bin is OFF"]
+        return {"the target's log_bin is OFF: it takes log-bin in its configuration, and a restart": ""}
+    found = {}
     if variables.get("binlog_format", "ROW").upper() != "ROW":
-        found.append(f"the target's binlog_format is {variables['binlog_format']}")
+        found[f"the target's binlog_format is {variables['binlog_format']}"] = "SET GLOBAL binlog_format = 'ROW'"
     if variables.get("binlog_row_image", "FULL").upper() not in ("FULL", "FULL_NODUP"):
-        found.append(f"the target's binlog_row_image is {variables['binlog_row_image']}")
+        found[f"the target's binlog_row_image is {variables['binlog_row_image']}"] = (
+            "SET GLOBAL binlog_row_image = 'FULL'"
+        )
     kept = _retention(variables)
     if 0 < kept < _RETENTION:
-        found.append(f"the target keeps its binlog for {kept} s only")
+        unit = "binlog_expire_logs_seconds"
+        longer = f"{unit} = {_RETENTION}" if unit in variables else "expire_logs_days = 1"
+        found[f"the target keeps its binlog for {kept} s only"] = f"SET GLOBAL {longer}"
     return found
 
 

@@ -32,7 +32,7 @@ def diff_facts(answers: Sequence[pb.DiffSourceStatus], verdict: str) -> DiffFact
         for one in answers
         for table in one.tables
     ]
-    return DiffFacts(verdict, tuple(tables))
+    return DiffFacts(verdict, tuple(tables), min((one.started for one in answers if one.started), default=""))
 
 
 def _differing(table: pb.DiffTableStatus) -> str:

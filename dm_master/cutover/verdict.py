@@ -42,6 +42,12 @@ def problems(name: str, found: Sequence[str], remedy: str, *, otherwise: str) ->
     return CheckVerdict(name, "no", bounded(found), remedy)
 
 
+def at_target(statements: Iterable[str], note: str = "") -> str:
+    """The remedy that is SQL, and what else there is to say; without statements the note alone."""
+    listed = "; ".join(dict.fromkeys(filter(None, statements)))
+    return " — ".join(filter(None, (f"on the target: {listed}" if listed else "", note)))
+
+
 def bounded(lines: Iterable[str]) -> tuple[str, ...]:
     every = list(lines)
     if len(every) <= MOST_LINES:

@@ -15,11 +15,14 @@ from pkg.binlog.rows.row_decoder import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_rows_header, parse_table_map
 from pkg.ddl.parser import classify, parse
 from pkg.errors import DMError
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import Column
 
 _KINDS = {c.OP_INSERT: "insert", c.OP_UPDATE: "update", c.OP_DELETE: "delete"}
 _TRANSACTION_BEGINS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT, c.ANONYMOUS_GTID_EVENT})
+_ColumnsOf = Callable[[str, str], Sequence[Column] | None]
+#: SQL literals by column.
+_Row = dict[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +61,27 @@ class LateWrite:
 
 class LateWrites:
     """Reads the events of one stream. ``takes``: whether the task migrates a table, or with '' anything of a schema;
-    ``columns``: those of a table at present, None where it is not there. ``opposite``: the task that may write."""
+    ``columns``: those of a table at present, None where it is not there, asked again after each statement;
+    ``earlier``: those at the cutover, for rows that have others than the present ones. ``opposite``: the task that may
+    write."""
 
     def __init__(
         self,
         start: Position,
         takes: Callable[[str, str], bool],
-        columns: Callable[[str, str], Sequence[Column] | None],
+        columns: _ColumnsOf,
+        earlier: _ColumnsOf,
         flavor: str,
         opposite: OppositeTask | None = None,
     ) -> None:
         self._takes = takes
-        self._columns = columns
+        self._looks = (columns, earlier)
         self._flavor = flavor
         self._opposite = opposite
         self.position = start
         self._gtid = ""
         self._maps: dict[int, TableMap] = {}
+        self._known: dict[tuple[_ColumnsOf, TableId], Sequence[Column] | None] = {}
 
     def find(self, events: Sequence[Event]) -> Iterator[LateWrite]:
         """The writes in these events, which continue those of the previous call. Raises 11071 for damaged events."""
@@ -102,9 +109,10 @@ class LateWrites:
             yield from self._rows(event)
         elif event.type in c.QUERY_EVENTS:
             statement = ev.parse_query(event, file)
-            if self._opposite is not None and self._opposite.runs(statement):
-                return
-            if table := self._statement_of(statement):
+            table = self._statement_of(statement)
+            if table:
+                self._known.clear()
+            if table and not (self._opposite is not None and self._opposite.runs(statement)):
                 yield self._write(event, "statement", table, statement=statement.outline)
 
     def _rows(self, event: Event) -> Iterator[LateWrite]:
@@ -119,18 +127,32 @@ class LateWrites:
         if not self._takes(table_map.schema, table_map.table):
             return
         name, kind = qualified(table_map.schema, table_map.table), _KINDS[header.op]
-        columns = self._columns(table_map.schema, table_map.table)
-        if columns is None:
-            yield self._write(event, kind, name, note="rows of a table that does not exist any more")
-            return
-        try:
-            images = RowDecoder(table_map, columns, key=(), write=()).images(event.data, self.position.name)
-        except DMError as exc:
-            yield self._write(event, kind, name, note=f"rows that can't be read: {exc.message}")
-            return
-        names = [column.name for column in columns]
-        for _, before, after in images:
-            yield self._write(event, kind, name, before=_row(names, before), after=_row(names, after))
+        images, note = self._images(table_map, event)
+        if note:
+            yield self._write(event, kind, name, note=note)
+        for before, after in images:
+            yield self._write(event, kind, name, before=before, after=after)
+
+    def _images(self, table_map: TableMap, event: Event) -> tuple[Sequence[tuple[_Row, _Row]], str]:
+        """Each row before and after, or why the values are not known."""
+        notes = []
+        for look in self._looks:
+            columns = self._columns_of(look, (table_map.schema, table_map.table))
+            if columns is None:
+                continue
+            names = [column.name for column in columns]
+            try:
+                images = RowDecoder(table_map, columns, key=(), write=()).images(event.data, self.position.name)
+            except DMError as exc:
+                notes.append(f"rows that can't be read: {exc.message}")
+                continue
+            return [(_row(names, before), _row(names, after)) for _, before, after in images], ""
+        return (), next(iter(notes), "rows of a table that does not exist any more")
+
+    def _columns_of(self, look: _ColumnsOf, table: TableId) -> Sequence[Column] | None:
+        if (look, table) not in self._known:
+            self._known[look, table] = look(*table)
+        return self._known[look, table]
 
     def _statement_of(self, statement: ev.QueryEvent) -> str:
         """The table or schema of the task that a statement is about; '' for none. A statement that can't be parsed
@@ -150,7 +172,7 @@ class LateWrites:
         return LateWrite(self.position, self._gtid, event.timestamp, event.server_id, kind, table, **more)  # type: ignore[arg-type]
 
 
-def _row(names: Sequence[str], literals: Sequence[bytes] | None) -> dict[str, str] | None:
+def _row(names: Sequence[str], literals: Sequence[bytes] | None) -> _Row:
     if literals is None:
         return None
     return {name: literal.decode("utf-8", "backslashreplace") for name, literal in zip(names, literals, strict=True)}

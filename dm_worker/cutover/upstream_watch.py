@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import TextIO
 
@@ -22,13 +23,16 @@ from pkg.binlog.position import Location
 from pkg.binlog.streams.server_stream import open_upstream, replica_id
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.mysql.connection import classify, connect
+from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.introspect import fetch_table_info
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
 from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.table_router import TableRouter
+from pkg.settings.connections import DBConfig
 
 log = get_logger("cutover")
 
@@ -46,6 +50,7 @@ class UpstreamWatch:
         self._cfg = cfg
         self.agreed = agreed
         self.opposite = opposite
+        self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self.file = Path(f"{cfg.loader.dir}.{cfg.name}.cutover").absolute() / cfg.source_id / "writes.jsonl"
         self._lock = threading.Lock()
         self._status = pb.CutoverWatchStatus(
@@ -88,9 +93,8 @@ class UpstreamWatch:
         """Reads from the agreed position until the stream ends. Raises DMError, or OSError for the file."""
         cfg = self._cfg
         takes = BlockAllowListFilter.of(cfg).allows
-        structures = _Structures(cfg)
-        opposite = OppositeTask(self.opposite, cfg.meta_schema, structures.columns) if self.opposite else None
-        finder = LateWrites(self.agreed.position, takes, structures.columns, cfg.flavor, opposite)
+        opposite = OppositeTask(self.opposite, cfg.meta_schema, cache(self._columns)) if self.opposite else None
+        finder = LateWrites(self.agreed.position, takes, self._columns, self._earlier, cfg.flavor, opposite)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         stream = open_upstream(
             cfg.from_,
@@ -106,6 +110,19 @@ class UpstreamWatch:
                 found = list(finder.find(stream.read(_READ_BYTES, _WAIT)))
                 log_of_writes.add(found)
                 self._note(log_of_writes, finder, found)
+
+    def _columns(self, schema: str, table: str) -> Sequence[Column] | None:
+        """The present columns of an upstream's table; None where it does not exist."""
+        return _present_columns(self._cfg.from_, "upstream", (schema, table))
+
+    def _earlier(self, schema: str, table: str) -> Sequence[Column] | None:
+        """The columns of its target table: those at the cutover, until an application alters it. None also without an
+        answer: the upstream is watched all the same."""
+        try:
+            return _present_columns(self._cfg.to, "downstream", self._router.route(schema, table))
+        except DMError as exc:
+            log.warning("the target does not show a table's columns", task=self._cfg.name, error=str(exc))
+            return None
 
     def _note(self, writes: _WriteLog, finder: LateWrites, found: Sequence[LateWrite]) -> None:
         with self._lock:
@@ -151,19 +168,10 @@ class _WriteLog:
         self._file.flush()
 
 
-class _Structures:
-    """The present columns of upstream tables, asked for once by each reading."""
-
-    def __init__(self, cfg: SubTaskConfig) -> None:
-        self._cfg = cfg
-        self._known: dict[tuple[str, str], Sequence[Column] | None] = {}
-
-    def columns(self, schema: str, table: str) -> Sequence[Column] | None:
-        if (schema, table) not in self._known:
-            with closing(connect(self._cfg.from_, scope="upstream", read_timeout=30.0)) as conn:
-                try:
-                    info = fetch_table_info(conn, schema, table)
-                except pymysql.Error as exc:
-                    raise classify(exc, scope="upstream") from exc
-            self._known[schema, table] = None if info is None else info.columns
-        return self._known[schema, table]
+def _present_columns(server: DBConfig, scope: Scope, table: TableId) -> Sequence[Column] | None:
+    with closing(connect(server, scope=scope, read_timeout=30.0)) as conn:
+        try:
+            info = fetch_table_info(conn, *table)
+        except pymysql.Error as exc:
+            raise classify(exc, scope=scope) from exc
+    return None if info is None else info.columns

@@ -27,7 +27,7 @@ _NAME = r'(?:`(?:[^`]|``)*`|"(?:[^"]|"")*")'
 _NAMES = rf"\(({_NAME}(?:, ?{_NAME})*)\)"
 _ACTION = r"(RESTRICT|CASCADE|SET NULL|SET DEFAULT|NO ACTION)"
 _KEY = re.compile(
-    rf"^\s*CONSTRAINT {_NAME} FOREIGN KEY {_NAMES} REFERENCES (?:({_NAME})\.)?({_NAME}) {_NAMES}"
+    rf"^\s*CONSTRAINT ({_NAME}) FOREIGN KEY {_NAMES} REFERENCES (?:({_NAME})\.)?({_NAME}) {_NAMES}"
     rf"(?: ON DELETE {_ACTION})?(?: ON UPDATE {_ACTION})?",
     re.MULTILINE,
 )
@@ -107,7 +107,7 @@ def fetch_table_keys(conn: Connection[Any]) -> dict[TableId, list[ForeignKey]]:
 def keys_in(child: TableId, create: str) -> list[ForeignKey]:
     """The foreign keys in a table's definition from the server. Pure."""
     found = []
-    for columns, schema, table, parent_columns, on_delete, on_update in _KEY.findall(create):
+    for name, columns, schema, table, parent_columns, on_delete, on_update in _KEY.findall(create):
         actions = _action(on_delete), _action(on_update)
         found.append(
             ForeignKey(
@@ -117,6 +117,7 @@ def keys_in(child: TableId, create: str) -> list[ForeignKey]:
                 parent_columns=_unquoted(parent_columns),
                 acts=any(actions),
                 actions=actions,
+                name=_unquoted(name)[0],
             )
         )
     return found

@@ -12,7 +12,11 @@ from pymysql.connections import Connection
 
 from pkg.mysql.introspect import query
 
-_GRANT = re.compile(r"^GRANT (?P<privileges>.+?) ON (?:TABLE )?(?P<object>\S.*?) TO ", re.IGNORECASE)
+_GRANT = re.compile(
+    r"^GRANT (?P<privileges>.+?) ON (?:TABLE |(?P<routine>PROCEDURE|FUNCTION) )?(?P<object>\S.*?) TO ", re.IGNORECASE
+)
+_PASSED_ON = re.compile(r"\bWITH GRANT OPTION\b", re.IGNORECASE)
+_OF_COLUMNS = re.compile(r"([A-Za-z ]+?) *\(([^)]*)\)")
 _REVOKE = re.compile(r"^REVOKE (?P<privileges>.+?) ON (?P<object>\S.*?) FROM ", re.IGNORECASE)
 _OBJECT = re.compile(r"^(?P<schema>\*|`(?:[^`]|``)+`|[^.`]+)\.(?P<table>\*|`(?:[^`]|``)+`|[^.`]+)$")
 _ROLE = re.compile(r"^GRANT (?P<roles>(?:`[^`]+`(?:@`[^`]+`)?(?:, ?)?)+) TO ", re.IGNORECASE)
@@ -24,15 +28,23 @@ _SAME = {
 }
 
 
+#: The right to grant the other privileges. ALL PRIVILEGES does not include it.
+GRANT_OPTION = "GRANT OPTION"
+
+
 @dataclass(frozen=True, slots=True)
 class _Grant:
+    """``routine``: procedure or function, '' for a grant on tables. ``columns``: privileges on single columns."""
+
     privileges: frozenset[str]
     schema: str
     table: str
     revoked: bool
+    routine: str = ""
+    columns: frozenset[tuple[str, str]] = frozenset()
 
     def gives(self, privilege: str) -> bool:
-        return privilege in self.privileges or "ALL" in self.privileges
+        return privilege in self.privileges or ("ALL" in self.privileges and privilege != GRANT_OPTION)
 
     def covers(self, schema: str, table: str) -> bool:
         if self.schema != "*" and not _like(self.schema, schema, exact=self.table != "*" or self.revoked):
@@ -44,7 +56,9 @@ class Grants:
     """The grants of one user; the caller adds the lines of the user's roles."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._grants = [grant for line in lines if (grant := _parse(line))]
+        every = [grant for line in lines if (grant := _parse(line))]
+        self._grants = [grant for grant in every if not grant.routine]
+        self._routines = [grant for grant in every if grant.routine]
 
     def allows(self, privilege: str, schema: str = "", table: str = "") -> bool:
         """Whether the privilege holds globally, or on the schema, or on the table.
@@ -59,6 +73,20 @@ class Grants:
             if covers:
                 held = not grant.revoked
         return held
+
+    def columns(self, schema: str, table: str) -> frozenset[tuple[str, str]]:
+        """The privileges on single columns of a table: pairs of privilege and column."""
+        own = (grant.columns for grant in self._grants if (grant.schema, grant.table) == (schema, table))
+        return frozenset(pair for columns in own for pair in columns)
+
+    def routines(self, schema: str) -> frozenset[tuple[str, str, str]]:
+        """The privileges on single routines of a schema: kind, name, privilege."""
+        return frozenset(
+            (grant.routine, grant.table, privilege)
+            for grant in self._routines
+            if grant.schema == schema
+            for privilege in grant.privileges
+        )
 
     def withdrawn_schemas(self) -> frozenset[str]:
         """The schemas that privileges on all schemas do not include, by partial revokes."""
@@ -103,12 +131,26 @@ def _parse(line: str) -> _Grant | None:
     names = _OBJECT.match(match["object"])
     if names is None:
         return None
-    return _Grant(_privileges(match["privileges"]), _name(names["schema"]), _name(names["table"]), bool(revoke))
+    privileges = _privileges(match["privileges"])
+    if not revoke and _PASSED_ON.search(line, match.end()):
+        privileges |= {GRANT_OPTION}
+    return _Grant(
+        privileges,
+        _name(names["schema"]),
+        _name(names["table"]),
+        bool(revoke),
+        "" if revoke else (match["routine"] or "").lower(),
+        frozenset(
+            (" ".join(privilege.upper().split()), _name(column.strip()))
+            for privilege, columns in _OF_COLUMNS.findall(match["privileges"])
+            for column in columns.split(",")
+        ),
+    )
 
 
 def _privileges(text: str) -> frozenset[str]:
     # Grants on columns, SELECT (`a`, `b`), do not cover a whole table.
-    bare = re.sub(r"[A-Za-z ]+\([^)]*\)", "", text)
+    bare = _OF_COLUMNS.sub("", text)
     names = {" ".join(part.upper().split()) for part in bare.split(",")}
     if "ALL PRIVILEGES" in names or "ALL" in names:
         return frozenset({"ALL"})

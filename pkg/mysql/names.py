@@ -20,6 +20,11 @@ def qualified(schema: str, table: str) -> str:
     return f"{quote(schema)}.{quote(table)}"
 
 
+def escaped(schema: str) -> str:
+    """A schema's name for a GRANT on all of its tables, where it is a pattern."""
+    return schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+
+
 def quote_string(text: str) -> str:
     """A string literal that is valid in every sql_mode except NO_BACKSLASH_ESCAPES."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"

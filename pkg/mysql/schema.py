@@ -90,7 +90,7 @@ class ForeignKey:
     """A foreign key; tables are (schema, name). ``parent_columns`` belong to ``columns``.
 
     ``acts``: the server itself changes the child's rows (CASCADE, SET NULL, SET DEFAULT). ``actions``: its actions when
-    the parent's row is deleted and when its key changes, '' for none.
+    the parent's row is deleted and when its key changes, '' for none. ``name``: '' where that does not matter.
     """
 
     child: tuple[str, str]
@@ -99,6 +99,7 @@ class ForeignKey:
     parent_columns: tuple[str, ...]
     acts: bool = False
     actions: tuple[str, str] = ("", "")
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

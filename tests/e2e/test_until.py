@@ -1,8 +1,11 @@
-"""Hazard: a task that is to end at a location goes beyond it, or never ends, when its worker dies before."""
+"""Hazard: a task that is to end at a location goes beyond it, or never ends: when its worker dies before, or when the
+location is a GTID set or a time."""
 
 from __future__ import annotations
 
 from contextlib import closing
+
+import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
@@ -16,6 +19,7 @@ target-database: {{host: 127.0.0.1, port: {target}, user: root, password: ''}}
 mysql-instances: [{{source-id: s1, block-allow-list: mine, meta: {{binlog-name: {file}, binlog-pos: {pos}}}}}]
 block-allow-list: {{mine: {{do-dbs: [ending]}}}}
 """
+_META = ", meta: {{binlog-name: {file}, binlog-pos: {pos}}}"
 TABLE = (
     "CREATE DATABASE ending",
     "CREATE TABLE ending.t (id INT PRIMARY KEY, v INT)",
@@ -55,3 +59,33 @@ def test_the_next_worker_ends_the_task_exactly_where_it_is_to_end(
     assert target.execute("SELECT id, v FROM ending.t") == [(1, 39)]
     assert free_cluster.subtask("ending", "s1")["sync"]["syncerBinlog"] == str(end)
     victim.wait_ready()
+
+
+def _next_second(server: SQLServer) -> str:
+    """The present second of the server in UTC, which has begun just now."""
+    moments = iter(lambda: str(server.execute("SELECT UTC_TIMESTAMP()")[0][0]), "")
+    before = next(moments)
+    wait_until(lambda: next(moments) > before, "the next second has begun", step=0.02)
+    return next(moments)
+
+
+@pytest.mark.parametrize("kind", ["mariadb_upstream", "mysql_upstream"])
+@pytest.mark.parametrize("way", ["gtid", "time"])
+def test_a_task_begins_and_ends_exactly_at_a_time_or_a_gtid_set(
+    free_cluster: Cluster, target: SQLServer, request: pytest.FixtureRequest, kind: str, way: str
+) -> None:
+    upstream: SQLServer = request.getfixturevalue(kind)
+    for server in (upstream, target):
+        server.execute(*TABLE[:2])
+    upstream.execute("INSERT INTO ending.t VALUES (1, 1)")
+    began = _next_second(upstream)
+    upstream.execute("INSERT INTO ending.t VALUES (2, 2)")
+    upstream.execute("INSERT INTO ending.t VALUES (3, 3)")
+    ended, gtid_set = _next_second(upstream), location(upstream).gtid_set
+    upstream.execute("INSERT INTO ending.t VALUES (4, 4)")
+    free_cluster.add_source(upstream, "s1", gtid=True)
+    path = free_cluster.write_task(TASK.replace(_META, "").format(target=target.port), "ending.yaml")
+    until = ("--until-gtid", gtid_set) if way == "gtid" else ("--until-time", f"{ended}Z")
+    free_cluster.ok("start-task", path, "--start-time", f"{began}Z", *until)
+    free_cluster.wait_stage("ending", "Finished")
+    assert target.execute("SELECT id FROM ending.t ORDER BY id") == [(2,), (3,)]

@@ -10,6 +10,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.mysql import MySQLServer
 from deploy.local.process import wait_until
 from deploy.local.tidb import TiDBServer
+from tests.harness.accounts import proves_that_the_commands_give_all_rights
 from tests.harness.cutovers import carried_out, failure, late_writes, read_only, start
 
 
@@ -34,3 +35,8 @@ def test_a_cutover_to_tidb_is_certified_and_has_no_way_back(
         assert tidb.execute("SELECT MAX(id) >= 500 FROM app.orders") == [(1,)]
         mysql_upstream.execute("DELETE FROM app.orders WHERE id = 2")
         wait_until(lambda: bool(late_writes(cluster)), "the write is listed", 60, step=0.1)
+
+
+@pytest.mark.timeout(300)
+def test_accounts_get_their_rights_in_tidb(mysql_upstream: MySQLServer, tidb: TiDBServer) -> None:
+    proves_that_the_commands_give_all_rights(mysql_upstream, tidb)

@@ -55,13 +55,14 @@ _MOST_DEEP = 40
 _MAX_UINT64 = (1 << 64) - 1
 
 
-def parse_tree(text: str) -> ExpressionNode:
-    """The tree of an expression. Raises :class:`ExpressionError` for an invalid or unsupported one."""
+def parse_tree(text: str, *, any_function: bool = False) -> ExpressionNode:
+    """The tree of an expression. Raises :class:`ExpressionError` for an invalid or unsupported one. ``any_function``:
+    the tree is not for computing, so that functions need not be known."""
     try:
         tokens = tokenize(text, DEFAULT_DIALECT)
     except DMError as exc:
         raise ExpressionError(0, exc.message) from exc
-    parser = _ExpressionParser(_joined(tokens))
+    parser = _ExpressionParser(_joined(tokens), any_function=any_function)
     tree = parser.expression()
     if parser.token.kind != "end":
         raise parser.unexpected("an operator or the end")
@@ -98,8 +99,9 @@ def _joined(tokens: list[Token]) -> list[Token]:
 
 
 class _ExpressionParser:
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], *, any_function: bool) -> None:
         self._tokens = tokens
+        self._any_function = any_function
         self._next = 0
         self._depth = 0
 
@@ -414,6 +416,8 @@ class _ExpressionParser:
             return node
         if name == "TRIM":
             return self._trim(token.start)
+        if name not in FUNCTIONS and self._any_function:
+            return ExpressionNode(f"{name}()", token.start, () if self._take(")") else self._list())
         if name not in FUNCTIONS:
             known = ", ".join(sorted({*FUNCTIONS, *MOMENTS, "CAST", "CONVERT", "DATE_ADD", "DATE_SUB"}))
             raise ExpressionError(token.start, f"{name} is not supported. Operators: {OPERATORS}; functions: {known}")

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dm_master.cutover.facts import (
+    Account,
+    AccountFacts,
     CutoverFacts,
     CutoverTarget,
     CutoverUpstream,
@@ -18,6 +20,8 @@ from dm_master.cutover.facts import (
     WriterFacts,
 )
 from pkg.binlog.position import Location, Position
+from pkg.ddl.shown_table import ShownTable
+from pkg.mysql.grants import Grants
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -47,11 +51,12 @@ def structure(*indexes: Index) -> TableInfo:
 
 
 def tables(name: tuple[str, str], **changes: Any) -> TableFacts:
-    return replace(TableFacts({name: structure()}, {name: 11}, (), {}, {}), **changes)
+    shown = {one: ShownTable() for one in changes.get("structures", (name,))}
+    return replace(TableFacts({name: structure()}, {name: 11}, (), shown, {}), **changes)
 
 
 def server(label: str, name: tuple[str, str], **changes: Any) -> ServerFacts:
-    users = frozenset({"'app'@'%'"})
+    users = {Account("app", "%"): AccountFacts(Grants(["GRANT USAGE ON *.* TO `app`@`%`"]))}
     return replace(ServerFacts(label, INFO, dict(VARIABLES), tables(name), {}, users), **changes)
 
 

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from dm_master.cutover.facts import CollisionFacts, CutoverFacts, DiffFacts, ValidatorFacts, WriterFacts
+from dm_master.cutover.facts import (
+    Account,
+    AccountFacts,
+    CollisionFacts,
+    CutoverFacts,
+    DiffFacts,
+    Partitioning,
+    ValidatorFacts,
+    WriterFacts,
+)
 from dm_master.cutover.runner import CHECKS, run_checks
 from dm_master.cutover.subtask_status import diff_facts
 from dm_master.cutover.table_checks import needed_counters
@@ -14,7 +23,9 @@ from dm_master.cutover.verdict import Unreadable
 from dm_master.service.cutover_service import answer
 from pkg import errors
 from pkg.binlog.position import Location, Position
+from pkg.ddl.shown_table import ShownCheck, ShownTable
 from pkg.errors import Code
+from pkg.mysql.grants import Grants
 from pkg.mysql.schema import ForeignKey, Index, IndexPart
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_master.cutover.made_facts import (
@@ -36,6 +47,8 @@ from tests.unit.dm_master.cutover.made_facts import (
 _BEFORE = Location(Position("mysql-bin.000003", 400), "0-1-6")
 _QUIET = upstream().writers
 _UNDECIDED = CollisionFacts(True, 0, (), ("`merged`.`t` (id): a column mapping changes id",))
+_POSITIVE = ShownCheck("positive", "(`id` > 0)", enforced=True)
+_BY_ID = Partitioning("RANGE", "`id`", ("", ""), (("p0", "10", 0), ("p1", "MAXVALUE", 0)))
 _BY_NAME = Index("by_name", (IndexPart("name"),))
 
 
@@ -84,10 +97,10 @@ _FAULTS = [
     ("indexes", _upstream_tables(structures={SOURCE: structure(_BY_NAME)}), "by_name"),
     ("indexes", _upstream_tables(structures={SOURCE: structure(replace(_BY_NAME, unique=True))}), "UNIQUE by_name"),
     ("foreign-keys", _upstream_tables(foreign_keys=(ForeignKey(SOURCE, ("id",), SOURCE, ("id",)),)), "(id)"),
-    ("checks", _upstream_tables(constraints={SOURCE: frozenset({"positive"})}), "positive"),
-    ("partitions", _upstream_tables(partitions={SOURCE: ("p0", "p1")}), "p0, p1"),
-    ("objects", _upstream_server(objects={"trigger": frozenset({("app", "log_it")})}), "trigger `app`.`log_it`"),
-    ("users", _upstream_server(users=frozenset({"'shop'@'%'"})), "'shop'@'%'"),
+    ("checks", _upstream_tables(shown={SOURCE: ShownTable(checks=(_POSITIVE,))}), "positive (`id` > 0)"),
+    ("partitions", _upstream_tables(partitions={SOURCE: _BY_ID}), "is not partitioned, but by RANGE (`id`) on one"),
+    ("objects", _upstream_server(objects={"trigger": {("app", "log_it"): ("SET @x = 1",)}}), "trigger `app`.`log_it`"),
+    ("users", _upstream_server(users={Account("shop", "%"): AccountFacts(Grants(()))}), "'shop'@'%'"),
     ("settings", _variables(sql_mode="ANSI"), "sql_mode"),
     ("settings", _variables(time_zone="+08:00"), "time_zone: +08:00 on one, UTC"),
     ("way-back", _target_variables(log_bin="OFF"), "log_bin"),
@@ -125,6 +138,7 @@ def test_each_check_has_a_fault_that_it_names() -> None:
         ("users", _upstream_server(users=Unreadable("denied"))),
         ("users", ready(target=target(server=server("target", TARGET, users=Unreadable("denied"))))),
         ("shard-ddl", ready(locks=Unreadable("no leader"))),
+        ("objects", _upstream_server(hidden={"trigger": "TRIGGER on the tables"})),
         ("diff", ready(diff=Unreadable("no comparison was made"))),
         ("diff", ready(diff=compared("running"))),
         ("diff", ready(diff=compared("not compared", "the table was dropped"))),

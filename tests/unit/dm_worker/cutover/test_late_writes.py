@@ -24,13 +24,17 @@ _TYPES = bytes([c.TYPE_LONG, c.TYPE_LONG])
 _BATCH_COLUMNS = (Column("id", "int", "int(11)"), Column("connection", "int", "int(11)"))
 
 
-def _finder(columns: tuple[Column, ...] | None = _COLUMNS, opposite: OppositeTask | None = None) -> LateWrites:
+def _finder(
+    columns: tuple[Column, ...] | None = _COLUMNS,
+    opposite: OppositeTask | None = None,
+    earlier: tuple[Column, ...] | None = None,
+) -> LateWrites:
     """A task that migrates table s.t, and the schema app."""
 
     def takes(schema: str, table: str) -> bool:
         return (schema, table) == ("s", "t") or schema == "app"
 
-    return LateWrites(Position("bin.000001", 4), takes, lambda *_: columns, "mysql", opposite)
+    return LateWrites(Position("bin.000001", 4), takes, lambda *_: columns, lambda *_: earlier, "mysql", opposite)
 
 
 def _row(*values: int) -> bytes:
@@ -65,6 +69,32 @@ def test_rows_that_cannot_be_read_count(columns: tuple[Column, ...] | None) -> N
     (one,) = _found(_finder(columns), table_map, _rows(c.WRITE_ROWS_EVENT, _row(1, 2)))
     assert one.note
     assert one.after is None
+
+
+def test_rows_behind_a_statement_are_read_with_the_columns_behind_it() -> None:
+    present = [_COLUMNS[:1], _COLUMNS]
+    finder = LateWrites(Position("bin.000001", 4), lambda *_: True, lambda *_: present.pop(0), lambda *_: None, "mysql")
+    one_column = binlog_bytes.table_map(_TYPES[:1], b"", nullable=1)
+    log = Log()
+    log.query(b"ALTER TABLE t ADD number INT", b"s")
+    table_map = binlog_bytes.table_map(_TYPES, b"", nullable=3)
+    found = _found(
+        finder,
+        one_column,
+        event_from_bytes(binlog_bytes.rows(c.WRITE_ROWS_EVENT, 1, _row(1))),
+        *log.events,
+        table_map,
+        _rows(c.WRITE_ROWS_EVENT, _row(1, 2)),
+    )
+    assert [one.after for one in found] == [{"id": "1"}, None, {"id": "1", "number": "2"}]
+
+
+def test_rows_from_before_a_statement_are_read_with_the_columns_at_the_cutover() -> None:
+    table_map = binlog_bytes.table_map(_TYPES, b"", nullable=3)
+    more = (Column("new", "int", "int(11)"), *_COLUMNS)
+    for present in (more, None):
+        (one,) = _found(_finder(present, earlier=_COLUMNS), table_map, _rows(c.WRITE_ROWS_EVENT, _row(1, 2)))
+        assert (one.after, one.note) == ({"id": "1", "number": "2"}, "")
 
 
 def test_rows_of_other_tables_do_not_count() -> None:
