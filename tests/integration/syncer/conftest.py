@@ -1,0 +1,21 @@
+"""Batches of tests are small: without more they would all be applied in the driver."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import pytest
+
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchPolicy
+
+
+@pytest.fixture(autouse=True)
+def driver_and_spark_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the batches for the driver, each second one is a Spark job with several buckets."""
+    kinds, kind = cycle((BatchKind.SMALL, BatchKind.TINY)), BatchPolicy.kind
+
+    def in_turns(policy: BatchPolicy, size: int, tiny: int) -> BatchKind:
+        found = kind(policy, size, tiny)
+        return next(kinds) if found is BatchKind.TINY else found
+
+    monkeypatch.setattr(BatchPolicy, "kind", in_turns)
