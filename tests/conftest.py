@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -240,9 +240,18 @@ def keepalive_ttl() -> int:
 
 
 @pytest.fixture(scope="module")
-def cluster(servers: Servers, keepalive_ttl: int) -> Iterator[Cluster]:
+def worker_variables() -> Sequence[Mapping[str, str]]:
+    """Further variables in the environments of the :func:`cluster`'s workers."""
+    return ({}, {})
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: Servers, keepalive_ttl: int, worker_variables: Sequence[Mapping[str, str]]) -> Iterator[Cluster]:
     """A master and two workers, with the upstreams as ``source-1`` and ``source-2``."""
-    with Cluster(workers=2, keepalive_ttl=keepalive_ttl) as cluster:
+    cluster = Cluster(workers=2, keepalive_ttl=keepalive_ttl)
+    for worker, variables in zip(cluster.workers, worker_variables, strict=True):
+        worker.variables = variables
+    with cluster:
         for number, server in enumerate(servers[:2], start=1):
             cluster.add_source(server, f"source-{number}", gtid=True)
         yield cluster

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from deploy.local.mysql import SQLServer
@@ -94,6 +95,8 @@ class DMWorker(Process):
     #: Where the code is that it runs, and its module.
     code = ROOT
     module = "dm_worker.cli"
+    #: Further variables of its environment.
+    variables: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, base: Path, *, member: str, join: str, keepalive_ttl: int = KEEPALIVE_TTL, extra: str = ""
@@ -117,7 +120,7 @@ class DMWorker(Process):
         return program(self.module, "--config", str(self.config))
 
     def environment(self) -> Mapping[str, str]:
-        return environment(self.code)
+        return {**environment(self.code), **self.variables}
 
     def ready(self) -> bool:
         return http_ok(f"http://127.0.0.1:{self.port}/status")

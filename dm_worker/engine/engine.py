@@ -33,6 +33,9 @@ log = get_logger(__name__)
 DEFAULT_DRIVER_MEMORY = "1g"
 #: Bytes that each subtask's replication may use, in addition to idle processes.
 DEFAULT_MEMORY = 1 << 30
+#: A batch of so many bytes of rows events or less is applied by the driver: its rows cost less than a Spark job. -1 in
+#: DM_TINY_BATCH makes each batch a Spark job.
+TINY_BATCH = int(os.environ.get("DM_TINY_BATCH", 64 * 1024))
 #: Timeout in seconds for a cluster to provide executors, also to replace all of them.
 EXECUTOR_TIMEOUT = 120.0
 #: Seconds between two checks whether a caller still waits for a start.
@@ -46,7 +49,7 @@ class SparkEngine:
 
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
     ``conf`` adds to or replaces our settings. ``folder`` contains the temporary folder.
-    ``memory`` in bytes is the budget of each subtask's replication.
+    ``memory`` in bytes is the budget of each subtask's replication. ``tiny_batch``: as :data:`TINY_BATCH`.
     A cluster has ``executor_timeout`` seconds to provide executors.
     The next :meth:`context` replaces a dead JVM, a context that Spark ended and one that lost all executors; their jobs
     fail and are retried by their unit.
@@ -62,9 +65,11 @@ class SparkEngine:
         memory: int = DEFAULT_MEMORY,
         folder: Path | None = None,
         executor_timeout: float = EXECUTOR_TIMEOUT,
+        tiny_batch: int = TINY_BATCH,
     ) -> None:
         self._master = master or f"local[{slots},{TASK_ATTEMPTS}]"
         self.memory = memory
+        self._tiny_batch = tiny_batch
         self._slots = slots
         self._executor_timeout = executor_timeout
         self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
@@ -78,6 +83,11 @@ class SparkEngine:
         self._jobs = JobCounts()
         #: Warnings for operators about the executors, from the start of the context.
         self.warnings: list[str] = []
+
+    @property
+    def tiny_batch(self) -> int:
+        """As :data:`TINY_BATCH`."""
+        return self._tiny_batch
 
     @property
     def is_local(self) -> bool:

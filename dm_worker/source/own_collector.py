@@ -18,9 +18,9 @@ _LABELS = ("source_id", "task")
 
 #: Name → help, value.
 COUNTERS: dict[str, tuple[str, Callable[[SyncFigures], float]]] = {
-    "dm_syncer_job_seconds_total": ("Seconds of the batches' Spark jobs.", lambda one: one.applying.job_seconds),
+    "dm_syncer_job_seconds_total": ("Seconds of the batches' jobs.", lambda one: one.applying.job_seconds),
     "dm_syncer_busy_seconds_total": (
-        "Seconds of the batches' Spark jobs in which at least one task worked; the rest is Spark's own.",
+        "Seconds of the batches' jobs in which at least one task worked; the rest is Spark's own.",
         lambda one: one.applying.busy_seconds,
     ),
     "dm_syncer_row_changes_total": ("Row changes of the upstream that are applied.", lambda one: one.applying.changes),
@@ -78,7 +78,11 @@ def _stages(source: str, units: Sequence[tuple[str, SyncFigures]]) -> Iterator[M
     labels = ("source_id", "stage", "task")
     seconds = CounterFamily("dm_syncer_stage_seconds_total", "Seconds of all tasks in a stage of the batches.", labels)
     size = CounterFamily("dm_syncer_stage_bytes_total", "Bytes into a stage of the batches.", labels)
-    batches = CounterFamily("dm_syncer_batches_total", "Batches that are applied.", ("size", "source_id", "task"))
+    batches = CounterFamily(
+        "dm_syncer_batches_total",
+        "Batches that are applied: tiny ones by the worker itself, small ones by one Spark task, large ones by more.",
+        ("size", "source_id", "task"),
+    )
     for task, one in units:
         for stage, spent in list(one.applying.stage_seconds.items()):
             seconds.add_metric([source, stage, task], spent)
@@ -175,7 +179,9 @@ class EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         figures = self._figures()
         jobs = CounterFamily(
-            "dm_worker_spark_jobs_total", "Jobs given to Spark: batches, dumps, loads, comparisons.", ("result",)
+            "dm_worker_spark_jobs_total",
+            "Jobs given to Spark: batches that are not tiny, dumps, loads, comparisons.",
+            ("result",),
         )
         jobs.add_metric(["ok"], figures.ended)
         jobs.add_metric(["failed"], figures.failed)

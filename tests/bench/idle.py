@@ -1,4 +1,4 @@
-"""What tasks cost that have little to do: ten without a change, and one with a row a second."""
+"""What tasks cost that have little to do: ten without a change, and one with a row a second, also after catch-ups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.harness.memory import MemorySampler
 from tests.harness.proctree import by_kind
 
 TASKS, SECONDS = 10, 60
+#: Seconds after which Spark has ended Python processes that have nothing to do.
+REST = 80.0
 #: Share of a core, and MiB of all our processes, that are allowed.
 MOST_CPU, MOST_MEMORY = 0.02, 400.0
 
@@ -34,16 +36,23 @@ def run(rig: Rig) -> None:
 
     _measured(rig, "a transaction a second", start, 1, write)
     rig.check(workload.tables, "a transaction a second")
+    rig.warm_up()
+    rig.durability(True)
+    start = rig.fresh_source(workload, 1000)
+    copy_tables(rig.source, rig.target)
+    _measured(rig, "a transaction a second after catch-ups", start, 1, write, rest=REST)
 
 
-def _measured(rig: Rig, title: str, start: Location, tasks: int, tick: Callable[[int], None]) -> None:
+def _measured(
+    rig: Rig, title: str, start: Location, tasks: int, tick: Callable[[int], None], rest: float = 5.0
+) -> None:
     with ExitStack() as stack:
         running = [stack.enter_context(rig.syncing(start)) for _ in range(tasks)]
         tick(1)
         # Whatever begins once is over.
         for one in running:
             one.wait_synced()
-        time.sleep(5)
+        time.sleep(rest)
         before, began = cpu_by_kind(rig.stages()), time.monotonic()
         for second in range(SECONDS):
             tick(2 + second)

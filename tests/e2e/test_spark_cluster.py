@@ -41,7 +41,10 @@ def spark_cluster() -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def cluster(servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster) -> Iterator[Cluster]:
-    with Cluster(workers=1, worker_extra=spark_cluster.toml(slots=SLOTS)) as cluster:
+    cluster = Cluster(workers=1, worker_extra=spark_cluster.toml(slots=SLOTS))
+    # Executors are killed in batches: the worker itself applies none.
+    cluster.workers[0].variables = {"DM_TINY_BATCH": "-1"}
+    with cluster:
         cluster.add_source(servers[0], "source-1", gtid=True)
         yield cluster
 

@@ -75,15 +75,21 @@ def frozen_in_a_transaction(
 
 
 @pytest.mark.target_with("rows held by open transactions")
-@pytest.mark.parametrize(("what", "family"), [("task", "target"), ("worker", "mysql")])
+@pytest.mark.parametrize(
+    ("what", "family", "tiny"), [("task", "target", "-1"), ("worker", "mysql", "-1"), ("worker", "target", "10000")]
+)
 def test_a_takeover_goes_on_past_a_frozen_transaction_and_a_ddl(
     mariadb_upstream: MariaDBServer,
     mysql_upstream: MySQLServer,
     target: SQLServer,
     spark: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
     what: str,
     family: str,
+    tiny: str,
 ) -> None:
+    """The frozen batch is a Spark job, or the driver applies it itself."""
+    monkeypatch.setenv("DM_TINY_BATCH", tiny)
     server = {"target": target, "mysql": mysql_upstream}[family]
     for each in (mariadb_upstream, server):
         each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")

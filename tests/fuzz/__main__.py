@@ -56,7 +56,7 @@ def main() -> int:
         file.write_text(finding.history.to_json())
 
     with in_memory(), running_servers(options.pair) as servers:
-        runner = Runner(servers, LocalEngine())
+        runner = Runner(servers, LocalEngine(every=4))
         search = Search(runner, options.pair, options.seed, options.shrink, options.clusters)
         search.focus = options.focus
         try:

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from dm_worker.dumper import dump_task, dump_unit
-from dm_worker.engine.engine import SparkEngine
+from dm_worker.engine.engine import TINY_BATCH, SparkEngine
 from pkg.mysql.retry import retrying
 
 Work = Callable[[Iterable[Any]], Iterable[Any]]
@@ -130,14 +130,19 @@ def _at_once(action: Callable[[], Any], **how: Any) -> Any:
 
 
 class LocalEngine(SparkEngine):
-    """An engine whose jobs run in threads. ``crash`` makes the next job die, before or after its commits."""
+    """An engine whose jobs run in threads. ``crash`` makes the next job die, before or after its commits.
 
-    def __init__(self, slots: int = 4) -> None:
+    Each ``every``-th batch is for the driver, none with 0: with its one bucket it shows nothing of how rows are placed.
+    """
+
+    def __init__(self, slots: int = 4, every: int = 0) -> None:
         super().__init__(slots=slots)
+        self._every = every
         self._crash = ""
         #: How many tasks still begin before it dies for good; None while it does not.
         self._passing: int | None = None
         self._guard = threading.Lock()
+        self._batches = 0
         self._local = LocalContext(slots, self._take_crash)
         dump_task.BarrierTaskContext = TaskContext  # type: ignore[assignment, attr-defined]
         dump_unit.retrying = _at_once  # type: ignore[attr-defined]
@@ -158,7 +163,7 @@ class LocalEngine(SparkEngine):
 
     def unharmed(self) -> LocalEngine:
         """An engine in which nothing is to die any more: this one, or another if a death has not come."""
-        return LocalEngine(self._local.slots) if self._crash or self._passing is not None else self
+        return LocalEngine(self._local.slots, self._every) if self._crash or self._passing is not None else self
 
     def _take_crash(self) -> str:
         with self._guard:
@@ -168,6 +173,14 @@ class LocalEngine(SparkEngine):
                 self._passing -= 1
             found, self._crash = self._crash, ""
         return found
+
+    @property
+    def tiny_batch(self) -> int:
+        """None is for the driver while a task is to die, because only a job's tasks do."""
+        with self._guard:
+            self._batches += 1
+            is_for_jobs = not self._every or self._batches % self._every or self._crash or self._passing is not None
+            return -1 if is_for_jobs else TINY_BATCH
 
     @property
     def shared_folder(self) -> Path | None:

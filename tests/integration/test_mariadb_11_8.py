@@ -16,7 +16,7 @@ import pytest
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT, up, wait_until
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
@@ -135,7 +135,7 @@ def test_a_large_transaction_is_cut_inside_and_stopped_there(
     """Of a table without a key too: a row that is read again and counted wrongly is doubled or missing."""
     monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(20_000, 50, 4_000))
     chance = random.Random(11)
-    monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: chance.choice(list(BatchKind)))
     upstream, target = pair
     make_tables(upstream, target)
     cfg = subtask(upstream, target, syncer=SyncerConfig(worker_count=5))

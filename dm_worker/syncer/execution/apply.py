@@ -1,13 +1,14 @@
-"""Executor side: writes the rows of one bucket and its marker in one transaction, exactly once.
+"""Writes the rows of one bucket and its marker in one transaction, exactly once.
 
-Runs inside Spark's Python workers: plain functions, connections cached per process, no driver state. A bucket takes two
-round trips: first the marker and all statements; then COMMIT, if every answer is as expected.
+Runs inside Spark's Python workers, and for tiny batches in the driver: plain functions, connections of a pool, no state
+of the driver. A bucket takes two round trips: first the marker and all statements; then COMMIT, if every answer is as
+expected.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
@@ -71,6 +72,7 @@ class BucketResult:
     report: BucketReport | None = None
 
 
+#: The writers of the tasks that Spark runs in this process.
 _POOL = WriterPool()
 
 
@@ -96,16 +98,18 @@ def apply_bucket(
     bucket: int,
     content: BucketContent,
     plans: Mapping[int, TablePlan],
-    should_stop: Callable[[], bool] | None = None,
+    pool: WriterPool | None = None,
 ) -> BucketResult:
-    """Writes the bucket's rows unless an earlier attempt did; retries transient errors. Raises DMError, and
-    ``RowsCollide`` for content that must be merged for a form that ``renews`` rows."""
+    """Writes the bucket's rows unless an earlier attempt did; retries transient errors until the ``pool`` ends. Without
+    ``pool`` it is that of Spark's tasks in this process. Raises DMError, and ``RowsCollide`` for content that must be
+    merged for a form that ``renews`` rows."""
+    writers = _POOL if pool is None else pool
 
     def attempt() -> BucketResult:
-        ahead = AHEAD if _POOL.may_send_ahead(spec.address) else 1
+        ahead = AHEAD if writers.may_send_ahead(spec.address) else 1
         try:
-            with _POOL.writer(spec.address) as writer:
-                bucket_writer = _BucketWriter(writer, spec, token, bucket, plans, ahead)
+            with writers.writer(spec.address) as writer:
+                bucket_writer = _BucketWriter(writers, writer, spec, token, bucket, plans, ahead)
                 try:
                     return bucket_writer.run(content, fast=True)
                 except _NotExact:
@@ -115,11 +119,11 @@ def apply_bucket(
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", statement="ROLLBACK") from exc
         except _OldLimit:
-            _POOL.forget(spec.address)
+            writers.forget(spec.address)
             return attempt()
         except DMError as exc:
             if ahead > 1 and exc.kind is Code.DBBadConn:
-                _POOL.lost_ahead(spec.address)
+                writers.lost_ahead(spec.address)
             raise
 
     failed: list[tuple[DMError, float]] = []
@@ -127,7 +131,9 @@ def apply_bucket(
     def note(exc: DMError, _: int) -> None:
         failed.append((exc, time.monotonic()))
 
-    result = retrying(attempt, should_stop=should_stop, attempts=ATTEMPTS, base=BASE, cap=CAP, on_retry=note)
+    result = retrying(
+        attempt, should_stop=lambda: writers.has_ended, attempts=ATTEMPTS, base=BASE, cap=CAP, on_retry=note
+    )
     if not failed:
         return result
     # A task has no log.
@@ -140,6 +146,7 @@ class _BucketWriter:
 
     def __init__(
         self,
+        pool: WriterPool,
         writer: TargetWriter,
         spec: TargetSpec,
         token: WriteToken,
@@ -147,6 +154,7 @@ class _BucketWriter:
         plans: Mapping[int, TablePlan],
         ahead: int,
     ) -> None:
+        self._pool = pool
         self._writer = writer
         self._conn = writer.conn
         self._spec = spec
@@ -155,7 +163,7 @@ class _BucketWriter:
         self._plans = plans
         self._ahead = ahead
         self._marker = MarkerClaim(writer.conn, spec, token, bucket)
-        self._choice = BulkChoice(_POOL, writer, spec, plans, alone=ahead == 1)
+        self._choice = BulkChoice(pool, writer, spec, plans, alone=ahead == 1)
         self._statements = 0
         self._by_row: RowByRow | None = None
         self._reorders = False
@@ -305,7 +313,7 @@ class _BucketWriter:
             raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
 
     def _not_exact(self, target: tuple[str, str]) -> _NotExact:
-        _POOL.refuse_loads(self._spec.address, target)
+        self._pool.refuse_loads(self._spec.address, target)
         return _NotExact(target)
 
     # -- errors -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The action of a batch's tasks on the rows of a bucket: plain data, sent with the job."""
+"""The action of a batch's tasks on the rows of a bucket: plain data, sent with the job to tasks of Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.execution.apply import BucketResult, RowsCollide, apply_bucket
 from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import write_rule_of
-from dm_worker.syncer.execution.target_connections import TargetSpec
+from dm_worker.syncer.execution.target_connections import TargetSpec, WriterPool
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
 
@@ -23,7 +23,8 @@ class MergeAgain(Exception):
 
 
 class BucketAction(ABC):
-    """Consumes the rows of a batch, bucket by bucket. Must be picklable, without references to the driver."""
+    """Consumes the rows of a batch, bucket by bucket. For tasks of Spark it must be picklable, without references to
+    the driver."""
 
     @property
     @abstractmethod
@@ -46,10 +47,12 @@ class BucketAction(ABC):
 
 @dataclass(frozen=True, slots=True)
 class WriteBucket(BucketAction):
-    """Writes the rows and the bucket's marker in one transaction at the target."""
+    """Writes the rows and the bucket's marker in one transaction at the target. ``pool``: the driver's writers; None in
+    a task of Spark."""
 
     target: TargetSpec
     token: WriteToken
+    pool: WriterPool | None = None
 
     @property
     def safe(self) -> bool:
@@ -60,7 +63,7 @@ class WriteBucket(BucketAction):
 
     def run(self, bucket: int, content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketResult:
         try:
-            return apply_bucket(self.target, self.token, bucket, content, plans)
+            return apply_bucket(self.target, self.token, bucket, content, plans, self.pool)
         except RowsCollide as exc:
             form = replace(self.target.form, renews=True)
             raise MergeAgain(replace(self, target=replace(self.target, form=form))) from exc

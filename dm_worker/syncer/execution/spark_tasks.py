@@ -1,8 +1,9 @@
 """The functions that Spark runs: decode slices, partition rows into buckets, run the job's action on each bucket.
 
-A small batch is one task without a shuffle; a large one has two stages, with one packed block per slice and bucket
-in between. When tables of a large batch have conflict keys, a job before it decodes the slices and collects the
-conflicts, so that the driver can assign each conflict set to one bucket; the blocks are cached meanwhile.
+A small batch is one task without a shuffle, a tiny one the same in the driver. A large one has two stages, with one
+packed block per slice and bucket in between. When tables of a large batch have conflict keys, a job before it decodes
+the slices and collects the conflicts, so that the driver can assign each conflict set to one bucket; the blocks are
+cached meanwhile.
 
 Errors are returned as values: an exception would arrive as a Java stack trace.
 """
@@ -134,8 +135,17 @@ def run_on_sent(
     context: SparkContext, sent: list[SliceReference], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
 ) -> list[BucketOutcome]:
     """As :func:`run`, on slices that the tasks can read."""
+    return _in_order_if_moved(job, lambda job: _run(context, sent, store, job, small=small, partitions=partitions))
+
+
+def run_here(slices: Sequence[SliceReference], job: BatchJob) -> list[BucketOutcome]:
+    """As :func:`run_on_sent` of a small batch, without Spark, in this thread."""
+    return _in_order_if_moved(job, lambda job: list(_whole(job, slices)))
+
+
+def _in_order_if_moved(job: BatchJob, attempt: Callable[[BatchJob], list[BucketOutcome]]) -> list[BucketOutcome]:
     while True:
-        outcomes = _run(context, sent, store, job, small=small, partitions=partitions)
+        outcomes = attempt(job)
         moved = frozenset[int]().union(*(found.targets for found in outcomes if isinstance(found, KeysMoved)))
         if not moved:
             return outcomes
@@ -228,8 +238,14 @@ def _reassigned(
 
 def _small(job: BatchJob, groups: Iterable[list[SliceReference]]) -> Iterator[BucketOutcome]:
     """Runs a whole batch in one task."""
+    with collection_paused():
+        for sent in groups:
+            yield from _whole(job, sent)
+
+
+def _whole(job: BatchJob, sent: Iterable[SliceReference]) -> Iterator[BucketOutcome]:
     here = SpillStore()
-    found = [placed for sent in groups for placed in _partition(job, here, sent)]
+    found = list(_partition(job, here, sent))
     moved, report = _conflict_sets(
         fetch(content[1])
         for bucket, content in found
@@ -237,7 +253,7 @@ def _small(job: BatchJob, groups: Iterable[list[SliceReference]]) -> Iterator[Bu
     )
     if job.may_conflict:
         yield report
-    yield from _gather(
+    yield from _consumed(
         job,
         (
             placed
@@ -276,6 +292,11 @@ def _kept(order: int, placed: Sequence[tuple[int, bytes]], store: SpillStore) ->
 
 def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutcome]:
     """Runs the action on the buckets of one partition."""
+    with collection_paused():
+        yield from _consumed(job, blocks)
+
+
+def _consumed(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutcome]:
     buckets: dict[int, list[OrderedBlock]] = {}
     for bucket, content in blocks:
         if isinstance(content, BatchFailure):
@@ -291,7 +312,10 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
 def _consume_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
     """Runs several buckets of one task at the same time: most of a writer's time is waiting for the server."""
     rules = _rules(job.action, job.plans)
-    with collection_paused(), ThreadPoolExecutor(WRITERS) as pool:
+    if len(buckets) == 1:
+        yield from (_consume(job, rules, *entry) for entry in buckets.items())
+        return
+    with ThreadPoolExecutor(WRITERS) as pool:
         yield from pool.map(lambda entry: _consume(job, rules, *entry), buckets.items())
 
 
@@ -343,15 +367,15 @@ def first_error(outcomes: Iterable[BucketOutcome]) -> DMError | None:
 
 
 def died(exc: BaseException) -> DMError:
-    """A job whose tasks did not end: Python workers were killed, executors were lost, or it was cancelled.
+    """A job whose tasks did not end: Python workers were killed, executors were lost, or it was canceled.
 
     The markers show what they wrote, so the job can run again.
     """
     reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
     return errors.new(
         Code.SyncerUnitPanic,
-        f"a Spark job of the syncer did not complete: {reason[:500]}",
+        f"a job of the syncer did not complete: {reason[:500]}",
         raw=str(exc)[:4000],
-        workaround="Check the logs of the Spark executors, then resume the task.",
+        workaround="Check the worker's log and those of its Spark executors, then resume the task.",
         retryable=True,
     )

@@ -1,4 +1,4 @@
-"""How a task reaches the target: connections that write, cached by each process, and what their servers can do."""
+"""How a task reaches the target: connections that write, kept for the next batch, and what their servers can do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.execution.row_statements import StatementForm
+from pkg import errors
 from pkg.config.target_session import writing_session
+from pkg.errors import Code
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.connection import classify, connect, is_alive
+from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 
@@ -120,10 +123,14 @@ class TargetSpec:
 
 
 class WriterPool:
-    """The idle writers of this process, by target, and the known facts about targets and tables."""
+    """Writers by target, and the known facts about targets and tables: one pool in each process of Spark's tasks, and
+    one in the driver for each run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: After the end no writer is given out.
+        self.has_ended = False
+        self._busy: list[TargetWriter] = []
         self._idle: dict[TargetAddress, list[tuple[TargetWriter, float]]] = {}
         self._alone: dict[TargetAddress, float] = {}
         self._triggers: dict[tuple[TargetAddress, tuple[str, str]], tuple[bool, float]] = {}
@@ -133,19 +140,56 @@ class WriterPool:
     def writer(self, address: TargetAddress) -> Iterator[TargetWriter]:
         """A writer for one transaction; closed when that raises. Raises DMError."""
         writer = self._take(address)
-        try:
+        with self._using(writer):
             yield writer
+        writer.reused = True
+        with self._lock:
+            if not self.has_ended:
+                self._idle.setdefault(address, []).append((writer, time.monotonic()))
+                return
+        writer.conn.close()
+
+    @contextmanager
+    def _using(self, writer: TargetWriter) -> Iterator[None]:
+        """Within it, :meth:`end` breaks the writer's connection off. Raises DMError after the end."""
+        try:
+            with self._lock:
+                self._ensure_open()
+                self._busy.append(writer)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._busy = [one for one in self._busy if one is not writer]
         except BaseException:
             # In an unknown state, or lost: the server rolls back the open transaction.
             writer.conn.close() if writer.conn.open else None
             raise
-        writer.reused = True
+
+    def _ensure_open(self) -> None:
+        if self.has_ended:
+            raise errors.new(
+                Code.DBBadConn,
+                "the batch is canceled: it gets no connection to the target",
+                scope="downstream",
+                retryable=True,
+            )
+
+    def end(self) -> None:
+        """Closes idle writers and breaks off those in use: their users get a lost connection. From any thread; may be
+        called again."""
         with self._lock:
-            self._idle.setdefault(address, []).append((writer, time.monotonic()))
+            self.has_ended = True
+            idle, self._idle = [writer for found in self._idle.values() for writer, _ in found], {}
+            for writer in self._busy:
+                break_off(writer.conn)
+        for writer in idle:
+            writer.conn.close() if writer.conn.open else None
 
     def _take(self, address: TargetAddress) -> TargetWriter:
         while True:
             with self._lock:
+                self._ensure_open()
                 idle = self._idle.get(address)
                 found = idle.pop() if idle else None
             if found is None:

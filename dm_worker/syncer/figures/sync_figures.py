@@ -104,7 +104,8 @@ class ApplyFigures:
         #: Statements that arrived and that are executed.
         self.ddl_added = self.ddl_finished = 0
         self.transactions = 0
-        self.batches: dict[str, int] = {"small": 0, "large": 0}
+        #: By the kind of the batch.
+        self.batches: dict[str, int] = {"tiny": 0, "small": 0, "large": 0}
         self.job_seconds = self.busy_seconds = 0.0
         self.retries = 0
         #: Tasks' seconds and bytes by stage.
@@ -138,11 +139,17 @@ class ApplyFigures:
         self._flushed = now
 
     def applied(
-        self, report: BatchReport, targets: Mapping[int, tuple[str, str]], size: BatchSize, *, small: bool, workers: int
+        self,
+        report: BatchReport,
+        targets: Mapping[int, tuple[str, str]],
+        size: BatchSize,
+        *,
+        kind: str,
+        workers: int,
     ) -> None:
         """A batch is applied. ``targets``: the target table of each plan; ``workers``: the number of buckets written
         at the same time."""
-        self.batches["small" if small else "large"] += 1
+        self.batches[kind] += 1
         self.transactions += size.transactions
         if size.events:
             self.event_rows.add(report.change_count / size.events, size.events)

@@ -1,9 +1,10 @@
-"""When a batch that is not full is closed, how large one may become, and whether it is one task. Pure.
+"""When a batch that is not full is closed, how large one may become, and what applies it. Pure.
 
 The costs of the last jobs decide.
 
-A batch in one task starts quickly, one with a shuffle uses all cores. So there are two costs, each a fixed time plus a
-time per byte, learned from the jobs. With little lag, a batch contains the events that arrived during the previous one,
+A tiny batch is applied by the driver: its rows cost less than a Spark job. Of the others, a batch in one task starts
+quickly, one with a shuffle uses all cores. So there are two costs, each a fixed time plus a time per byte, learned from
+the jobs. With little lag, a batch contains the events that arrived during the previous one,
 which finds its own balance: at half of the possible rate it takes twice the fixed time. With more lag, batches grow to
 the budget.
 """
@@ -11,6 +12,7 @@ the budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
@@ -37,6 +39,12 @@ LEAST_BATCH = 64 * 1024
 _MEMORY = 0.95
 #: A slice costs a task or a round through the decoder; smaller ones are not worth it.
 _LEAST_SLICE = 256 * 1024
+
+
+class BatchKind(Enum):
+    """What applies a batch. TINY: one task in the driver, SMALL: one Spark task, LARGE: Spark tasks in two stages."""
+
+    TINY, SMALL, LARGE = "tiny", "small", "large"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +132,21 @@ class BatchPolicy:
         self.most = budget.batch
         self._ever = budget.batch
 
-    def is_small(self, size: int) -> bool:
-        """Whether a batch of ``size`` bytes runs in one task.
+    def kind(self, size: int, tiny: int) -> BatchKind:
+        """What applies a batch of ``size`` bytes; up to ``tiny`` bytes are for the driver.
 
-        The additional cost of one task per byte must exceed the shuffle's. A shuffle always has a cost, also when
-        jobs of one kind were slow only because the machine was busy.
+        For a shuffle, the additional cost of one task per byte must exceed the shuffle's. A shuffle always has a cost,
+        also when jobs of one kind were slow only because the machine was busy.
         """
+        if size <= tiny:
+            return BatchKind.TINY
         more = (self.small.per_mib - self.large.per_mib) * size / MIB
-        return size <= self.budget.small and more <= max(self.large.fixed - self.small.fixed, SHUFFLE_COST)
+        is_small = size <= self.budget.small and more <= max(self.large.fixed - self.small.fixed, SHUFFLE_COST)
+        return BatchKind.SMALL if is_small else BatchKind.LARGE
 
-    def observe(self, size: int, *, small: bool, seconds: float) -> None:
-        (self.small if small else self.large).observe(size, seconds)
+    def observe(self, size: int, *, kind: BatchKind, seconds: float) -> None:
+        if kind is not BatchKind.TINY:
+            (self.small if kind is BatchKind.SMALL else self.large).observe(size, seconds)
         if seconds > LONGEST:
             self.most = max(LEAST_BATCH, min(self.most, int(size * LONGEST / seconds)))
         elif size >= self.most // 2 and seconds < LONGEST / 2:

@@ -112,6 +112,7 @@ class RunApplying:
         )
         return BatchRunner(
             engine=self._engine,
+            driver_tasks=self._scope.connections.driver_tasks,
             group=self._group,
             store=store,
             sequencer=sequencer,

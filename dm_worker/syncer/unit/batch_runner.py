@@ -18,13 +18,14 @@ from dm_worker.syncer.ddl.statement_effect import StatementEffect, by_others
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.bucket_action import WriteBucket
+from dm_worker.syncer.execution.driver_tasks import DriverTasks, NotCompleted
 from dm_worker.syncer.execution.spill import spill_store_in
 from dm_worker.syncer.execution.target_connections import TargetSpec
 from dm_worker.syncer.figures.batch_report import BatchReport
 from dm_worker.syncer.figures.lag_reason import CHECKPOINT, JOB, STATEMENT
 from dm_worker.syncer.figures.sync_figures import ApplyFigures, BatchSize
 from dm_worker.syncer.planning.batch import Batch, WriteToken
-from dm_worker.syncer.planning.batch_policy import BatchPolicy
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
@@ -41,8 +42,8 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.runner")
 
-#: Number of writers of a small batch: each costs a transaction.
-SMALL_BUCKETS = 4
+#: Number of writers of a batch that is not large: each costs a transaction.
+WRITERS = {BatchKind.TINY: 1, BatchKind.SMALL: 4}
 #: Batches that take longer (seconds) are logged, to explain a lag.
 LONG = 2.5
 #: Retries of a job whose tasks died (rather than failed).
@@ -93,6 +94,7 @@ class BatchRunner:
         self,
         *,
         engine: SparkEngine,
+        driver_tasks: DriverTasks,
         group: str,
         store: MetaStore,
         sequencer: Sequencer,
@@ -110,6 +112,7 @@ class BatchRunner:
     ) -> None:
         self._observer = observer
         self._engine = engine
+        self._driver_tasks = driver_tasks
         self._figures = figures
         self._group = group
         self._store = store
@@ -139,8 +142,8 @@ class BatchRunner:
         began = time.monotonic()
         self._observer.applying()
         planned, batch = batch, batch.by_blocks()
-        small = self._policy.is_small(batch.size)
-        buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
+        kind = self._policy.kind(batch.size, self._engine.tiny_batch)
+        buckets = redo.buckets if redo else min(WRITERS.get(kind, self._workers), self._workers)
         fingerprint, keyless = batch.fingerprint(buckets, self._settings), batch.keyless_fingerprint(buckets)
         if redo is None:
             unsafe = self._is_unsafe(batch.start)
@@ -153,7 +156,7 @@ class BatchRunner:
                 _log_other_number(batch, redo, intent)
         self._write(intent)
         try:
-            results, report = self._run(batch, intent, small=small)
+            results, report = self._run(batch, intent, kind)
         except DMError as exc:
             error = exc.at(location_range(batch.start, batch.end))
             if is_too_much_at_once(exc):
@@ -163,14 +166,14 @@ class BatchRunner:
         # The prepared transactions of a re-read are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
-        self._policy.observe(batch.size, small=small, seconds=seconds)
+        self._policy.observe(batch.size, kind=kind, seconds=seconds)
         write = log.info if seconds > LONG else log.debug
         write(
             "applied a batch",
             number=intent.number,
             events=batch.rows_events,
             bytes=batch.size,
-            small=small,
+            kind=kind.value,
             buckets=buckets,
             seconds=f"{seconds:.3f}",
             end=str(batch.end),
@@ -179,7 +182,7 @@ class BatchRunner:
         self.batch_bytes = batch.size
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
-        self._count(batch, report, small=small)
+        self._count(batch, report, kind)
         self._observer.applied(planned, intent.number, report.changes, self._checkpoint or batch.end)
         self._passed(batch)
 
@@ -194,11 +197,11 @@ class BatchRunner:
             self.flush()
             raise difference
 
-    def _count(self, batch: Batch, report: BatchReport, *, small: bool) -> None:
+    def _count(self, batch: Batch, report: BatchReport, kind: BatchKind) -> None:
         targets = {number: plan.target for number, plan in batch.plans.items()}
         workers = min(self._workers, len(report.buckets))
         size = BatchSize(batch.transactions, batch.rows_events)
-        self._figures.applied(report, targets, size, small=small, workers=workers)
+        self._figures.applied(report, targets, size, kind=kind.value, workers=workers)
 
     def advance(self, item: Advance) -> None:
         """Advances over filtered events, up to the item's location."""
@@ -337,12 +340,13 @@ class BatchRunner:
             log.info("left safe mode", location=str(location))
             self._store.exit_safe = None
 
-    # -- the Spark job ------------------------------------------------------------------------------------------
+    # -- the batch's job ----------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
+    def _run(self, batch: Batch, intent: BatchProgress, kind: BatchKind) -> tuple[list[BucketResult], BatchReport]:
         target = replace(self._target, form=replace(self._target.form, safe=intent.safe))
         token = WriteToken(self._store.source_id, intent.number, intent.epoch, intent.keyless_since)
-        job = spark_tasks.BatchJob(WriteBucket(target, token), intent.buckets, batch.plans)
+        pool = self._driver_tasks.writers if kind is BatchKind.TINY else None
+        job = spark_tasks.BatchJob(WriteBucket(target, token, pool), intent.buckets, batch.plans)
         where = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
@@ -353,7 +357,7 @@ class BatchRunner:
         try:
             with self._figures.clock.during(JOB):
                 results, report = retrying(
-                    lambda: self._job(batch, job, small=small),
+                    lambda: self._job(batch, job, kind),
                     should_stop=self._should_stop,
                     attempts=JOB_ATTEMPTS,
                     base=0.5,
@@ -364,18 +368,24 @@ class BatchRunner:
         _log_refusals(results, where)
         return results, report
 
-    def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> tuple[list[BucketResult], BatchReport]:
+    def _job(self, batch: Batch, job: spark_tasks.BatchJob, kind: BatchKind) -> tuple[list[BucketResult], BatchReport]:
         began = time.monotonic()
         try:
-            with (
-                self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
-                spill_store_in(self._engine.shared_folder) as store,
-            ):
-                partitions = spark_tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)
-                outcomes = spark_tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)
-        except (Py4JError, PySparkException) as exc:
+            if kind is BatchKind.TINY:
+                outcomes = self._driver_tasks.run(batch.slices, job)
+            else:
+                outcomes = self._in_spark(batch, job, small=kind is BatchKind.SMALL)
+        except (Py4JError, PySparkException, NotCompleted) as exc:
             raise spark_tasks.died(exc) from exc
         error = spark_tasks.first_error(outcomes)
         if error is not None:
             raise error
         return spark_tasks.results_of(outcomes, time.monotonic() - began)
+
+    def _in_spark(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> list[spark_tasks.BucketOutcome]:
+        with (
+            self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
+            spill_store_in(self._engine.shared_folder) as store,
+        ):
+            partitions = spark_tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)
+            return spark_tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)

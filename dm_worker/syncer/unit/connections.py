@@ -9,6 +9,7 @@ from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.ddl.servers_keys import ServersKeys
 from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.execution.driver_tasks import DriverTasks
 from dm_worker.syncer.execution.target_connections import SESSION
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.task_rules import TaskRules
@@ -21,7 +22,8 @@ class RunConnections:
 
     ``upstream`` and ``target`` answer the queries of table plans: the planning thread uses them while it reads, and
     the main thread while the planning thread waits at a statement or has ended. ``servers_keys`` queries both servers.
-    ``written_rows`` reads rows of the target in a session like the writers'. The others belong to the main thread.
+    ``written_rows`` reads rows of the target in a session like the writers'. ``driver_tasks`` write tiny batches. The
+    others belong to the main thread.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class RunConnections:
             cfg.to, bool(cfg.to.foreign_key_checks), DDLFence(cfg, should_stop), cfg.target_collations
         )
         self.servers_keys = ServersKeys(cfg, rules, should_stop)
+        self.driver_tasks = DriverTasks()
 
     def interrupt(self) -> None:
         """Cancels the planning thread's query; called from another thread."""
@@ -55,6 +58,7 @@ class RunConnections:
         self.written_rows.interrupt()
 
     def close(self) -> None:
+        self.driver_tasks.cancel()
         for lookup in (self.upstream, self.target, self.written_rows):
             lookup.close()
         for connection in (self.store, self.ddl_session, self.servers_keys):

@@ -400,6 +400,10 @@ class SyncRun:
 
     # -- the end, and queries from other threads ----------------------------------------------------------------
 
+    def cancel_batch(self) -> None:
+        """Cancels the batch that the driver applies itself, and all later ones; called from another thread."""
+        self._connections.driver_tasks.cancel()
+
     def abort(self) -> None:
         """Ends a statement that runs at the target; called from another thread."""
         self._connections.abort_statement()

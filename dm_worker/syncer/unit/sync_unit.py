@@ -136,9 +136,14 @@ class SyncUnit:
                 if self._cancel_timer is None:
                     self._cancel_timer = self._cancel_later(current, PAUSE_TIMEOUT)
                 return
-        self._engine.cancel(self._group)
+        self._cancel_batch(run)
         if run is not None:
             run.abort()
+
+    def _cancel_batch(self, run: SyncRun | None) -> None:
+        self._engine.cancel(self._group)
+        if run is not None:
+            run.cancel_batch()
 
     def _cancel_later(self, control: Control, seconds: float) -> threading.Timer:
         timer = threading.Timer(seconds, self._cancel, (control,))
@@ -147,12 +152,12 @@ class SyncUnit:
         return timer
 
     def _cancel(self, control: Control) -> None:
-        """Cancels the run's jobs, again and again until the run ends, because its next job may start at any time.
+        """Cancels the run's batches, again and again until the run ends, because its next job may start at any time.
         Once the run has ended, Spark may be closed at any time."""
         with self._lock:
-            same = self._control is control
+            same, run = self._control is control, self._run
         if same and control.is_stopping() and self._busy.locked():
-            self._engine.cancel(self._group)
+            self._cancel_batch(run)
             self._cancel_later(control, CANCEL_AGAIN)
 
     @property

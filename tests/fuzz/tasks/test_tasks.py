@@ -31,7 +31,7 @@ _PLAIN = {**settings_of(0, PAIR), "gtid": "on", "safe": "off", "workers": "16", 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
     with in_memory(), running_servers(PAIR) as servers:
-        runner = Runner(servers, LocalEngine())
+        runner = Runner(servers, LocalEngine(every=4))
         yield runner
         runner.close()
 

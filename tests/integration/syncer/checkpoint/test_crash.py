@@ -15,7 +15,7 @@ import pytest
 from deploy.local.mysql import MariaDBServer
 from deploy.local.process import WAIT_TIMEOUT
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchLimits, BatchPolicy, Budget
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchLimits, BatchPolicy, Budget
 from pkg.config.model import SyncerConfig
 from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.driver_process import start_driver, wait_for
@@ -75,10 +75,17 @@ def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, ch
         driver.wait(WAIT_TIMEOUT)
 
 
-@pytest.mark.parametrize("gtid", [False, True])
+@pytest.mark.parametrize(("gtid", "tiny"), [(False, "-1"), (True, "-1"), (True, "10000000")])
 def test_killed_driver_loses_and_doubles_nothing(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, gtid: bool
+    mariadb_upstream: MariaDBServer,
+    target: MariaDBServer,
+    spark: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    gtid: bool,
+    tiny: str,
 ) -> None:
+    """Its batches are Spark jobs, or it applies all of them itself."""
+    monkeypatch.setenv("DM_TINY_BATCH", tiny)
     make_tables(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target, enable_gtid=gtid)
     chance = random.Random(17)
@@ -100,7 +107,7 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     # Full batches are placed by blocks of keys, the rest of a transaction is not.
     monkeypatch.setattr("dm_worker.syncer.planning.batch.BLOCKS_FROM", 10_000)
     chance = random.Random(7)
-    monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: chance.choice(list(BatchKind)))
     make_tables(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target, syncer=SyncerConfig(worker_count=5))
     values = [f"({i}, '{'x' * 90}', {i})" for i in range(1, 3001)]
@@ -120,8 +127,9 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
 
 
 def test_killed_python_workers_change_nothing(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: BatchKind.SMALL)
     make_tables(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target)
     writer = Writer(mariadb_upstream, 200)
@@ -140,9 +148,12 @@ def test_killed_python_workers_change_nothing(
 
 
 def test_target_that_gains_a_column_while_a_batch_is_unfinished_gets_no_row_twice(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another worker's shard of ``plain`` is altered: the unfinished batch has another plan when it is done again."""
+    """Another worker's shard of ``plain`` is altered: the unfinished batch has another plan when it is done again, here
+    in the driver."""
+    kind = BatchKind.SMALL
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: kind)
     make_tables(mariadb_upstream, target)
     for server in (mariadb_upstream, target):
         server.execute("INSERT INTO d.plain VALUES (1, 'old', 0)")
@@ -161,6 +172,7 @@ def test_target_that_gains_a_column_while_a_batch_is_unfinished_gets_no_row_twic
     blocker.close()
     assert batch(target)[1] == "open"
     target.execute("ALTER TABLE d.plain ADD COLUMN more INT NOT NULL DEFAULT 7")
+    kind = BatchKind.TINY
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, "d.keyless")

@@ -1,4 +1,4 @@
-"""Hazard: the jobs of a large batch lose rows of a conflict set, or bring them to different buckets."""
+"""Hazard: the jobs of a batch lose rows of a conflict set, or bring them to different buckets."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 
 from deploy.local.mysql import SQLServer
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchPolicy, Budget
 from tests.integration.syncer.conflict_workload import FAMILY, SEED, Table, family_change, transactions
 from tests.integration.syncer.replay import Pieces
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["one task", "two jobs"])
-def test_conflicts_end_right_in_small_and_large_batches(
-    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, small: bool
+@pytest.mark.parametrize("kind", list(BatchKind))
+def test_conflicts_end_right_in_batches_of_each_kind(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, kind: BatchKind
 ) -> None:
     monkeypatch.setattr(Budget, "limits", lambda *_: Pieces(slice_bytes=500))
-    monkeypatch.setattr(BatchPolicy, "is_small", lambda *_: small)
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: kind)
     chance = random.Random(SEED)
     tables = [Table(chance, f"t{n}") for n in range(3)]
     for server in (mariadb_upstream, target):
@@ -37,12 +37,12 @@ def test_conflicts_end_right_in_small_and_large_batches(
     assert_equal(mariadb_upstream, target, *[f"d.{table.name}" for table in tables], "d.p", "d.c", "d.other")
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["one task", "two jobs"])
+@pytest.mark.parametrize("kind", list(BatchKind))
 def test_columns_that_only_the_target_has_survive_a_change_of_the_key(
-    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, small: bool
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, kind: BatchKind
 ) -> None:
     monkeypatch.setattr(Budget, "limits", lambda *_: Pieces(slice_bytes=500))
-    monkeypatch.setattr(BatchPolicy, "is_small", lambda *_: small)
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: kind)
     create = "CREATE TABLE d.t (id INT PRIMARY KEY, v INT{})"
     mariadb_upstream.execute("CREATE DATABASE d", create.format(""))
     target.execute("CREATE DATABASE d", create.format(", extra INT DEFAULT 7"))

@@ -103,7 +103,7 @@ def busy_figures() -> SyncFigures:
     bucket = BucketFigures(3, BucketReport(times, 50, 2, 0.1), 2, 0.0)
     slices = [SliceReport(times, {1: (1, 1, 1)}, 300, 50)]
     report = batch_report(1.5, slices, [ConflictReport(0.1, 1, 2)], [bucket])
-    figures.applying.applied(report, {1: ("d", "t")}, BatchSize(2, 3), small=True, workers=1)
+    figures.applying.applied(report, {1: ("d", "t")}, BatchSize(2, 3), kind="small", workers=1)
     figures.applying.flushed(1.0)
     figures.applying.flushed(2.0)
     figures.lag.add(0.0)

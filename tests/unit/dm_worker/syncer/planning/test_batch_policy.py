@@ -8,10 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.planning.batch_policy import LEAST_BATCH, LONGEST, MIB, QUIET, BatchPolicy, Budget, Cost
+from dm_worker.syncer.planning.batch_policy import (
+    LEAST_BATCH,
+    LONGEST,
+    MIB,
+    QUIET,
+    BatchKind,
+    BatchPolicy,
+    Budget,
+    Cost,
+)
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 STEP = 0.001
+#: No batch is for the driver.
+NOTHING = -1
 LINK = 300 * MIB
 
 
@@ -19,7 +30,7 @@ class World:
     """A source, a link, and a target whose true costs the policy does not know. Time passes in milliseconds."""
 
     def __init__(self, small: tuple[float, float], large: tuple[float, float], memory: int = 1 << 30) -> None:
-        self.costs = {True: small, False: large}
+        self.costs = {BatchKind.SMALL: small, BatchKind.LARGE: large}
         self.policy = BatchPolicy(Budget.of(memory))
         self.now = 0.0
         self.random = random.Random(1)
@@ -29,14 +40,14 @@ class World:
     @property
     def best_rate(self) -> float:
         """Bytes per second with the largest batches."""
-        fixed, per_mib = self.costs[False]
+        fixed, per_mib = self.costs[BatchKind.LARGE]
         size = self.policy.budget.batch
         return size / (fixed + per_mib * size / MIB)
 
     def run(self, seconds: float, rate: float, backlog: float = 0.0) -> None:
         """``rate`` bytes per second are written at the source."""
         written, fetched, closed = backlog, 0.0, 0.0
-        running: tuple[float, int, bool, float, float] | None = None
+        running: tuple[float, int, BatchKind, float, float] | None = None
         queue: list[tuple[int, float]] = []
         first, oldest, silence = 0.0, 0.0, 0.0
         end = self.now + seconds
@@ -50,8 +61,8 @@ class World:
                 first, oldest = self.now, self.now - (written - fetched) / max(rate, 1)
             fetched += come
             if running and running[0] <= self.now:
-                until, size, small, began, since = running
-                self.policy.observe(size, small=small, seconds=until - began)
+                until, size, kind, began, since = running
+                self.policy.observe(size, kind=kind, seconds=until - began)
                 self.sizes.append(size)
                 self.lags.append(until - since)
                 running = None
@@ -64,10 +75,10 @@ class World:
                 closed = fetched
             if running is None and queue:
                 size, since = queue.pop(0)
-                small = self.policy.is_small(size)
-                fixed, per_mib = self.costs[small]
+                kind = self.policy.kind(size, NOTHING)
+                fixed, per_mib = self.costs[kind]
                 seconds_needed = (fixed + per_mib * size / MIB) * self.random.uniform(0.8, 1.2)
-                running = (self.now + seconds_needed, size, small, self.now, since)
+                running = (self.now + seconds_needed, size, kind, self.now, since)
 
 
 MACHINES = [((0.1, 0.03), (0.25, 0.02)), ((0.2, 0.2), (0.4, 0.1)), ((0.05, 0.01), (0.5, 0.01))]
@@ -105,15 +116,32 @@ def test_lone_transaction_does_not_wait_for_company() -> None:
     assert policy.due(idle=True, quiet=False, size=500, waited=0.03)
 
 
+def test_driver_applies_what_is_too_little_for_a_job_and_learns_nothing_from_it() -> None:
+    policy = BatchPolicy(Budget.of(1 << 30))
+    assert [policy.kind(size, tiny=1000) for size in (0, 1000, 1001)] == [
+        BatchKind.TINY,
+        BatchKind.TINY,
+        BatchKind.SMALL,
+    ]
+    costs = [(cost.fixed, cost.per_mib) for cost in (policy.small, policy.large)]
+    for _ in range(20):
+        policy.observe(1000, kind=BatchKind.TINY, seconds=0.003)
+    assert [(cost.fixed, cost.per_mib) for cost in (policy.small, policy.large)] == costs
+    # Rows that are found by a scan each are as slow there.
+    policy.observe(1000, kind=BatchKind.TINY, seconds=3600.0)
+    assert policy.most == LEAST_BATCH
+    assert policy.kind(0, tiny=-1) is BatchKind.SMALL
+
+
 def test_one_task_is_chosen_where_it_is_faster() -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
-    assert policy.is_small(100_000)
-    assert not policy.is_small(64 * MIB)
+    assert policy.kind(100_000, NOTHING) is BatchKind.SMALL
+    assert policy.kind(64 * MIB, NOTHING) is BatchKind.LARGE
     for _ in range(50):
         # One core that decodes slowly, and a shuffle that starts fast.
-        policy.observe(4 * MIB, small=True, seconds=2.0)
-        policy.observe(4 * MIB, small=False, seconds=0.4)
-    assert not policy.is_small(4 * MIB)
+        policy.observe(4 * MIB, kind=BatchKind.SMALL, seconds=2.0)
+        policy.observe(4 * MIB, kind=BatchKind.LARGE, seconds=0.4)
+    assert policy.kind(4 * MIB, NOTHING) is BatchKind.LARGE
 
 
 @given(st.lists(st.floats(0, 60), max_size=60))
@@ -121,8 +149,8 @@ def test_a_few_transactions_never_need_a_shuffle(hiccups: list[float]) -> None:
     """While the machine was busy small batches took long. A shuffle, with many processes to start, takes longer."""
     policy = BatchPolicy(Budget.of(1 << 30))
     for seconds in hiccups:
-        policy.observe(10_000, small=True, seconds=seconds)
-    assert policy.is_small(10_000)
+        policy.observe(10_000, kind=BatchKind.SMALL, seconds=seconds)
+    assert policy.kind(10_000, NOTHING) is BatchKind.SMALL
 
 
 @given(st.lists(st.tuples(st.integers(0, 128 * MIB), st.floats(0, 1000)), max_size=60))
@@ -151,19 +179,19 @@ def test_batches_that_take_minutes_become_smaller_and_grow_again() -> None:
     taken = []
     for _ in range(10):
         taken.append(policy.most / 100 * 0.05)
-        policy.observe(policy.most, small=False, seconds=taken[-1])
+        policy.observe(policy.most, kind=BatchKind.LARGE, seconds=taken[-1])
     assert taken[0] > 3600
     assert max(taken[1:]) <= LONGEST * 1.2 or policy.most == LEAST_BATCH
     # A target that hung once.
-    policy.observe(5000, small=True, seconds=600.0)
+    policy.observe(5000, kind=BatchKind.SMALL, seconds=600.0)
     assert policy.most == LEAST_BATCH
     for _ in range(12):
-        policy.observe(policy.most, small=False, seconds=1.0)
+        policy.observe(policy.most, kind=BatchKind.LARGE, seconds=1.0)
     assert policy.most == whole
     # Small batches, because little comes in, say nothing of large ones.
-    policy.observe(whole, small=False, seconds=60.0)
+    policy.observe(whole, kind=BatchKind.LARGE, seconds=60.0)
     for _ in range(12):
-        policy.observe(5000, small=True, seconds=0.1)
+        policy.observe(5000, kind=BatchKind.SMALL, seconds=0.1)
     assert policy.most == whole // 2
 
 
@@ -173,7 +201,7 @@ def test_batches_that_the_target_refuses_become_smaller_and_stay_so() -> None:
     policy.refused(size)
     assert policy.most == size // 4
     for _ in range(5):
-        policy.observe(policy.most, small=False, seconds=0.1)
+        policy.observe(policy.most, kind=BatchKind.LARGE, seconds=0.1)
         assert policy.most == size // 4
     for _ in range(40):
         policy.refused(policy.most)

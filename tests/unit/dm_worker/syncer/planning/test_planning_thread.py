@@ -12,7 +12,7 @@ import pytest
 from deploy.local.process import wait_until
 from dm_worker.syncer.planning import planning_thread
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
@@ -148,7 +148,7 @@ def test_the_planner_learns_how_large_batches_may_be_now(stream: Trickle) -> Non
     try:
         stream.go_on(2)
         whole = policy.most
-        policy.observe(whole, small=False, seconds=3600.0)
+        policy.observe(whole, kind=BatchKind.LARGE, seconds=3600.0)
         stream.go_on(2)
         assert stream.bounds == {whole, policy.most}
         assert policy.most < whole

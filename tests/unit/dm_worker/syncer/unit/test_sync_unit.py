@@ -41,6 +41,9 @@ class LongRun:
         self.began.set()
         assert self.engine.cancelled.wait(60)
 
+    def cancel_batch(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
