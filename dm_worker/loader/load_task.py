@@ -95,10 +95,11 @@ class _Fenced(Exception):
     """The run is no longer the current one."""
 
 
-def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
+def run_load_task(spec: LoadSpec, shares: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
     """The body of a task: loads its files one after the other, up to the first that fails."""
     targets = TargetTables()
-    for file in next(files, []):
+    # All of the partition is read first: Spark ends a Python worker whose task leaves a part of it unread.
+    for file in [file for share in shares for file in share]:
         report = _load(spec, file, targets)
         yield report
         if report.error is not None or report.fenced:

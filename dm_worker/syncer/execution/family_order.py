@@ -13,7 +13,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from types import ModuleType
 
 from dm_worker.syncer.execution.compaction import UPDATE
@@ -49,12 +48,15 @@ def reordered(
     None for the Python code."""
     used = {number: plans[number] for number in {row[2] for row in rows}}
     ranks = _ranks(used, rows) if kernel is None else _ranks_natively(kernel, used, rows)
-    places = [(rank, row[1], row[2]) for rank, row in zip(ranks, rows, strict=True)]
-    order = sorted(range(len(rows)), key=places.__getitem__)
-    return [
-        FamilyRun([rows[i] for i in run], op == UPDATE and not rank & _MOVES)
-        for (rank, op, _), run in groupby(order, places.__getitem__)
-    ]
+    runs: dict[tuple[int, int, int], list[OrderedRow]] = {}
+    for rank, row in zip(ranks, rows, strict=True):
+        place = rank, row[1], row[2]
+        run = runs.get(place)
+        if run is None:
+            runs[place] = [row]
+        else:
+            run.append(row)
+    return [FamilyRun(runs[place], place[1] == UPDATE and not place[0] & _MOVES) for place in sorted(runs)]
 
 
 def _ranks_natively(kernel: ModuleType, plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow]) -> Sequence[int]:

@@ -38,18 +38,23 @@ def ordered_runs(
     if not plans[rows[0][2]].family:
         yield OrderedRun(rows, checks, safe)
         return
-    single = _safely(plans, rows) if safe else _exactly(rows)
-    for (checked, forced), run in groupby(single, key=lambda one: one[:2]):
-        yield OrderedRun([row for _, _, row in run], checked, forced)
+    if not safe:
+        for unchecked, found in groupby(rows, _is_unchecked):
+            run = list(found)
+            yield OrderedRun(
+                [_with_op(row, row[1] & ~UNCHECKED) for row in run] if unchecked else run, not unchecked, False
+            )
+        return
+    for (checked, forced), repeated in groupby(_safely(plans, rows), key=lambda one: one[:2]):
+        yield OrderedRun([row for _, _, row in repeated], checked, forced)
 
 
 #: Whether foreign keys are checked, whether existing rows are overwritten, the row.
 _Single = tuple[bool, bool, OrderedRow]
 
 
-def _exactly(rows: Iterable[OrderedRow]) -> Iterator[_Single]:
-    for row in rows:
-        yield not row[1] & UNCHECKED, False, _with_op(row, row[1] & ~UNCHECKED)
+def _is_unchecked(row: OrderedRow) -> int:
+    return row[1] & UNCHECKED
 
 
 def _safely(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow]) -> Iterator[_Single]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -101,11 +102,11 @@ def merge_blocks(
     sources = {number: rule.source for number, rule in rules.items()}
     for order, data in sorted(blocks):
         content.changes += row_block.changes_of(data)
-        for target, packed, rows in row_block.sections(data):
+        for target, packed, rows in row_block.sections(data, order):
             if packed:
                 compaction.merge_states(states.setdefault(target, {}), packed, safe=safe, sources=sources)
             if rows:
-                content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+                content.ordered.setdefault(target, []).extend(rows)
     for target in sorted(states):
         content.groups += groups_of(states[target], rules)
     return content
@@ -121,15 +122,9 @@ def _combine_natively(
     content = BucketContent([RowGroup(*group) for group in groups], changes=changes)
     for number, target, count, at in places:
         order, data = blocks[number]
-        rows, _ = row_block.rows_at(data, at, count)
-        content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+        rows, _ = row_block.rows_at(data, at, count, order)
+        content.ordered.setdefault(target, []).extend(rows)
     return content
-
-
-def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
-    """The rows of one slice, with sequences that continue across slices."""
-    for row in rows:
-        yield (order << 64 | row[0], *row[1:])
 
 
 def groups_of(states: compaction.KeyStates, rules: Mapping[int, WriteRule]) -> list[RowGroup]:
@@ -161,16 +156,14 @@ def _place(key: bytes) -> tuple[bool, int, bytes]:
 
 def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[RowGroup]:
     """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a larger row has its own group."""
-    group: list[bytes] = []
-    size = 0
-    for row in rows:
-        if group and (size + len(row) > most_bytes or len(group) >= most_rows):
-            yield row_group(plan, kind, group)
-            group, size = [], 0
-        group.append(row)
-        size += len(row) + 1
-    if group:
-        yield row_group(plan, kind, group)
+    # Where each row ends, with a comma after it.
+    ends = list(map(add, accumulate(map(len, rows)), range(1, len(rows) + 1)))
+    first, start = 0, 0
+    while first < len(rows):
+        fitting = bisect_right(ends, start + most_bytes + 1, first, min(first + most_rows, len(rows)))
+        end = max(fitting, first + 1)
+        yield row_group(plan, kind, rows[first:end])
+        first, start = end, ends[end - 1]
 
 
 def row_group(plan: int, kind: int, rows: Sequence[bytes]) -> RowGroup:

@@ -55,8 +55,9 @@ def section(target: int, kind: int, records: Iterable[bytes], count: int) -> byt
     return SECTION.pack(target, kind, count) + b"".join(records)
 
 
-def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[OrderedRow]]]:
-    """(target number, states, rows) of every section; one of the two is empty. Raises ``ValueError`` for torn bytes."""
+def sections(data: bytes, order: int = 0) -> Iterator[tuple[int, list[PackedState], list[OrderedRow]]]:
+    """(target number, states, rows) of every section; one of the two is empty. ``order`` is that of the slice. Raises
+    ``ValueError`` for torn bytes."""
     at, end = HEADER.size, len(data)
     try:
         while at < end:
@@ -66,7 +67,7 @@ def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[Ordered
                 states, at = _states(data, at, count)
                 yield target, states, []
             elif kind == ROWS:
-                rows, at = rows_at(data, at, count)
+                rows, at = rows_at(data, at, count, order)
                 yield target, [], rows
             else:
                 raise ValueError(f"a block has no sections of kind {kind}")
@@ -98,14 +99,15 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     return states, at
 
 
-def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
-    """``count`` rows from offset ``at`` on, and their end."""
+def rows_at(data: bytes, at: int, count: int, order: int = 0) -> tuple[list[OrderedRow], int]:
+    """``count`` rows from offset ``at`` on, and their end. The sequences continue across slices by their ``order``."""
     rows: list[OrderedRow] = []
+    unpack, size, load, before = ROW.unpack_from, ROW.size, marshal.loads, order << 64
     for _ in range(count):
-        sequence, plan, op, _hash, length = ROW.unpack_from(data, at)
-        at += ROW.size
-        rows.append((sequence, op, plan, *marshal.loads(data[at : at + length])))
-        at += length
+        sequence, plan, op, _hash, length = unpack(data, at)
+        start = at + size
+        at = start + length
+        rows.append((before | sequence, op, plan, *load(data[start:at])))
     return rows, at
 
 

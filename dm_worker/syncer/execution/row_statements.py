@@ -378,8 +378,10 @@ def for_any_order(
     for run in family_order.reordered(plans, rows):
         _, op, number, *_ = run.rows[0]
         plan = plans[number]
-        if op == compaction.DELETE:
-            keys = [_key_tuple(plan, row[4]) for row in run.rows if row[4] is not None]
+        if op == compaction.INSERT:
+            yield from _insert_ordered(plan, [row[5] for row in run.rows if row[5] is not None], form)
+        elif op == compaction.DELETE:
+            keys = _key_tuples(plan, [row[4] for row in run.rows if row[4] is not None])
             for group in cut(number, DELETE_KEYS, keys, _room(plan, DELETE_KEYS, form), listed_keys(plan)):
                 yield replace(for_group(plan, group, form), expect=group.count)
         elif run.keeps and _updates_together(plan):
@@ -397,7 +399,7 @@ def _update_existing(
     plans: Mapping[int, TablePlan], plan: TablePlan, rows: Sequence[OrderedRow], form: StatementForm
 ) -> Iterator[RowStatement]:
     """Updates of rows with different keys, which keep their keys."""
-    values = [_tuple(plan, row[5]) for row in rows if row[5] is not None]
+    values = _tuples(plan, [row[5] for row in rows if row[5] is not None])
     first = 0
     for group in cut(plan.number, UPSERT_ROWS, values, _room(plan, UPSERT_ROWS, form), form.rows):
         if group.count > 1:
@@ -408,26 +410,27 @@ def _update_existing(
         first += group.count
 
 
-def _key_tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
-    key = b",".join([image[i] for i in plan.key])
-    return b"(%b)" % key if len(plan.key) > 1 else key
+def _key_tuples(plan: TablePlan, images: Sequence[Sequence[bytes]]) -> list[bytes]:
+    if len(plan.key) == 1:
+        return list(map(itemgetter(*plan.key), images))
+    return [b"(%b)" % b",".join(key) for key in map(itemgetter(*plan.key), images)]
 
 
 def _insert_ordered(plan: TablePlan, rows: Sequence[Sequence[bytes]], form: StatementForm) -> Iterator[RowStatement]:
     if not form.safe or not plan.key:
-        yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row) for row in rows], form)
+        yield from of_kind(plan, INSERT_ROWS, _tuples(plan, rows), form)
     elif plan.period_keys:
         for row in rows:
             yield from _make_room(plan, row, form)
-            yield from of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
+            yield from of_kind(plan, INSERT_ROWS, _tuples(plan, [row]), form)
     elif plan.session_keys:
         for row in rows:
             yield from _put_by_key(plan, row, form)
     elif plan.upserts or replaces(plan, UPSERT_ROWS, form):
-        yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, row) for row in rows], form)
+        yield from of_kind(plan, UPSERT_ROWS, _tuples(plan, rows), form)
     else:
         for row in rows:
-            (insert,) = of_kind(plan, INSERT_ROWS, [_tuple(plan, row)], form)
+            (insert,) = of_kind(plan, INSERT_ROWS, _tuples(plan, [row]), form)
             yield replace(insert, text=insert.text + b" ON DUPLICATE KEY UPDATE " + _assignments(plan, row))
 
 
@@ -457,8 +460,11 @@ def _assignments(plan: TablePlan, image: Sequence[bytes]) -> bytes:
     return b",".join([_column(name) + b"=" + image[i] for name, i in zip(plan.write_names, plan.write, strict=True)])
 
 
-def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
-    return b"(" + b",".join([image[i] for i in plan.write]) + b")"
+def _tuples(plan: TablePlan, images: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """The written values of rows as SQL tuples."""
+    if len(plan.write) == 1:
+        return [b"(%b)" % value for value in map(itemgetter(*plan.write), images)]
+    return [b"(%b)" % b",".join(values) for values in map(itemgetter(*plan.write), images)]
 
 
 def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> bytes:

@@ -5,7 +5,8 @@ packed block per slice and bucket in between. When tables of a large batch have 
 the slices and collects the conflicts, so that the driver can assign each conflict set to one bucket; the blocks are
 cached meanwhile.
 
-Errors are returned as values: an exception would arrive as a Java stack trace.
+Errors are returned as values: an exception would arrive as a Java stack trace. A task reads its whole partition, after
+an error too: otherwise Spark ends its Python worker.
 """
 
 from __future__ import annotations
@@ -202,14 +203,15 @@ def _by_bucket(bucket: int) -> int:
 
 
 def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFailure]:
-    """The conflicts of the rows of a partition's slices, or the first error of each slice."""
+    """The conflicts of the rows of a partition's slices, or its first error."""
+    failure: BatchFailure | None = None
     for bucket, content in blocks:
-        if isinstance(content, SliceReport):
-            continue
-        if bucket == CONFLICTS or isinstance(content, BatchFailure):
-            yield content
         if isinstance(content, BatchFailure):
-            return
+            failure = failure or content
+        elif bucket == CONFLICTS and not isinstance(content, SliceReport):
+            yield content
+    if failure is not None:
+        yield failure
 
 
 def _reassign(
@@ -298,14 +300,17 @@ def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutc
 
 def _consumed(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutcome]:
     buckets: dict[int, list[OrderedBlock]] = {}
+    failure: BatchFailure | None = None
     for bucket, content in blocks:
         if isinstance(content, BatchFailure):
-            yield content
-            return
-        if isinstance(content, SliceReport):
+            failure = failure or content
+        elif isinstance(content, SliceReport):
             yield content
         else:
             buckets.setdefault(bucket, []).append(content)
+    if failure is not None:
+        yield failure
+        return
     yield from _consume_all(job, buckets)
 
 

@@ -210,7 +210,9 @@ time. The finished table is the same.""",
         "rows-while-dumping",
         "true: rows of large tables that the target lacks are loaded while the dump still runs, into tables of their "
         "own (`_dm_early_…`), which get their names when the dump is complete. Only in MariaDB and MySQL, with the "
-        "embedded engine and without shard-mode. false: the load begins after the dump. DM has no such key.",
+        "embedded engine and without shard-mode. It helps where the dump waits for the upstream or the network, with "
+        "several files per table and thread, because complete files are loaded (`rows`, `chunk-filesize`). false: the "
+        "load begins after the dump. DM has no such key.",
         "dm_worker/loader/early_load.py",
         default="false",
         sample="false",

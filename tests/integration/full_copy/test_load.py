@@ -172,6 +172,20 @@ def test_kill_9_of_a_python_worker_is_healed_within_the_load(
     _assert_equal(mariadb_upstream, target)
 
 
+def test_a_load_leaves_its_python_workers_to_the_next_job(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    """Each would have to be forked again. What an ended one has used of the CPU is lost for the benchmark."""
+    _keyless(mariadb_upstream)
+    cfg = config(mariadb_upstream, target, tmp_path, extra_args="-s 2000")
+    dump(cfg, spark)
+    spark.context().parallelize([1] * spark.slots, spark.slots).foreach(time.sleep)
+    before = set(spark_workers(os.getpid()))
+    load(cfg, spark)
+    assert before
+    assert before <= set(spark_workers(os.getpid()))
+
+
 def test_a_restart_of_the_target_is_survived(
     slow_load: SubTaskConfig,
     mariadb_upstream: MariaDBServer,

@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +23,12 @@ from dm_worker.syncer.execution.merge import BucketContent, WriteRule
 from dm_worker.syncer.execution.row_statements import StatementForm, write_rule_of
 from dm_worker.syncer.execution.spark_tasks import WRITERS, BatchJob, first_error, results_of, run, writing_tasks
 from dm_worker.syncer.execution.spill import SpillStore
+from dm_worker.syncer.rows.conflict_sets import ConflictKey
+from dm_worker.syncer.rows.key_normalization import EXACT, KeyNormalizer
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.errors import Code
+from tests.fuzz.engine import LocalContext, Work
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.syncer.execution.test_row_block import INSERT_EVENT, image, plan_of, slice_of
 
@@ -136,3 +140,35 @@ def test_the_error_of_an_action_comes_back_as_the_outcome_of_its_bucket() -> Non
     with pytest.raises(errors.DMError, match="told to refuse"):
         raise error
     assert sorted(bucket for bucket, _ in _SEEN) == [0, 1, 3]
+
+
+class WholePartitions(LocalContext):
+    """Runs one task after the other, each of which reads its whole partition."""
+
+    def __init__(self) -> None:
+        super().__init__(2, lambda: "")
+
+    def in_threads(self, work: Work, parts: list[list[Any]]) -> list[list[Any]]:
+        found = []
+        for part in parts:
+            entries = iter(part)
+            found.append(list(work(entries)))
+            assert list(entries) == [], "Spark ends a Python worker whose task leaves data unread"
+        return found
+
+
+@pytest.mark.parametrize("conflicts", [False, True])
+def test_a_batch_that_fails_leaves_the_python_workers_to_the_next_job(conflicts: bool) -> None:
+    plan = plan_of()
+    if conflicts:
+        plan = replace(plan, conflict_keys=(ConflictKey(1, (1,), (KeyNormalizer(EXACT),)),))
+    whole = b"".join(map(image, range(20)))
+    slices = [
+        slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, data))], order=order)
+        for order, data in enumerate((whole[:-1], whole))
+    ]
+    job = BatchJob(CountRows(), 4, {1: plan})
+    found = run(cast(SparkContext, WholePartitions()), slices, SpillStore(), job, small=False, partitions=2)
+    error = first_error(found)
+    assert error is not None
+    assert error.kind is Code.BinlogParseSingleEv
