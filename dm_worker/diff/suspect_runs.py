@@ -43,6 +43,10 @@ class SuspectSource(Protocol):
 
     def add_others(self, tables: Collection[TableId]) -> None: ...
 
+    def show_wait(self, text: Callable[[], str]) -> None:
+        """``text`` tells operators why nothing is compared now; '' while it is."""
+        ...
+
 
 class NotStored:
     """A :class:`StateKeeper` that keeps nothing: what is not compared when the process ends is read again."""
@@ -79,6 +83,12 @@ class SuspectRuns:
         self._changes = 0
         self._left_out = ""
         self._is_behind = False
+        self._present: DiffRun | None = None
+        source.show_wait(self.waits_for)
+
+    def waits_for(self) -> str:
+        run = self._present
+        return "" if run is None else run.waits_for
 
     @property
     def are_waiting(self) -> bool:
@@ -142,8 +152,10 @@ class SuspectRuns:
             if should_end():
                 run.stop()
 
+        self._present = run
         with Periodic(_POLL, end_if_unwanted):
             run.work()
+        self._present = None
         comparison.progress = run.progress
         if run.record.stage == RUNNING:
             return False

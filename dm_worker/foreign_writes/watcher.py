@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from dm_worker.foreign_writes.known_tables import KnownTables
@@ -72,6 +72,7 @@ class ForeignWrites:
         self._files: dict[str, FileIdentity] = {}
         self._stored: ReadProgress | None = None
         self._store_due = self._forget_due = 0.0
+        self._waits_for: Callable[[], str] = str
         self._wanted = threading.Event()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -131,6 +132,10 @@ class ForeignWrites:
         """These tables are not compared by this source."""
         self._known.add_others(tables)
 
+    def show_wait(self, text: Callable[[], str]) -> None:
+        """``text`` tells operators why nothing is compared now; '' while it is."""
+        self._waits_for = text
+
     def restructured(self) -> None:
         """A statement of the task was executed: it may have created tables."""
         self._known.forget()
@@ -155,13 +160,17 @@ class ForeignWrites:
             progress = state.progress
             rows = progress.rows if progress is not None else 0
             gap = progress.gap if progress is not None else ""
-            compared = "not all compared yet" if state.waiting or state.is_taken else "all compared"
+            compared = self._what_waits() if state.waiting or state.is_taken else "all compared"
             found = f"{rows} row changes of others; {compared}"
             if not state.reason and state.read is not None:
                 return "; ".join(
                     filter(None, (f"target's binlog, read up to {state.read}", found, state.left_out, gap))
                 )
             return "; ".join(filter(None, (f"{_sweep(round_seconds)}, because {state.reason}", gap)))
+
+    def _what_waits(self) -> str:
+        why = self._waits_for()
+        return f"not all compared yet: {why}" if why else "not all compared yet"
 
     # -- the thread -----------------------------------------------------------------------------------------------
 

@@ -21,9 +21,11 @@ from pkg.binlog.position import Position
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 
 _NAMES = c.HEADER_SIZE + 8
-#: Statements that change no rows of a table that exists. CREATE OR REPLACE does.
 _ENDS = frozenset({b"COMMIT", b"ROLLBACK"})
-_HARMLESS = ("CREATE ", "SAVEPOINT", "ROLLBACK", "XA ", "GRANT ", "REVOKE ", "FLUSH ", "ANALYZE ", "SET ", "DROP USER")
+#: Statements that change no rows of a table that exists. CREATE OR REPLACE does.
+_HARMLESS = (
+    "CREATE ", "OPTIMIZE ", "ANALYZE ", "SAVEPOINT", "ROLLBACK", "XA ", "GRANT ", "REVOKE ", "FLUSH ", "SET ", "DROP USER",
+)  # fmt: skip
 
 
 class RowKeys(Protocol):

@@ -138,6 +138,9 @@ def test_the_stored_position_waits_for_the_comparison(target: Target) -> None:
         target.put((200, Suspects()), (300, write()), (400, Suspects()))
         wait_text(watched, f"read up to {at(400)}; 0 row changes of others; not all compared yet")
         wait_stored(target, at(200))
+        watched.show_wait(lambda: "replication is 20 s behind")
+        assert "not all compared yet: replication is 20 s behind" in watched.text(0.0)
+        watched.show_wait(str)
         assert watched.are_waiting
         assert watched.take() == write()
         assert (watched.are_waiting, watched.take()) == (False, Suspects())
