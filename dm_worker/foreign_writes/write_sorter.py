@@ -24,7 +24,8 @@ _NAMES = c.HEADER_SIZE + 8
 _ENDS = frozenset({b"COMMIT", b"ROLLBACK"})
 #: Statements that change no rows of a table that exists. CREATE OR REPLACE does.
 _HARMLESS = (
-    "CREATE ", "OPTIMIZE ", "ANALYZE ", "SAVEPOINT", "ROLLBACK", "XA ", "GRANT ", "REVOKE ", "FLUSH ", "SET ", "DROP USER",
+    "CREATE ", "OPTIMIZE ", "ANALYZE ", "SAVEPOINT", "ROLLBACK", "XA ", "GRANT ", "REVOKE ", "FLUSH ", "SET ",
+    "DROP USER",
 )  # fmt: skip
 
 

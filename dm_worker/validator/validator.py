@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from dm_worker.comparison.outcome import Difference
@@ -35,11 +35,12 @@ from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.failures import defect, full_disk
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.row_comparison import TableChanged
+from dm_worker.validator.state import ValidatorState
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
 from dm_worker.validator.target_reads import TargetReads
-from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
-from pkg.binlog.position import Location, Position
+from dm_worker.validator.verdicts import Judge, Verdicts
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.names import TableId, qualified
@@ -56,27 +57,6 @@ MOST_CHECKS = 500
 STEP, PAUSE, REST = 0.2, 2.0, 5.0
 #: Rows per second that are compared because others have written them, without a `sweep-rate`.
 DEFAULT_RATE = 20_000
-NOWHERE = Location(Position("", 0))
-NO_PROGRESS = Progress(NOWHERE, (0, 0, 0))
-
-
-@dataclass(slots=True)
-class _State:
-    """What the threads share, under the validator's lock."""
-
-    judge: Judge = field(default_factory=Judge)
-    errors: ErrorList = field(default_factory=ErrorList)
-    progress: Progress = NO_PROGRESS
-    tables: dict[TableId, TableState] = field(default_factory=dict)
-    #: The syncer's last location; and up to where all changes are compared, or wait for it. None: it is not known what
-    #: an earlier process compared.
-    reached: Location = NOWHERE
-    covered: Location | None = None
-    #: The location from which this process takes batches.
-    first: Location | None = None
-    failure: DMError | None = None
-    #: What the sweep has to compare for a start by time; None when that is done.
-    earlier: EarlierChanges | None = None
 
 
 class Validator:
@@ -94,7 +74,7 @@ class Validator:
         self._mode = ""
         self._beside = False
         self._run = 0
-        self._state = _State()
+        self._state = ValidatorState()
         self._seen_plans: set[tuple[int, int]] = set()
         self._unsettled: Unsettled = tuple
         self._backlog = Backlog(options.max_pending_row_count, options.max_pending_row_size)
@@ -552,9 +532,7 @@ class Validator:
                 cutoverBinlogPos=state.progress.cutover.position,
                 cutoverBinlogGtid=state.progress.cutover.gtid_set,
                 sweepStatus=self._sweep_text() if self.sweep_rate else "",
-                foreignWrites=self._foreign.text(self._round_seconds() if self.sweep_rate else None)
-                if self._runs
-                else "",
+                foreignWrites=self._foreign_text() if self._runs else "",
             )
             view.fill_progress(status, state.progress, self._backlog.pending)
             cutover = state.progress.cutover.note(state.progress.location, self._cfg.flavor)

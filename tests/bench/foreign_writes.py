@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import replace
 
@@ -40,6 +41,7 @@ def run(rig: Rig) -> None:
     end = end_of_binlog(server).position
     cfg = replace(rig.config("incremental"), to=server.db_config)
     print(f"\nthe target's binlog: {rows:,} rows of own transactions", flush=True)
+    costs = []
     for _ in range(rig.runs):
         sorter = WriteSorter(KnownTables("dm_meta"), BinlogKeys(cfg.to), start)
         before = time.thread_time()
@@ -47,6 +49,7 @@ def run(rig: Rig) -> None:
             while sorter.boundary < end:
                 if reading.read(1.0):
                     raise HarnessError("an own transaction was taken for a foreign one")
-        cost = 1e6 * (time.thread_time() - before) / rows
-        print(f"  {cost:.3f} µs of CPU per row", flush=True)
-        rig.report.add(Figure("", "target's binlog", "our CPU per own row", cost, "µs", MOST_CPU, True))
+        costs.append(1e6 * (time.thread_time() - before) / rows)
+        print(f"  {costs[-1]:.3f} µs of CPU per row", flush=True)
+    cost = statistics.median(costs)
+    rig.report.add(Figure("", "target's binlog", "our CPU per own row", cost, "µs", MOST_CPU, True))

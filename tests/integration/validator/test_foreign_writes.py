@@ -237,3 +237,32 @@ def silent_target() -> Iterator[SQLServer]:
     server.start()
     yield server
     server.cleanup()
+
+
+def test_the_first_source_of_merged_tables_reports_them(
+    mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, logging_target: SQLServer, spark: SparkEngine
+) -> None:
+    filled(mariadb_upstream, logging_target)
+    mysql_upstream.execute(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), n INT NOT NULL)",
+        "INSERT INTO d.t VALUES (6001, 'v6001', 6001), (6002, 'v6002', 6002)",
+    )
+    logging_target.execute("INSERT INTO d.t VALUES (6001, 'v6001', 6001), (6002, 'v6002', 6002)")
+    one = subtask(mariadb_upstream, logging_target, validator=QUICK)
+    two = subtask(mysql_upstream, logging_target, validator=QUICK, source_id="source-2")
+    with (
+        swept(one, spark, "fast", [two]) as (first, _),
+        swept(two, spark, "fast", [one]) as (second, _),
+        writers(mariadb_upstream),
+    ):
+        for running in (first, second):
+            wait_reading(running)
+        # The other source's own transactions are not foreign.
+        mysql_upstream.execute("UPDATE d.t SET n = n + 1")
+        second.run.wait_synced(mysql_upstream)
+        logging_target.execute("UPDATE d.t SET v = 'foreign' WHERE id IN (600, 6001)")
+        first.wait_kinds(CHANGED, CHANGED)
+        wait_text(first, "2 row changes of others; all compared")
+        wait_text(second, "0 row changes of others; all compared")
+        assert second.errors() == []
