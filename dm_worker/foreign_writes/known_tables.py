@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from enum import Enum
 
@@ -22,12 +23,16 @@ class WriterKind(Enum):
 
 
 class KnownTables:
-    """Names are those of TABLE_MAP events; in lower case if the target ``folds`` names. One thread asks; any may call
-    :meth:`add_others` and :meth:`forget`."""
+    """Names are those of TABLE_MAP events; in lower case if the target ``folds`` names. For any thread.
+
+    ``generation`` counts the statements of the task: what was known of tables before one may be wrong after it.
+    """
 
     def __init__(self, meta_schema: str) -> None:
         self._meta_schema = meta_schema.lower()
         self.folds = False
+        self.generation = 0
+        self._lock = threading.Lock()
         self._others: frozenset[TableId] = frozenset()
         #: The names that were met, for the compiled scan.
         self.own_names = self.other_names = b""
@@ -38,20 +43,28 @@ class KnownTables:
     def kind(self, name: TableId, raw: bytes) -> WriterKind:
         """``raw``: the name as the event has it."""
         schema, table = name
-        if schema.lower() == self._meta_schema or table.lower().endswith(_OWN_SUFFIXES):
-            if _MARK + raw not in self.own_names:
-                self.own_names += _MARK + raw
-            return WriterKind.OWN
-        if schema.lower() in SYSTEM_SCHEMAS or self.folded(name) in self._others:
-            if _MARK + raw not in self.other_names:
-                self.other_names += _MARK + raw
-            return WriterKind.OTHER
+        with self._lock:
+            if schema.lower() == self._meta_schema or table.lower().endswith(_OWN_SUFFIXES):
+                self.own_names = _with(self.own_names, raw)
+                return WriterKind.OWN
+            if schema.lower() in SYSTEM_SCHEMAS or self.folded(name) in self._others:
+                self.other_names = _with(self.other_names, raw)
+                return WriterKind.OTHER
         return WriterKind.TARGET
 
-    def add_others(self, names: Collection[TableId]) -> None:
-        """These tables get no rows of the task."""
-        self._others |= frozenset(names)
+    def add_others(self, names: Collection[TableId], generation: int) -> None:
+        """These tables got no rows of the task in that generation."""
+        with self._lock:
+            if generation == self.generation:
+                self._others |= frozenset(names)
 
     def forget(self) -> None:
         """A statement of the task may have created tables that now get rows."""
-        self._others, self.other_names = frozenset(), b""
+        with self._lock:
+            self.generation += 1
+            self._others, self.other_names = frozenset(), b""
+
+
+def _with(names: bytes, raw: bytes) -> bytes:
+    name = _MARK + raw
+    return names if name in names else names + name

@@ -16,6 +16,8 @@ from pkg.binlog.streams.stream import BinlogStream
 from pkg.config.model import SubTaskConfig
 
 _READ_BYTES = 1 << 20
+#: A server sends nothing from an offset after this.
+_FARTHEST = 1 << 32
 
 
 class OtherFileError(Exception):
@@ -70,7 +72,10 @@ class LogReading:
 def log_reading(
     cfg: SubTaskConfig, flavor: str, sorter: WriteSorter, files: dict[str, FileIdentity]
 ) -> Iterator[LogReading]:
-    """Reads from the sorter's boundary on. Raises DMError."""
+    """Reads from the sorter's boundary on, or from the file's start where a server can't begin there. Raises
+    DMError."""
+    if sorter.boundary.pos >= _FARTHEST:
+        sorter.boundary = Position(sorter.boundary.name, len(c.MAGIC))
     server_id = replica_id(cfg.name, cfg.source_id, f"{cfg.server_id}target")
     start = Location(sorter.boundary)
     with closing(open_upstream(cfg.to, start, flavor=flavor, server_id=server_id, use_gtid=False)) as stream:

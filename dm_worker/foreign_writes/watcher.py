@@ -73,8 +73,11 @@ class ForeignWrites:
         self._stored: ReadProgress | None = None
         self._store_due = self._forget_due = 0.0
         self._waits_for: Callable[[], str] = str
+        #: The tables that were known when the last suspects were taken.
+        self._taken_with = 0
         self._wanted = threading.Event()
         self._wake = threading.Event()
+        self._alive = False
         self._thread: threading.Thread | None = None
 
     # -- its life -------------------------------------------------------------------------------------------------
@@ -87,9 +90,11 @@ class ForeignWrites:
                 self._wake.set()
                 return
             self._wanted.set()
-            if self._thread is None or not self._thread.is_alive():
-                self._wake.clear()
-                self._thread = threading.Thread(target=self._main, name=f"target-log-{self._cfg.name}", daemon=True)
+            self._wake.clear()
+            if not self._alive:
+                self._alive = True
+                name = f"target-log-{self._cfg.name}"
+                self._thread = threading.Thread(target=self._main, args=(self._thread,), name=name, daemon=True)
                 self._thread.start()
 
     def join(self) -> None:
@@ -115,7 +120,9 @@ class ForeignWrites:
         with self._lock:
             found, self._state.waiting = self._state.waiting, Suspects()
             self._state.is_taken = self._state.is_taken or bool(found)
-            return found
+        if found:
+            self._taken_with = self._known.generation
+        return found
 
     def compared(self, rows: int, left_out: str) -> None:
         """All that was taken is compared; ``rows`` changes of it were in tables of this source. ``left_out``: the
@@ -129,8 +136,8 @@ class ForeignWrites:
             self._advance()
 
     def add_others(self, tables: Collection[TableId]) -> None:
-        """These tables are not compared by this source."""
-        self._known.add_others(tables)
+        """Of the tables that were taken last, this source does not compare these."""
+        self._known.add_others(tables, self._taken_with)
 
     def show_wait(self, text: Callable[[], str]) -> None:
         """``text`` tells operators why nothing is compared now; '' while it is."""
@@ -174,8 +181,10 @@ class ForeignWrites:
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
-    def _main(self) -> None:
-        while self._wanted.is_set():
+    def _main(self, previous: threading.Thread | None) -> None:
+        if previous is not None:
+            previous.join()  # it stores the position
+        while self._continues():
             pause = _RETRY
             try:
                 binlog = look_at(self._cfg.to)
@@ -194,6 +203,12 @@ class ForeignWrites:
             if self._wanted.is_set():
                 self._wake.wait(pause)
         self._end()
+
+    def _continues(self) -> bool:
+        """Otherwise the thread is forgotten."""
+        with self._lock:
+            self._alive = self._wanted.is_set()
+            return self._alive
 
     def _end(self) -> None:
         try:

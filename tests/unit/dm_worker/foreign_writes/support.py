@@ -32,7 +32,7 @@ def key_of(table_map: TableMap, event: Event, file: str) -> tuple[tuple[str, ...
 
 def sorter(start: Position | None = None) -> WriteSorter:
     known = KnownTables(META)
-    known.add_others([OTHERS[0]])
+    known.add_others([OTHERS[0]], known.generation)
     return WriteSorter(known, key_of, start or Position(FILE, 4))
 
 

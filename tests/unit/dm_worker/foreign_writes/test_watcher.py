@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from deploy.local.process import wait_until
 from dm_worker.foreign_writes import watcher
+from dm_worker.foreign_writes.known_tables import WriterKind
 from dm_worker.foreign_writes.log_reading import OtherFileError
 from dm_worker.foreign_writes.progress_table import ReadProgress
 from dm_worker.foreign_writes.suspects import Suspects, TableWrites
@@ -47,6 +48,8 @@ class Target:
         self.look: TargetBinlog | DMError = TargetBinlog("", "mysql", Location(at(100)))
         self.stored: ReadProgress | None = None
         self.starts: list[Position] = []
+        #: Called before a position is stored.
+        self.writing: Callable[[], object] = int
         self._steps: list[tuple[int, Suspects] | Exception] = []
         self._changed = threading.Condition()
         monkeypatch.setattr(watcher, "look_at", self._look)
@@ -93,6 +96,7 @@ class Target:
         return self.stored
 
     def write(self, progress: ReadProgress) -> None:
+        self.writing()
         self.stored = progress
 
     def close(self) -> None:
@@ -213,6 +217,43 @@ def test_a_defect_is_shown_and_reading_goes_on(target: Target) -> None:
         target.put((200, write()))
         wait_text(watched, "read up to")
     assert target.starts == [at(100), at(100)]
+
+
+def test_it_goes_on_when_it_is_wanted_again_while_it_ends(target: Target) -> None:
+    with watching(target) as watched:
+        target.put((200, write()))
+        wait_text(watched, "read up to")
+        ends, may_end = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            ends.set()
+            may_end.wait()
+
+        watched.take()
+        watched.compared(1, "")
+        target.writing = wait
+        watched.follow(False)
+        assert ends.wait(60)
+        watched.follow(True)
+        target.writing = int
+        may_end.set()
+        target.put((300, write(b"2")))
+        wait_text(watched, f"read up to {at(300)}")
+
+
+def test_what_was_found_of_tables_before_a_statement_of_the_task_does_not_count_after_it(target: Target) -> None:
+    with watching(target) as watched:
+        target.put((200, write()))
+        wait_text(watched, f"read up to {at(200)}")
+        watched.take()
+        known = watched._known  # what the thread asks
+        watched.add_others([("app", "t")])
+        assert known.kind(("app", "t"), b"\3app\0\1t\0") is WriterKind.OTHER
+        watched.restructured()
+        assert known.kind(("app", "t"), b"\3app\0\1t\0") is WriterKind.TARGET
+        watched.add_others([("app", "t")])
+        assert known.kind(("app", "t"), b"\3app\0\1t\0") is WriterKind.TARGET
+        assert known.other_names == b""
 
 
 class Answers:
