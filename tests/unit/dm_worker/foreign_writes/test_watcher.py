@@ -219,7 +219,9 @@ def test_a_defect_is_shown_and_reading_goes_on(target: Target) -> None:
     assert target.starts == [at(100), at(100)]
 
 
-def test_it_goes_on_when_it_is_wanted_again_while_it_ends(target: Target) -> None:
+def test_it_goes_on_when_it_is_wanted_again_while_it_ends(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Only its end stores the position.
+    monkeypatch.setattr(watcher, "_STORE_SECONDS", 1000.0)
     with watching(target) as watched:
         target.put((200, write()))
         wait_text(watched, "read up to")
