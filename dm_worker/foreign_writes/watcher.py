@@ -156,6 +156,7 @@ class ForeignWrites:
         """The round has compared all rows."""
         with self._lock:
             state = self._state
+            state.left_out = ""
             if state.progress is not None and run and run == state.gap_run:
                 state.progress, state.gap_run = replace(state.progress, gap=""), ""
 

@@ -158,6 +158,8 @@ def test_the_stored_position_waits_for_the_comparison(target: Target) -> None:
         assert watched.take() == write(b"2")
         watched.compared(1, "tables not compared: 1")
         wait_text(watched, "2 row changes of others; all compared; tables not compared: 1")
+        watched.sweep_ended("any round")
+        assert watched.text(0.0).endswith("2 row changes of others; all compared")
         wait_stored(target, at(500))
     assert target.stored == ReadProgress(at(500), FILE, 2)
 
