@@ -54,6 +54,7 @@ _OWN_META_TABLES = (
     "diff_state",
     "diff_pair",
     "sweep_state",
+    "validator_target",
 )
 #: What tables of the target still lack: it outlives the task's progress (``dm_worker/meta/loader_keys.py``).
 _KEYS_TABLE = "loader_keys"

@@ -156,10 +156,12 @@ class KeyRange:
     """The rows whose ``ranged`` columns are at or above ``lower`` and below ``upper``: literals of the target's values.
 
     An end that is empty is open. The ranges of :func:`~dm_worker.comparison.ranges.plan_ranges` cover every row once.
+    With ``points``, only the rows with one of these values instead.
     """
 
     lower: tuple[bytes, ...] = ()
     upper: tuple[bytes, ...] = ()
+    points: tuple[tuple[bytes, ...], ...] = ()
 
 
 WHOLE = KeyRange()

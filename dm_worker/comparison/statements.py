@@ -138,6 +138,8 @@ def where(condition: str) -> str:
 def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
     """The rows of a part, by the side's own columns; '' for all. Of all parts, the last one whose lower end a row with
     NULL is not below has this row: another side's key may allow NULL."""
+    if part.points:
+        return _points_condition(side, part.points)
     lower, upper = (_own(end, side.bases) for end in (part.lower, part.upper))
     names = [name for name, _ in side.bases][: max(len(lower), len(upper))]
     conditions = []
@@ -154,6 +156,15 @@ def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
     if upper:
         conditions.append(range_conditions(names, [upper])[0])
     return " AND ".join(conditions)
+
+
+def _points_condition(side: TableSide, points: Sequence[Sequence[bytes]]) -> str:
+    names = [quote(name) for name, _ in side.bases]
+    own = [[value.decode() for value in _own(point, side.bases)] for point in points]
+    if len(names) == 1:
+        return f"{names[0]} IN ({','.join(point[0] for point in own)})"
+    terms = (" AND ".join(f"{name} = {value}" for name, value in zip(names, point, strict=True)) for point in own)
+    return " OR ".join(f"({term})" for term in terms)
 
 
 def _own(end: Sequence[bytes], bases: Sequence[tuple[str, int]]) -> tuple[bytes, ...]:

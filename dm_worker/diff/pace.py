@@ -51,11 +51,11 @@ class SweepState:
         whole = f"{self.elapsed * total / rows:.0f}s" if rows else "unknown"
         return f"present round: {rows} of about {total} rows ({percent(rows, total)}), estimated {whole} in all"
 
-    def left_out(self) -> str:
-        """The tables that the round does not compare."""
+    def left_out(self, what: str = "not swept") -> str:
+        """The tables that are not compared."""
         found = [one for one in list(self.progress.tables.values()) if one.state is ComparedState.NOT_COMPARED]
         named = [f"{qualified(*one.target)}: {one.shown_reason}" for one in found[:_NAMED]]
-        return f"tables not swept: {len(found)} ({'; '.join(named)})" if found else ""
+        return f"tables {what}: {len(found)} ({'; '.join(named)})" if found else ""
 
     def _wait(self) -> str:
         return f"waits: {self.waits_for}" if self.waits_for else ""

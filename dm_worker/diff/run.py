@@ -23,7 +23,7 @@ from dm_worker.diff.pace import rest_after
 from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
 from dm_worker.diff.snapshot_pair import PairServers
 from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings
-from dm_worker.diff.tables import TableFinder
+from dm_worker.diff.tables import TableFinder, TableParts
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.subtask.rate import Rate
@@ -142,8 +142,9 @@ class DiffRun:
         record: DiffRecord,
         progress: DiffProgress,
         method: ComparisonMethod | None = None,
+        parts: TableParts | None = None,
     ) -> None:
-        """``method``: by default at one position."""
+        """``method``: by default at one position. ``parts``: by default everything."""
         self._cfg = cfg
         self._around = around
         self._table = table
@@ -152,7 +153,7 @@ class DiffRun:
         self.progress = progress
         self.waits_for = ""
         self.rate = Rate(120.0)
-        self._finder = TableFinder(cfg, record.settings, around.siblings, around.neighbours)
+        self._finder = TableFinder(cfg, record.settings, around.siblings, around.neighbours, parts)
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()

@@ -14,12 +14,13 @@ _SHOWN = 200
 
 def span_of(key_range: KeyRange) -> str:
     """The text from which :func:`range_of` reads the range."""
-    return json.dumps([_texts(key_range.lower), _texts(key_range.upper)])
+    ends = [_texts(key_range.lower), _texts(key_range.upper)]
+    return json.dumps([*ends, [_texts(point) for point in key_range.points]] if key_range.points else ends)
 
 
 def range_of(span: str) -> KeyRange:
-    lower, upper = json.loads(span)
-    return KeyRange(_literals(lower), _literals(upper))
+    lower, upper, *points = json.loads(span)
+    return KeyRange(_literals(lower), _literals(upper), *(tuple(map(_literals, found)) for found in points))
 
 
 def key_text(difference: Difference, *, redact: bool = False) -> str:

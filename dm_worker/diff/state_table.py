@@ -28,6 +28,8 @@ WHOLE_TABLE = -1
 NO_TABLE: TableId = ("", "")
 #: All sources begin within this many seconds.
 _BEGIN_SECONDS = 60.0
+#: Seconds of lag above which a sweep waits.
+MOST_LAG = 10
 RUNNING, FINISHED, STOPPED = "Running", "Finished", "Stopped"
 #: The suffixes of the tables' names.
 DIFF_TABLE, SWEEP_TABLE = "diff_state", "sweep_state"
@@ -55,6 +57,10 @@ class DiffSettings:
     @property
     def is_sweep(self) -> bool:
         return self.rows_per_second > 0
+
+    @classmethod
+    def of_sweep(cls, sources: tuple[str, ...], rows_per_second: int) -> DiffSettings:
+        return cls(sources, threads=1, most_lag=MOST_LAG, rows_per_second=rows_per_second)
 
 
 @dataclass(frozen=True, slots=True)

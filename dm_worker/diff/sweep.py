@@ -22,6 +22,7 @@ from dm_worker.diff.pace import SweepState
 from dm_worker.diff.progress import ComparedState, DiffProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
+from dm_worker.diff.suspect_runs import SuspectRuns, SuspectSource
 from dm_worker.subtask.periodic import Periodic
 from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg.config.model import SubTaskConfig
@@ -34,8 +35,10 @@ log = get_logger("sweep")
 _POLL = 0.5
 #: Seconds between two checks whether a round is due, and from the end of a round to the start of the next one.
 _IDLE, ROUND_PAUSE = 1.0, 30.0
-#: Seconds of lag above which the sweep waits.
-MOST_LAG = 10
+#: Seconds for which a round works at least before rows that others have written interrupt it.
+LEAST_WORK = 5.0
+#: Stands for the round when no round has begun.
+_NO_ROUND = "before any round"
 #: Why a round waits.
 _STOPPED = "it continues once the task replicates and no `dmctl diff` runs"
 #: The states of tables whose rows were all compared.
@@ -50,8 +53,19 @@ class SweepReader(Protocol):
         """Rows per second; 0 while nothing is to be swept."""
         ...
 
-    def show_sweep(self, text: Callable[[], str]) -> None:
-        """``text`` tells operators where the sweep is."""
+    @property
+    def suspect_rate(self) -> int:
+        """Rows per second for those that others have written; 0 while nothing is to be compared."""
+        ...
+
+    @property
+    def suspects(self) -> SuspectSource:
+        """What others have written."""
+        ...
+
+    def show_sweep(self, text: Callable[[], str], round_seconds: Callable[[], float]) -> None:
+        """``text`` tells operators where the sweep is, ``round_seconds`` how long the last whole round took; 0 before
+        its end."""
         ...
 
     def swept(self, run: str, pair: TablePair, matches: RowMatch, found: Iterable[Difference]) -> None:
@@ -68,9 +82,9 @@ class SweepReader(Protocol):
 
 
 class SweepFindings:
-    """What a round found: see :class:`dm_worker.diff.run.Findings`."""
+    """What a round found: see :class:`dm_worker.diff.run.Findings`. ``run``: identifies the round."""
 
-    def __init__(self, reader: SweepReader, run: str) -> None:
+    def __init__(self, reader: SweepReader, run: Callable[[], str]) -> None:
         self._reader = reader
         self._run = run
 
@@ -79,7 +93,7 @@ class SweepFindings:
         return True
 
     def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
-        self._reader.swept(self._run, pair, matches, found)
+        self._reader.swept(self._run(), pair, matches, found)
         return 0, 0
 
 
@@ -102,13 +116,15 @@ class Sweep:
         self._last: tuple[DiffRecord, DiffProgress] | None = None
         #: When the next round can begin, by a monotonic clock.
         self._due = 0.0
-        reader.show_sweep(self.text)
+        # A difference that is found while a round runs is not right again because that round saw the row before.
+        self._suspects = SuspectRuns(cfg, reader.suspects, lambda: SweepFindings(reader, self._present_round))
+        reader.show_sweep(self.text, self.round_seconds)
 
     def work(self, ends_within: Callable[[float], bool], should_end: Callable[[], bool]) -> None:
         """Sweeps until ``should_end``; ``ends_within`` waits for that so many seconds. Raises DMError."""
         while not should_end():
-            around = self._surroundings() if self._reader.sweep_rate else None
-            if around is not None and (around.siblings() or time.monotonic() >= self._due):
+            around = self._surroundings() if self._is_wanted else None
+            if around is not None and (around.siblings() or self._is_due):
                 # Pairs are served between rounds too, for the rounds of other sources.
                 with self._holds(around.syncer):
                     self._sweep(around, ends_within, should_end)
@@ -120,21 +136,36 @@ class Sweep:
     ) -> None:
         """Runs one round if it is due. If the task has other sources, continues with later rounds, to serve their pairs
         meanwhile."""
-        while not should_end() and self._reader.sweep_rate:
-            if time.monotonic() >= self._due:
+        while not should_end() and self._is_wanted:
+            if self._suspects.are_waiting:
+                self._suspects.work(around, self._reader.suspect_rate, lambda: should_end() or not self._is_wanted)
+            if self._reader.sweep_rate and time.monotonic() >= self._due and not should_end():
                 self._work_on_round(around, should_end)
             if not around.siblings() or ends_within(_IDLE):
                 return
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._reader.sweep_rate > 0 or self._reader.suspect_rate > 0
+
+    @property
+    def _is_due(self) -> bool:
+        if self._reader.suspect_rate and self._suspects.are_waiting:
+            return True
+        return self._reader.sweep_rate > 0 and time.monotonic() >= self._due
 
     def _work_on_round(self, around: DiffSurroundings, should_end: Callable[[], bool]) -> None:
         table = DiffStateTable(self._cfg, should_end, SWEEP_TABLE)
         try:
             record, progress = self._begun(table, around)
-            findings = SweepFindings(self._reader, record.run)
+            findings = SweepFindings(self._reader, lambda: record.run)
             run = DiffRun(self._cfg, around, table, findings, record, progress)
+            most = time.monotonic() + LEAST_WORK
 
             def end_if_unwanted() -> None:
                 if should_end() or not self._reader.sweep_rate:
+                    run.stop()
+                if self._suspects.rows_are_waiting and time.monotonic() >= most:
                     run.stop()
 
             self._run = run
@@ -154,7 +185,7 @@ class Sweep:
         """The unfinished round of an earlier process or run, else a new one."""
         rate = self._reader.sweep_rate
         sources = tuple(sorted({self._cfg.source_id, *(one.source_id for one in around.siblings())}))
-        settings = DiffSettings(sources, threads=1, most_lag=MOST_LAG, rows_per_second=rate)
+        settings = DiffSettings.of_sweep(sources, rate)
         found = table.read()
         if found is not None and found[0].stage == RUNNING:
             return replace(found[0], settings=settings), found[1]
@@ -163,6 +194,24 @@ class Sweep:
         self._reader.sweep_begins(record.run)
         log.info("a round of the sweep begins", task=self._cfg.name, source=self._cfg.source_id, run=record.run)
         return record, DiffProgress(())
+
+    def _present_round(self) -> str:
+        """The round that has begun last."""
+        if self._last is not None:
+            return self._last[0].run
+        table = DiffStateTable(self._cfg, lambda: True, SWEEP_TABLE)
+        try:
+            found = table.read()
+        finally:
+            table.close()
+        return _NO_ROUND if found is None else found[0].run
+
+    def round_seconds(self) -> float:
+        """How long the last whole round took; 0 before its end."""
+        run, last = self._run, self._last
+        if run is not None:
+            return run.record.whole
+        return 0.0 if last is None else last[0].whole
 
     def text(self) -> str:
         """'' before the first round of this process."""

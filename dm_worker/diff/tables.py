@@ -10,13 +10,13 @@ import contextlib
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.comparison.merged_tables import SourceName, merged_tables
-from dm_worker.comparison.pair import NotCompared, TablePair, TableSide
+from dm_worker.comparison.pair import KeyRange, NotCompared, TablePair, TableSide
 from dm_worker.comparison.ranges import plan_ranges
 from dm_worker.comparison.reading import SourceSession, compared_server, read_pair
 from dm_worker.diff.compare_task import ComparedTable
@@ -73,10 +73,21 @@ class ChunkPlan:
     partly: str = ""
 
 
+class TableParts(Protocol):
+    """Limits a comparison to some tables, and to parts of them."""
+
+    def has(self, target: TableId) -> bool: ...
+
+    def of(self, pair: TablePair) -> Sequence[KeyRange] | None:
+        """The parts of a table that it has; None for all of it."""
+        ...
+
+
 class TableFinder:
     """Opens sessions for each question and closes them. Raises DMError: retryable where a later attempt may succeed.
 
-    ``siblings``: the task's subtasks on other sources; ``neighbours``: those of other tasks.
+    ``siblings``: the task's subtasks on other sources; ``neighbours``: those of other tasks. ``parts``: what is
+    compared; None for everything.
     """
 
     def __init__(
@@ -85,8 +96,10 @@ class TableFinder:
         settings: DiffSettings,
         siblings: Callable[[], Sequence[SubTaskConfig]],
         neighbours: Callable[[], Sequence[SubTaskConfig]],
+        parts: TableParts | None = None,
     ) -> None:
         self._own = cfg
+        self._parts = parts
         self._settings = settings
         self._siblings = siblings
         self._neighbours = neighbours
@@ -122,6 +135,8 @@ class TableFinder:
     def find(self) -> list[TableProgress]:
         """The tables that this source compares, in their order; those that can't be compared have a reason."""
         found = led_tables(self._fed, self._own.source_id, self._settings)
+        if self._parts is not None:
+            return [one for one in found if not one.reason and self._parts.has(one.target)]
         return [*found, _not_seen(self._own, self._unseen)] if self._unseen else found
 
     def sources_of(self, target: TableId) -> tuple[str, ...]:
@@ -185,6 +200,9 @@ class TableFinder:
         with self._sessions(sources) as (upstreams, target):
             try:
                 pair = self._pair(name, sources, upstreams, target)
+                some = None if self._parts is None else self._parts.of(pair)
+                if some is not None:
+                    return ChunkPlan(pair.outline, [span_of(part) for part in some], pair.partly)
                 # The largest table decides, so that a chunk with the rows of all tables has about this size.
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)

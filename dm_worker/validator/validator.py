@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import TablePair
 from dm_worker.engine.engine import SparkEngine
+from dm_worker.foreign_writes.watcher import ForeignWrites
 from dm_worker.subtask.companion import FailSubTask
 from dm_worker.subtask.subtask import process_result
 from dm_worker.syncer.execution.row_look import problem_of
@@ -32,17 +32,17 @@ from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.cutover import Cutover
 from dm_worker.validator.differences import LookResult, Restructured, RowId
 from dm_worker.validator.earlier_changes import EarlierChanges
+from dm_worker.validator.failures import defect, full_disk
 from dm_worker.validator.rounds import Rounds, SnapshotGate
 from dm_worker.validator.row_comparison import TableChanged
+from dm_worker.validator.state import ValidatorState
 from dm_worker.validator.store import Progress, TableState, ValidatorStore
 from dm_worker.validator.swept_rows import mismatches
 from dm_worker.validator.target_reads import TargetReads
-from dm_worker.validator.verdicts import ErrorList, Judge, Verdicts
-from pkg import errors
-from pkg.binlog.position import Location, Position
+from dm_worker.validator.verdicts import Judge, Verdicts
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.errors import Code, DMError
-from pkg.errors.workarounds import Advice
+from pkg.errors import DMError
 from pkg.mysql.names import TableId, qualified
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -55,27 +55,8 @@ ROUND_ROWS = 100_000
 MOST_CHECKS = 500
 #: Seconds between two steps of the thread, before a retry after a failure, and for comparing the rest after a stop.
 STEP, PAUSE, REST = 0.2, 2.0, 5.0
-NOWHERE = Location(Position("", 0))
-NO_PROGRESS = Progress(NOWHERE, (0, 0, 0))
-
-
-@dataclass(slots=True)
-class _State:
-    """What the threads share, under the validator's lock."""
-
-    judge: Judge = field(default_factory=Judge)
-    errors: ErrorList = field(default_factory=ErrorList)
-    progress: Progress = NO_PROGRESS
-    tables: dict[TableId, TableState] = field(default_factory=dict)
-    #: The syncer's last location; and up to where all changes are compared, or wait for it. None: it is not known what
-    #: an earlier process compared.
-    reached: Location = NOWHERE
-    covered: Location | None = None
-    #: The location from which this process takes batches.
-    first: Location | None = None
-    failure: DMError | None = None
-    #: What the sweep has to compare for a start by time; None when that is done.
-    earlier: EarlierChanges | None = None
+#: Rows per second that are compared because others have written them, without a `sweep-rate`.
+DEFAULT_RATE = 20_000
 
 
 class Validator:
@@ -93,7 +74,7 @@ class Validator:
         self._mode = ""
         self._beside = False
         self._run = 0
-        self._state = _State()
+        self._state = ValidatorState()
         self._seen_plans: set[tuple[int, int]] = set()
         self._unsettled: Unsettled = tuple
         self._backlog = Backlog(options.max_pending_row_count, options.max_pending_row_size)
@@ -113,6 +94,8 @@ class Validator:
         self._deadline = 0.0
         self._spec: TargetSpec | None = None
         self._sweep_text: Callable[[], str] = str
+        self._round_seconds: Callable[[], float] = float
+        self._foreign = ForeignWrites(cfg)
         self._wake = threading.Event()
         self._next_check = 0
         self._alive = False
@@ -156,9 +139,10 @@ class Validator:
     def stop(self) -> None:
         with self._lock:
             self._beside = False
-        self._wake.set()
+            self._follow()
 
     def join(self) -> None:
+        self._foreign.join()
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -175,7 +159,8 @@ class Validator:
             status.validation.CopyFrom(found)
 
     def _follow(self) -> None:
-        """Starts the thread if it is to run; called under the lock."""
+        """Starts the threads if they are to run; called under the lock."""
+        self._foreign.follow(self._runs)
         if self._runs and not self._alive:
             self._alive = True
             self._thread = threading.Thread(target=self._main, name=f"validator-{self._cfg.name}", daemon=True)
@@ -214,6 +199,7 @@ class Validator:
 
     def restructured(self, number: int | None, tables: Collection[TableId]) -> None:
         with self._observing():
+            self._foreign.restructured()
             if self._takes:
                 self._backlog.put(Restructured(number, tables))
         if number is not None:
@@ -231,9 +217,9 @@ class Validator:
             try:
                 yield
             except OSError as exc:
-                self._fail(_full_disk(exc))
+                self._fail(full_disk(exc))
             except Exception as exc:  # noqa: BLE001 - an operator must see every error
-                self._fail(_defect(exc))
+                self._fail(defect(exc))
 
     @property
     def _takes(self) -> bool:
@@ -327,10 +313,10 @@ class Validator:
                 self._fail(exc)
             return False
         except OSError as exc:
-            self._fail(_full_disk(exc))
+            self._fail(full_disk(exc))
             return False
         except Exception as exc:  # noqa: BLE001 - an operator must see every error
-            self._fail(_defect(exc))
+            self._fail(defect(exc))
             return False
         return True
 
@@ -339,6 +325,7 @@ class Validator:
             self._state.failure = error
             self._note(f"changes after {self._state.progress.location.position} were not compared: {error.message}")
             self._backlog.clear()
+            self._follow()
 
     def _round(self) -> None:
         """Compares all waiting batches."""
@@ -428,10 +415,20 @@ class Validator:
             wanted = self._mode == "full" or self._state.earlier is not None
             return self._cfg.validator.sweep_rate if self._runs and wanted else 0
 
-    def show_sweep(self, text: Callable[[], str]) -> None:
-        self._sweep_text = text
+    @property
+    def suspect_rate(self) -> int:
+        with self._lock:
+            return self._cfg.validator.sweep_rate or DEFAULT_RATE if self._runs else 0
+
+    @property
+    def suspects(self) -> ForeignWrites:
+        return self._foreign
+
+    def show_sweep(self, text: Callable[[], str], round_seconds: Callable[[], float]) -> None:
+        self._sweep_text, self._round_seconds = text, round_seconds
 
     def sweep_begins(self, run: str) -> None:
+        self._foreign.sweep_begins(run)
         with self._lock:
             if self._state.earlier is not None:
                 self._state.earlier.run = run
@@ -444,6 +441,7 @@ class Validator:
         self._flush()
 
     def sweep_ended(self, run: str, tables: Collection[TableId], left_out: str) -> None:
+        self._foreign.sweep_ended(run)
         with self._storing:
             self._load()
         with self._lock:
@@ -534,6 +532,7 @@ class Validator:
                 cutoverBinlogPos=state.progress.cutover.position,
                 cutoverBinlogGtid=state.progress.cutover.gtid_set,
                 sweepStatus=self._sweep_text() if self.sweep_rate else "",
+                foreignWrites=self._foreign_text() if self._runs else "",
             )
             view.fill_progress(status, state.progress, self._backlog.pending)
             cutover = state.progress.cutover.note(state.progress.location, self._cfg.flavor)
@@ -546,6 +545,9 @@ class Validator:
             if state.errors.unlisted:
                 status.notes.append(f"{state.errors.unlisted} more differences are not listed")
         return status
+
+    def _foreign_text(self) -> str:
+        return self._foreign.text(self._round_seconds() if self.sweep_rate else None)
 
     def table_messages(self) -> list[pb.ValidationTableStatus]:
         """The tables that the binlog named."""
@@ -583,20 +585,6 @@ def _now() -> str:
     return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
 
 
-def _defect(exc: Exception) -> DMError:
-    log.error("validation failed", trace="".join(traceback.format_exception(exc)))
-    return errors.new(Code.ValidatorPanic, f"the validator failed: {exc!r}", raw=exc, workaround=Advice.DEFECT)
-
-
 def _is_before(one: Location, other: Location) -> bool:
     """Whether both are known, and the first is before the second."""
     return bool(one.position.name and other.position.name) and one.position < other.position
-
-
-def _full_disk(exc: OSError) -> DMError:
-    return errors.new(
-        Code.ValidatorPersistData,
-        f"changes that wait for their comparison cannot be kept in a file: {exc}",
-        raw=exc,
-        workaround="Free space in the worker's TMPDIR, then stop the validation and start it again.",
-    )

@@ -885,7 +885,7 @@ class GetValidationStatusRequest(_message.Message):
     def __init__(self, taskName: _Optional[str] = ..., filterStatus: _Optional[_Union[Stage, str]] = ...) -> None: ...
 
 class ValidationStatus(_message.Message):
-    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes", "sweepStatus")
+    __slots__ = ("task", "source", "mode", "stage", "validatorBinlog", "validatorBinlogGtid", "result", "processedRowsStatus", "pendingRowsStatus", "errorRowsStatus", "cutoverBinlogPos", "cutoverBinlogGtid", "notes", "sweepStatus", "foreignWrites")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -900,6 +900,7 @@ class ValidationStatus(_message.Message):
     CUTOVERBINLOGGTID_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     SWEEPSTATUS_FIELD_NUMBER: _ClassVar[int]
+    FOREIGNWRITES_FIELD_NUMBER: _ClassVar[int]
     task: str
     source: str
     mode: str
@@ -914,7 +915,8 @@ class ValidationStatus(_message.Message):
     cutoverBinlogGtid: str
     notes: _containers.RepeatedScalarFieldContainer[str]
     sweepStatus: str
-    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., sweepStatus: _Optional[str] = ...) -> None: ...
+    foreignWrites: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., mode: _Optional[str] = ..., stage: _Optional[_Union[Stage, str]] = ..., validatorBinlog: _Optional[str] = ..., validatorBinlogGtid: _Optional[str] = ..., result: _Optional[_Union[ProcessResult, _Mapping]] = ..., processedRowsStatus: _Optional[str] = ..., pendingRowsStatus: _Optional[str] = ..., errorRowsStatus: _Optional[str] = ..., cutoverBinlogPos: _Optional[str] = ..., cutoverBinlogGtid: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., sweepStatus: _Optional[str] = ..., foreignWrites: _Optional[str] = ...) -> None: ...
 
 class ValidationTableStatus(_message.Message):
     __slots__ = ("source", "srcTable", "dstTable", "stage", "message")

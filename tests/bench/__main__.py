@@ -22,6 +22,7 @@ from tests.bench import (
     cold,
     decode,
     diff,
+    foreign_writes,
     fullcopy,
     idle,
     keyless,
@@ -78,7 +79,13 @@ def parts() -> dict[str, Part]:
     made["keyless-update"] = _plain(partial(keyless.run, verbs=("UPDATE",)))
     others = {"validation": validation.run, "sweep": validation.sweep, "keyless": keyless.run}
     others |= {"partial": partial_images.run, "shapes": shapes.run, "idle": idle.run, "scale": scale.run}
-    others |= {"slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
+    others |= {
+        "foreign-writes": foreign_writes.run,
+        "slow": slow.run,
+        "decode": decode.run,
+        "relay": relay.run,
+        "cold": cold.run,
+    }
     return {**made, **{name: _plain(run) for name, run in others.items()}}
 
 

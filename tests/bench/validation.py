@@ -79,7 +79,7 @@ def sweep(rig: Rig) -> None:
         validator.start(_never)
         running.wait_synced()
         idle = _measured(rig, lambda: time.sleep(_IDLE_SECONDS))
-        companion = DiffCompanion(cfg, lambda: diff_surroundings(running.unit, rig.engine, list), validator)
+        companion = DiffCompanion(cfg, lambda: diff_surroundings(running.unit, rig.engine, list, list), validator)
         try:
             companion.start(_never)
             for number in range(rig.runs + 1):

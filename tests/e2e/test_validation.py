@@ -20,7 +20,7 @@ task-mode: all
 target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
 mysql-instances: [{{source-id: s1, block-allow-list: mine, validator-config-name: compare}}]
 block-allow-list: {{mine: {{do-dbs: [checked]}}}}
-validators: {{compare: {{mode: full, validate-interval: 1s, check-interval: 1s}}}}
+validators: {{compare: {{mode: {mode}, validate-interval: 1s, check-interval: 1s}}}}
 """
 
 
@@ -93,14 +93,18 @@ def test_merged_shards_are_compared_through_their_ddl_and_held_back_rows(
 @pytest.fixture
 def checked(free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer) -> Cluster:
     """A task with one source, and a worker to spare."""
-    mariadb_upstream.execute(
+    start_checked(free_cluster, mariadb_upstream, target, "full")
+    return free_cluster
+
+
+def start_checked(cluster: Cluster, upstream: MariaDBServer, target: SQLServer, mode: str) -> None:
+    upstream.execute(
         "CREATE DATABASE checked", "CREATE TABLE checked.t (id INT PRIMARY KEY, v INT NOT NULL, c VARCHAR(20))"
     )
-    insert(mariadb_upstream, 0)
-    free_cluster.add_source(mariadb_upstream, "s1")
-    free_cluster.ok("start-task", free_cluster.write_task(TASK.format(port=target.port), "checked.yaml"))
-    free_cluster.wait_stage("checked", "Running", unit="Sync")
-    return free_cluster
+    insert(upstream, 0)
+    cluster.add_source(upstream, "s1")
+    cluster.ok("start-task", cluster.write_task(TASK.format(port=target.port, mode=mode), "checked.yaml"))
+    cluster.wait_stage("checked", "Running", unit="Sync")
 
 
 def insert(server: SQLServer, first: int) -> None:
@@ -201,6 +205,48 @@ def test_the_sweep_finds_foreign_writes_also_after_a_failover(
     )
 
 
+@pytest.fixture
+def logging_target() -> Iterator[SQLServer]:
+    """A target with a binlog."""
+    server = MariaDBServer()
+    server.start()
+    yield server
+    server.cleanup()
+
+
+def test_the_targets_binlog_shows_all_foreign_writes_also_those_while_no_worker_lived(
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, logging_target: SQLServer
+) -> None:
+    start_checked(free_cluster, mariadb_upstream, logging_target, "fast")
+
+    def reads() -> bool:
+        found = status(free_cluster, "checked")
+        return bool(found) and found[0]["foreignWrites"].startswith("target's binlog, read up to")
+
+    wait_until(reads, lambda: f"the binlog is read: {status(free_cluster, 'checked')}", 120, step=0.5)
+    changed, missing, extra = (
+        (kind, "NewErr") for kind in ("Column data not matched", "Expected rows not exist", "Deleted rows exist")
+    )
+    logging_target.execute("UPDATE checked.t SET c = 'foreign' WHERE id = 3")
+    wait_errors(free_cluster, "checked", changed)
+
+    victim = next(worker for worker in free_cluster.workers if worker.member == bound(free_cluster))
+    logging_target.execute("DELETE FROM checked.t WHERE id = 4")
+    victim.kill()
+    logging_target.execute(
+        "INSERT INTO checked.t VALUES (500, 1, 'foreign')", "UPDATE checked.t SET v = v WHERE id < 9"
+    )
+    insert(mariadb_upstream, 100)
+    wait_errors(free_cluster, "checked", changed, missing, extra)
+    arrives(logging_target, "SELECT id FROM checked.t WHERE id = 110", "replication goes on")
+    logging_target.execute("UPDATE checked.t SET c = 'foreign' WHERE id = 110", "DELETE FROM checked.t WHERE id = 111")
+    wait_errors(free_cluster, "checked", changed, changed, missing, missing, extra)
+    wait_until(
+        lambda: "all compared" in status(free_cluster, "checked")[0]["foreignWrites"],
+        lambda: f"all is compared: {status(free_cluster, 'checked')}",
+    )
+
+
 def test_a_start_by_time_compares_what_was_applied_before(
     checked: Cluster, mariadb_upstream: MariaDBServer, target: SQLServer
 ) -> None:
@@ -278,7 +324,7 @@ def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
     )
     insert(mariadb_upstream, 0)
     free_cluster.add_source(mariadb_upstream, "s1")
-    text = TASK.format(port=target.port).replace(
+    text = TASK.format(port=target.port, mode="full").replace(
         "validate-interval: 1s", f"validate-interval: 60s, sweep-rate: 0, max-pending-row-count: {most}"
     )
     free_cluster.ok("start-task", free_cluster.write_task(text, "checked.yaml"))

@@ -119,7 +119,7 @@ def validation_view(
                 _row_figure("not compared yet", one.pendingRowsStatus),
                 _difference_figure(one.errorRowsStatus),
             ],
-            [*one.notes, *filter(None, (one.sweepStatus,))],
+            [*one.notes, *filter(None, (one.sweepStatus, one.foreignWrites))],
         )
         for one in status.validators
     ]

@@ -415,8 +415,41 @@ static PyObject *pass_rows_py(PyObject *self, PyObject *args)
     return Py_BuildValue("(nK)", (Py_ssize_t)at, (unsigned long long)end);
 }
 
+static PyObject *pass_known_py(PyObject *self, PyObject *args)
+{
+    Py_buffer bytes;
+    Py_ssize_t pos, own_size, others_size;
+    const char *own_names, *others_names;
+    unsigned long long offset, boundary;
+    TableNames own, others;
+    Passed passed;
+    Rules rules = {0};
+    size_t at;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*nppKKppy#y#:pass_known", &bytes, &pos, &rules.packets, &rules.checksummed, &offset,
+                          &boundary, &passed.own, &passed.inside, &own_names, &own_size, &others_names, &others_size))
+        return NULL;
+    if (pos < 0 || pos > bytes.len) {
+        PyBuffer_Release(&bytes);
+        return PyErr_Format(PyExc_ValueError, "pass_known: a position is out of range");
+    }
+    own = (TableNames){(const unsigned char *)own_names, (size_t)own_size};
+    others = (TableNames){(const unsigned char *)others_names, (size_t)others_size};
+    passed.offset = offset;
+    passed.boundary = boundary;
+    at = (size_t)pos;
+    Py_BEGIN_ALLOW_THREADS
+    pass_known(&rules, &own, &others, bytes.buf, (size_t)bytes.len, &at, &passed);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&bytes);
+    return Py_BuildValue("(nKKNN)", (Py_ssize_t)at, (unsigned long long)passed.offset,
+                         (unsigned long long)passed.boundary, PyBool_FromLong(passed.own),
+                         PyBool_FromLong(passed.inside));
+}
+
 static PyMethodDef functions[] = {{"crc32", crc32_py, METH_VARARGS, NULL},
                                   {"pass_rows", pass_rows_py, METH_VARARGS, NULL},
+                                  {"pass_known", pass_known_py, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", NULL, -1, functions, NULL, NULL, NULL, NULL};

@@ -1,5 +1,6 @@
 /* The fast path for ordinary events: it stops before the first other event, which the planner handles. Nothing here
  * needs the GIL, and the content of the binlog never raises an exception. */
+#define _GNU_SOURCE /* memmem */
 #include <string.h>
 
 #include "../common/binlog_format.h"
@@ -199,6 +200,73 @@ void pass_rows(const Rules *rules, const unsigned char *bytes, size_t stop, size
             return;
         *offset = end_behind(*offset, get32(event + 13), size);
         *pos += lead + size;
+    }
+}
+
+/* The length of the names in a TABLE_MAP: schema and table, each after its length and before a zero byte. 0 if they are
+ * torn. */
+static size_t names_size(const unsigned char *names, size_t stop)
+{
+    size_t size = 0;
+    for (int part = 0; part < 2; part++) {
+        if (size >= stop)
+            return 0;
+        size += (size_t)names[size] + 2;
+    }
+    return size <= stop ? size : 0;
+}
+
+static int is_among(const TableNames *known, const unsigned char *names, size_t size)
+{
+    /* Lengths are not zero and names have no zero byte, so two of them are only before a name. */
+    unsigned char wanted[2 * 256 + 4] = {0};
+    memcpy(wanted + 2, names, size);
+    return known->size && memmem(known->names, known->size, wanted, size + 2) != NULL;
+}
+
+/* Notes where a transaction begins or ends. */
+static void note_transaction(Passed *passed, const unsigned char *event, size_t size)
+{
+    unsigned kind = event[4];
+    if (kind == TABLE_MAP_EVENT)
+        passed->inside = 1;
+    else if (kind == MARIADB_GTID_EVENT) {
+        passed->own = 0;
+        passed->inside = size > HEADER_SIZE + 12 && !(event[HEADER_SIZE + 12] & 1);
+    } else if (kind == GTID_EVENT || kind == ANONYMOUS_GTID_EVENT)
+        passed->own = passed->inside = 0;
+    else if (kind == XID_EVENT || (kind == QUERY_EVENT && ends_with(event, size, "\0COMMIT", 7))) {
+        passed->own = passed->inside = 0;
+        passed->boundary = passed->offset;
+    } else if (kind == QUERY_EVENT) { /* BEGIN */
+        passed->own = 0;
+        passed->inside = 1;
+    }
+}
+
+void pass_known(const Rules *rules, const TableNames *own, const TableNames *others, const unsigned char *bytes,
+                size_t stop, size_t *pos, Passed *passed)
+{
+    enum { NAMES = HEADER_SIZE + 8 };
+    size_t lead = rules->packets ? 5 : 0;
+    uint32_t whole;
+    while ((whole = whole_event(rules, bytes, stop, *pos)) != 0) {
+        const unsigned char *event = bytes + *pos + lead;
+        size_t size = rules->checksummed ? whole - CHECKSUM_SIZE : whole;
+        if (event[17] & FLAG_ARTIFICIAL || !is_passed(event, size))
+            return;
+        if (event[4] == TABLE_MAP_EVENT && !passed->own) {
+            size_t length = size > NAMES ? names_size(event + NAMES, size - NAMES) : 0;
+            if (!length)
+                return;
+            if (is_among(own, event + NAMES, length))
+                passed->own = 1;
+            else if (!is_among(others, event + NAMES, length))
+                return;
+        }
+        passed->offset = end_behind(passed->offset, get32(event + 13), whole);
+        note_transaction(passed, event, size);
+        *pos += lead + whole;
     }
 }
 

@@ -19,4 +19,21 @@ int scan(EventBuffer *self, const Rules *rules, const unsigned char *bytes, size
  * others stop it. Moves `*pos` past the last one, and `*offset` to its end in the file. */
 void pass_rows(const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos, uint64_t *offset);
 
+/* Names of tables as TABLE_MAP has them, two zero bytes before each. */
+typedef struct {
+    const unsigned char *names;
+    size_t size;
+} TableNames;
+
+/* `offset`: the end of the last event in the file, `boundary` that of the last whole transaction. `own`: the current
+ * transaction changes a table that only this program writes; `inside`: a COMMIT will end it, not its only statement. */
+typedef struct {
+    uint64_t offset, boundary;
+    int own, inside;
+} Passed;
+
+/* As pass_rows(), but stops before a TABLE_MAP of a table that is in neither list, outside of own transactions. */
+void pass_known(const Rules *rules, const TableNames *own, const TableNames *others, const unsigned char *bytes,
+                size_t stop, size_t *pos, Passed *passed);
+
 #endif

@@ -49,7 +49,7 @@ def cfg(upstream: SQLServer, target: SQLServer) -> Iterator[SubTaskConfig]:
 
 
 def finder(cfg: SubTaskConfig) -> TableFinder:
-    made = TableFinder(cfg, DiffSettings(sources=(cfg.source_id,)), lambda: ())
+    made = TableFinder(cfg, DiffSettings(sources=(cfg.source_id,)), list, list)
     made.refresh()
     return made
 

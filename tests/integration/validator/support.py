@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from deploy.local.mysql import SQLServer
 from deploy.local.process import wait_until
+from dm_worker.diff.companion import DiffCompanion
 from dm_worker.engine.engine import SparkEngine
+from dm_worker.source.diff_surroundings import diff_surroundings
 from dm_worker.syncer.shard_ddl.lock_client import LockService
 from dm_worker.validator.validator import Validator
 from pkg.config.model import SubTaskConfig, ValidatorConfig
@@ -72,6 +75,58 @@ def validated(
         finally:
             validator.stop()
             validator.join()
+
+
+@contextmanager
+def swept(
+    cfg: SubTaskConfig,
+    spark: SparkEngine,
+    mode: str = "full",
+    siblings: Sequence[SubTaskConfig] = (),
+    neighbours: Sequence[SubTaskConfig] = (),
+) -> Iterator[tuple[Validated, DiffCompanion]]:
+    """A syncer, its validator and its comparisons. ``siblings``: the task's subtasks on other sources; ``neighbours``:
+    subtasks of other tasks."""
+    with validated(cfg, spark, mode) as running:
+        companion = DiffCompanion(
+            cfg,
+            lambda: diff_surroundings(running.run.unit, spark, lambda: siblings, lambda: neighbours),
+            running.validator,
+        )
+        companion.start(_never)
+        try:
+            yield running, companion
+        finally:
+            companion.join()
+
+
+@contextmanager
+def writers(server: SQLServer, most: int = 500) -> Iterator[None]:
+    """Changes, deletes and inserts the first rows of d.t, and inserts rows of d.k."""
+    stop = threading.Event()
+
+    def write() -> None:
+        conn = server.connect(autocommit=True)
+        number = 0
+        with conn.cursor() as cursor:
+            while not stop.is_set():
+                number += 1
+                row = number * 37 % most + 1
+                cursor.execute(f"UPDATE d.t SET n = n + 1 WHERE id IN (1, {row})")
+                cursor.execute(f"DELETE FROM d.t WHERE id = {row + 1}")
+                cursor.execute(f"INSERT INTO d.t VALUES ({row + 1}, 'again', {number})")
+                cursor.execute(f"INSERT INTO d.k VALUES ({number % 5 + 10}, 'hot')")
+                # Not faster than the syncer.
+                stop.wait(0.005)
+        conn.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _never(found: Sequence[DMError]) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +11,13 @@ from deploy.local.mysql import MariaDBServer, MySQLServer
 from deploy.local.process import wait_until
 from dm_worker.diff import run as diff_run
 from dm_worker.diff import sweep, tables
-from dm_worker.diff.companion import DiffCompanion
 from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.source.diff_surroundings import diff_surroundings
 from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
 from pkg.rules.model import BlockAllowList, RouteRule
 from tests.integration.syncer.support import subtask
-from tests.integration.validator.support import QUICK, Validated, validated
+from tests.integration.validator.support import QUICK, Validated, swept, writers
 
 DELETED, MISSING, CHANGED = "Deleted rows exist", "Expected rows not exist", "Column data not matched"
 ROWS = 1000
@@ -32,33 +27,6 @@ def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job compares one chunk of a few rows."""
     monkeypatch.setattr(tables, "CHUNK_ROWS", 20)
     monkeypatch.setattr(diff_run, "PACED_SECONDS", 0.001)
-
-
-def fails(found: object) -> None:
-    raise AssertionError(f"a sweep does not stop its task: {found}")
-
-
-@contextmanager
-def swept(
-    cfg: SubTaskConfig,
-    spark: SparkEngine,
-    mode: str = "full",
-    siblings: Sequence[SubTaskConfig] = (),
-    neighbours: Sequence[SubTaskConfig] = (),
-) -> Iterator[tuple[Validated, DiffCompanion]]:
-    """A syncer, its validator and its comparisons. ``siblings``: the task's subtasks on other sources; ``neighbours``:
-    subtasks of other tasks."""
-    with validated(cfg, spark, mode) as running:
-        companion = DiffCompanion(
-            cfg,
-            lambda: diff_surroundings(running.run.unit, spark, lambda: siblings, lambda: neighbours),
-            running.validator,
-        )
-        companion.start(fails)
-        try:
-            yield running, companion
-        finally:
-            companion.join()
 
 
 def sweep_record(cfg: SubTaskConfig) -> tuple[DiffRecord, int] | None:
@@ -100,35 +68,6 @@ def servers(
             "INSERT INTO d.k VALUES (1, 'x'), (1, 'x'), (2, NULL)",
         )
     return mariadb_upstream, target
-
-
-@contextmanager
-def writers(server: MariaDBServer) -> Iterator[None]:
-    """Changes, deletes and inserts rows of the first half."""
-    stop = threading.Event()
-
-    def write() -> None:
-        conn = server.connect(autocommit=True)
-        number = 0
-        with conn.cursor() as cursor:
-            while not stop.is_set():
-                number += 1
-                row = number * 37 % (ROWS // 2) + 1
-                cursor.execute(f"UPDATE d.t SET n = n + 1 WHERE id IN (1, {row})")
-                cursor.execute(f"DELETE FROM d.t WHERE id = {row + 1}")
-                cursor.execute(f"INSERT INTO d.t VALUES ({row + 1}, 'again', {number})")
-                cursor.execute(f"INSERT INTO d.k VALUES ({number % 5 + 10}, 'hot')")
-                # Not faster than the syncer.
-                stop.wait(0.005)
-        conn.close()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def keys(errors: list[pb.ValidationError]) -> dict[str, str]:

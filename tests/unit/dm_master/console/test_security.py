@@ -81,7 +81,9 @@ def _evil_cluster() -> CannedCluster:
         id="7", source=EVIL, srcTable=EVIL, dstTable=EVIL, srcData=EVIL, dstData=EVIL, errorType=EVIL, message=EVIL,
         status=worker_pb.NewErr,
     )  # fmt: skip
-    validator = worker_pb.ValidationStatus(source=EVIL, mode=EVIL, validatorBinlog=EVIL, notes=[EVIL], sweepStatus=EVIL)
+    validator = worker_pb.ValidationStatus(
+        source=EVIL, mode=EVIL, validatorBinlog=EVIL, notes=[EVIL], sweepStatus=EVIL, foreignWrites=EVIL
+    )
     cluster.answers |= {
         "GetValidationStatus": worker_pb.GetValidationStatusResponse(result=True, validators=[validator]),
         "GetValidationError": worker_pb.GetValidationErrorResponse(result=True, error=[differing]),

@@ -148,6 +148,9 @@ def test_ranges_cover_everything_in_the_target_s_numbers() -> None:
     assert here == ["((`id` < 10))", "((`id` >= 10)) AND ((`id` < 20))", "((`id` >= 20))"]
     assert range_condition(found, found.target, parts[0]) == f"((`id` < {(1 << 55) + 10}))"
     assert range_condition(found, found.target, KeyRange()) == ""
+    points = KeyRange(points=((b"%d" % ((1 << 55) + 10),), (b"%d" % ((1 << 55) + 7),)))
+    assert range_condition(found, found.target, points) == f"`id` IN ({(1 << 55) + 10},{(1 << 55) + 7})"
+    assert range_condition(found, found.sources[0], points) == here[0].replace("((`id` < 10))", "`id` IN (10,7)")
 
 
 def test_ranges_are_only_cut_where_all_servers_have_one_order() -> None:

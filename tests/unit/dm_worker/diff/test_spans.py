@@ -12,9 +12,11 @@ from dm_worker.diff.spans import key_text, range_of, span_of
 literals = st.lists(st.binary(max_size=8), max_size=3).map(tuple)
 
 
-@given(literals, literals)
-def test_a_range_is_read_as_it_was_written(lower: tuple[bytes, ...], upper: tuple[bytes, ...]) -> None:
-    assert range_of(span_of(KeyRange(lower, upper))) == KeyRange(lower, upper)
+@given(literals, literals, st.lists(literals, max_size=3).map(tuple))
+def test_a_range_is_read_as_it_was_written(
+    lower: tuple[bytes, ...], upper: tuple[bytes, ...], points: tuple[tuple[bytes, ...], ...]
+) -> None:
+    assert range_of(span_of(KeyRange(lower, upper, points))) == KeyRange(lower, upper, points)
 
 
 def test_a_key_is_shown_and_a_row_without_one_by_its_values() -> None:
