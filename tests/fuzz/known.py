@@ -128,6 +128,11 @@ SERVER_DEFECTS: Mapping[str, str] = {
         " statements, which gives all partitions"
         " one order (statements.py)"
     ),
+    "rows whose periods overlap": (
+        "MariaDB 10.11: with a BIT in the primary key, an UPDATE may give rows equal values of a key WITHOUT OVERLAPS"
+        " although their periods overlap. In safe mode a row removes those that it overlaps (docs/exactly-once.md), so"
+        " the target loses one (features.py)"
+    ),
 }
 
 #: Holes that the code has today; empty when all are mended.
