@@ -125,6 +125,7 @@ REPLACED: Mapping[str, Sequence[Replaced]] = {
     "narrower target": (Replaced(value_loss, "table_losses", _of_nulls, around=True),),
     "incomparable unique part": (Replaced(plan_builder, "deciding", _empty),),
     "numbers of a keyed table": (Replaced(differences, "_same_order", _false),),
+    "lists of keys in another charset": (Replaced(plan_builder, "is_listable", _true),),
 }
 
 #: Defects that the code never had, in other places than the holes: any finding that is gone without them shows them.
@@ -162,6 +163,7 @@ SHOWN: Mapping[str, str] = {
     "narrower target": "narrower-target",
     "incomparable unique part": "incomparable-unique-part",
     "keys of text are compared by bytes": "respelled-values",
+    "lists of keys in another charset": "deletes-by-text-of-another-charset",
 }
 
 

@@ -146,6 +146,13 @@ def _numbered(history: History) -> bool:
     return "statement=add auto increment" in _live_tags(history) and "PRIMARY KEY" in _keys(history)
 
 
+def _listed_otherwise(history: History) -> bool:
+    types = [column.type for table in history.tables for column in table.columns if column.name == "c"]
+    mapped = history.settings.get("mapping") == "prefix" and not any("utf8mb4" in kind for kind in types)
+    together = re.search(r"PRIMARY KEY \((`id`, `c`|`c`, `id`)\)", _keys(history)) is not None
+    return (history.translates or mapped) and together
+
+
 def _out_of_order(history: History) -> bool:
     wanted = "statement=alter ignore add unique" in _live_tags(history)
     rows = [step for step in history.steps if any(row.get("n") == "77" for row in step.rows)]
@@ -168,6 +175,7 @@ NEEDS: Mapping[str, Needs] = {
     "narrower target": _narrower,
     "incomparable unique part": _incomparable,
     "numbers of a keyed table": _numbered,
+    "lists of keys in another charset": _listed_otherwise,
     "a begun batch is taken for done": lambda h: h.settings["event"] == "kill",
     "keys of text are compared by bytes": _respelled,
     "only the first table of a DDL is routed": lambda h: h.settings["route"] != "none",

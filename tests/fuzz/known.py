@@ -109,6 +109,15 @@ HOLES: tuple[Hole, ...] = (
             and any("PRIMARY KEY" in key for table in history.tables if table.name == "t" for key in table.keys)
         ),
     ),
+    Hole(
+        "lists of keys in another charset",
+        "a DELETE of several rows finds none of them by text in another charset than the column's",
+        lambda history, verdict, script: (
+            history.translates
+            and (verdict.kind == "different" or verdict.code == 10006)
+            and re.search(r"PRIMARY KEY \((`id`, `c`|`c`, `id`)\)", script) is not None
+        ),
+    ),
 )
 
 
