@@ -124,7 +124,7 @@ def _missing_rights(upstream: CutoverUpstream, facts: CutoverFacts) -> Iterator[
     assert not isinstance(there, Unreadable)
     target = facts.target.server.info
     of_schemas = _OF_SCHEMAS | _shared_extras(upstream.server.info, target)
-    schemas = _schemas(upstream)
+    schemas = upstream.schemas()
     for account, here in _accounts(upstream).items():
         at = there[account].grants if account in there else Grants(())
         lost = [*_lost_on_schemas(here.grants, at, schemas, of_schemas), *_lost_on_tables(here.grants, at, upstream)]
@@ -179,14 +179,6 @@ def _lost_on_tables(here: Grants, there: Grants, upstream: CutoverUpstream) -> I
         for privilege, column in here.columns(*source):
             if not there.allows(privilege, *routed) and (privilege, column) not in there.columns(*routed):
                 yield table, f"{privilege} ({quote(column)})"
-
-
-def _schemas(upstream: CutoverUpstream) -> dict[str, tuple[str, ...]]:
-    """Migrated schema → the schemas of the target that its tables are in."""
-    found: dict[str, dict[str, None]] = {}
-    for source, target in sorted(upstream.routed.items()):
-        found.setdefault(source[0], {})[target[0]] = None
-    return {schema: tuple(targets) for schema, targets in found.items()}
 
 
 def _granting(rights: Iterable[_MissingRight], roles: set[Account], flavor: str) -> Iterator[tuple[str, str]]:
