@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
-from tests.harness.cutovers import checked
+from tests.harness.cutovers import checked, writing
 
 TASK = """
 name: task
@@ -25,24 +22,6 @@ block-allow-list: {{app: {{do-dbs: [app]}}}}
 
 def _verdicts(checks: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {name: one["verdict"] for name, one in checks.items() if name}
-
-
-@contextlib.contextmanager
-def _writing(server: SQLServer, statement: str) -> Iterator[None]:
-    """Executes the statement again and again in the block."""
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.wait(0.01):
-            server.execute(statement)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
 
 
 def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer) -> None:
@@ -119,7 +98,7 @@ def test_a_mysql_upstream_that_is_written_to_is_not_quiet(
     quiet = _verdicts(checked(free_cluster))
     assert (quiet["quiet"], quiet["applied"], quiet["tables"], quiet["checks"]) == ("yes", "yes", "yes", "yes")
     assert quiet["replication"] == quiet["foreign-keys"] == quiet["transactions"] == "yes"
-    with _writing(mysql_upstream, "INSERT INTO app.parent (name) VALUES ('x')"):
+    with writing(mysql_upstream, "INSERT INTO app.parent (name) VALUES ('x')"):
         assert _verdicts(checked(free_cluster))["quiet"] == "no"
 
 

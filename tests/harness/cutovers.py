@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,21 @@ def checked(cluster: Cluster, *accepted: str) -> dict[str, dict[str, Any]]:
         text = str(exc)
     answer = json.loads(text[text.index("{") : text.rindex("}") + 1])
     return {"": {"passed": answer["result"]}, **{one["name"]: one for one in answer["checks"]}}
+
+
+@contextlib.contextmanager
+def writing(server: SQLServer, *statements: str) -> Iterator[None]:
+    """Executes the statements again and again in the block."""
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(0.01):
+            server.execute(*statements)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
