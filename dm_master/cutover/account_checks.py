@@ -6,7 +6,7 @@ routine on what that becomes at the target. Passwords can't be compared, and are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm_master.cutover.facts import Account, AccountFacts, CutoverFacts, CutoverUpstream
@@ -38,6 +38,9 @@ class _PrivilegeScope:
     sql: str
     shown: str
     every: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+_LostRight = tuple[_PrivilegeScope, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,14 @@ def _missing_rights(upstream: CutoverUpstream, facts: CutoverFacts) -> Iterator[
     there = facts.target.server.users
     assert not isinstance(there, Unreadable)
     target = facts.target.server.info
-    extra = _shared_extras(upstream.server.info, target)
+    of_schemas = _OF_SCHEMAS | _shared_extras(upstream.server.info, target)
+    schemas = upstream.schemas()
     for account, here in _accounts(upstream).items():
         at = there[account].grants if account in there else Grants(())
-        for scope, privilege in _lost(here.grants, at, upstream, extra, with_routines=target.flavor != "tidb"):
+        lost = [*_lost_on_schemas(here.grants, at, schemas, of_schemas), *_lost_on_tables(here.grants, at, upstream)]
+        if target.flavor != "tidb":
+            lost += _lost_on_routines(here.grants, at, schemas)
+        for scope, privilege in lost:
             yield _MissingRight(account, upstream.server.label, scope, privilege)
 
 
@@ -135,28 +142,35 @@ def _shared_extras(here: ServerInfo, there: ServerInfo) -> frozenset[str]:
     return frozenset({"SHOW CREATE ROUTINE"}) if both >= _SHOWS_ROUTINES_SINCE else frozenset()
 
 
-def _lost(
-    here: Grants, there: Grants, upstream: CutoverUpstream, extra: frozenset[str], *, with_routines: bool
-) -> Iterator[tuple[_PrivilegeScope, str]]:
+def _lost_on_schemas(
+    here: Grants, there: Grants, schemas: Mapping[str, Sequence[str]], privileges: frozenset[str]
+) -> Iterator[_LostRight]:
     """The privileges of an account in the upstream that it does not have at the target, by their scope there."""
-    of_schemas = _OF_SCHEMAS | extra
-    for schema, targets in _schemas(upstream).items():
-        for privilege in of_schemas:
+    for schema, targets in schemas.items():
+        for privilege in privileges:
             if here.allows(privilege, schema):
                 for target in targets:
                     if not there.allows(privilege, target):
                         yield (
-                            _PrivilegeScope(f"{quote(escaped(target))}.*", f"{quote(target)}.*", of_schemas),
+                            _PrivilegeScope(f"{quote(escaped(target))}.*", f"{quote(target)}.*", privileges),
                             privilege,
                         )
-        for kind, name, privilege in here.routines(schema) if with_routines else ():
+
+
+def _lost_on_routines(here: Grants, there: Grants, schemas: Mapping[str, Sequence[str]]) -> Iterator[_LostRight]:
+    for schema, targets in schemas.items():
+        for kind, name, privilege in here.routines(schema):
             if not any(
                 there.allows(privilege, target) or (kind, name, privilege) in there.routines(target)
                 for target in targets
             ):
                 routine = f"{kind.upper()} {qualified(targets[0], name)}"
                 yield _PrivilegeScope(routine, routine), privilege
-    for source, routed in upstream.routed.items():
+
+
+def _lost_on_tables(here: Grants, there: Grants, upstream: CutoverUpstream) -> Iterator[_LostRight]:
+    for source in sorted(here.tables() & upstream.routed.keys()):
+        routed = upstream.routed[source]
         table = _PrivilegeScope(qualified(*routed), qualified(*routed), _OF_TABLES)
         for privilege in _OF_TABLES:
             on_schema = here.allows(privilege, source[0])
@@ -165,14 +179,6 @@ def _lost(
         for privilege, column in here.columns(*source):
             if not there.allows(privilege, *routed) and (privilege, column) not in there.columns(*routed):
                 yield table, f"{privilege} ({quote(column)})"
-
-
-def _schemas(upstream: CutoverUpstream) -> dict[str, tuple[str, ...]]:
-    """Migrated schema → the schemas of the target that its tables are in."""
-    found: dict[str, dict[str, None]] = {}
-    for source, target in sorted(upstream.routed.items()):
-        found.setdefault(source[0], {})[target[0]] = None
-    return {schema: tuple(targets) for schema, targets in found.items()}
 
 
 def _granting(rights: Iterable[_MissingRight], roles: set[Account], flavor: str) -> Iterator[tuple[str, str]]:

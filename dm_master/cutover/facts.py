@@ -125,6 +125,13 @@ class CutoverUpstream:
     mapped: frozenset[tuple[TableId, str]]
     may_write: bool
 
+    def schemas(self) -> dict[str, tuple[str, ...]]:
+        """Migrated schema → the schemas of the target that its tables are in."""
+        found: dict[str, dict[str, None]] = {}
+        for source, target in sorted(self.routed.items()):
+            found.setdefault(source[0], {})[target[0]] = None
+        return {schema: tuple(targets) for schema, targets in found.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class CutoverTarget:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dm_master.cutover.facts import CutoverFacts, CutoverUpstream
 from dm_master.cutover.verdict import CheckVerdict, bounded, problems
@@ -22,12 +24,13 @@ def check_objects(facts: CutoverFacts) -> CheckVerdict:
         f"{one.server.label}: {_why_hidden(*each)}" for one in facts.upstreams for each in one.server.hidden.items()
     }
     for upstream in facts.upstreams:
+        routes = _ObjectRoutes.of(upstream)
         for kind, objects in upstream.server.objects.items():
             if objects and kind in at.hidden:
                 hidden.add(f"target: {_why_hidden(kind, at.hidden[kind])}")
                 continue
             for name in sorted(objects):
-                if why := _lack(facts, upstream, kind, name):
+                if why := _lack(facts, upstream, routes, kind, name):
                     line = f"{upstream.server.label}: {kind} {qualified(*name)} {why}"
                     found[line] = f"SHOW CREATE {kind.upper()} {qualified(*name)}"
     if hidden and not found:
@@ -40,22 +43,35 @@ def _why_hidden(kind: str, right: str) -> str:
     return f"the user does not see every {kind}: needs {right}"
 
 
-def _lack(facts: CutoverFacts, upstream: CutoverUpstream, kind: str, name: TableId) -> str:
+@dataclass(frozen=True, slots=True)
+class _ObjectRoutes:
+    """``schemas``: migrated schema → where its tables are at the target. ``names``: all names that routes change, with
+    the new ones."""
+
+    schemas: Mapping[str, Sequence[str]]
+    names: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, upstream: CutoverUpstream) -> _ObjectRoutes:
+        pairs = (pair for names in upstream.routed.items() for pair in zip(*names, strict=True))
+        return cls(upstream.schemas(), frozenset(pairs))
+
+
+def _lack(facts: CutoverFacts, upstream: CutoverUpstream, routes: _ObjectRoutes, kind: str, name: TableId) -> str:
     """Why an object is not at the target as it is in the upstream; '' if it is."""
     there = facts.target.server.objects.get(kind, {})
-    places = [*dict.fromkeys(target for (schema, _), (target, _) in upstream.routed.items() if schema == name[0])]
-    at = next((place for place in (*places, name[0]) if (place, name[1]) in there), None)
+    places = (*routes.schemas.get(name[0], ()), name[0])
+    at = next((place for place in places if (place, name[1]) in there), None)
     if at is None:
         return "is not at the target"
     if kind in upstream.server.hidden:
         return ""
-    pairs = {pair for source, target in upstream.routed.items() for pair in zip(source, target, strict=True)}
     spelling = upstream.server.info.flavor == facts.target.server.info.flavor
     own, other = (
         [_words(part, with_parentheses=spelling) for part in parts]
         for parts in (upstream.server.objects[kind][name], there[at, name[1]])
     )
-    return "" if _are_same(own, other, pairs) else "has another definition at the target"
+    return "" if _are_same(own, other, routes.names) else "has another definition at the target"
 
 
 def _words(text: str, *, with_parentheses: bool) -> list[str]:
@@ -71,7 +87,7 @@ def _words(text: str, *, with_parentheses: bool) -> list[str]:
     ]
 
 
-def _are_same(own: list[list[str]], other: list[list[str]], routed: set[tuple[str, str]]) -> bool:
+def _are_same(own: list[list[str]], other: list[list[str]], routed: frozenset[tuple[str, str]]) -> bool:
     """Whether the definitions have the same words, apart from names that the routes change."""
     return [*map(len, own)] == [*map(len, other)] and all(
         one == two or (one, two) in routed

@@ -79,7 +79,7 @@ def upstream_facts(upstream: InspectedUpstream, before: Location | None, seconds
             after=after,
             seconds=seconds,
             transactions=_transactions(upstream),
-            prepared=_readable(lambda: tuple(str(row[3]) for row in query(conn, "XA RECOVER")), "XA_RECOVER_ADMIN"),
+            prepared=_readable(lambda: tuple(_xid(*row) for row in query(conn, "XA RECOVER")), "XA_RECOVER_ADMIN"),
         ),
         routed=upstream.routed,
         mapped=frozenset(mapped),
@@ -130,6 +130,13 @@ def _transactions(upstream: InspectedUpstream) -> tuple[str, ...] | Unreadable:
         " WHERE trx_rows_modified > 0 AND trx_mysql_thread_id <> CONNECTION_ID() AND trx_mysql_thread_id <> 0",
     )
     return tuple(f"connection {thread} since {since}, {count} rows" for thread, since, count in rows)
+
+
+def _xid(format_id: int, gtrid_length: int, bqual_length: int, data: bytes | str) -> str:
+    """The name of a prepared transaction as XA COMMIT takes it."""
+    name = data if isinstance(data, bytes) else data.encode()
+    gtrid, bqual = name[:gtrid_length], name[gtrid_length : gtrid_length + bqual_length]
+    return f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id}"
 
 
 def _table_facts(conn: Connection[Any], tables: Mapping[TableId, TableInfo]) -> TableFacts:

@@ -62,7 +62,10 @@ def check_transactions(facts: CutoverFacts) -> CheckVerdict:
     ]
     if not found and any(isinstance(fact, Unreadable) for _, _, fact in kinds):
         return unknown("transactions", [(label, fact) for label, _, fact in kinds if isinstance(fact, Unreadable)])
-    remedy = "end these sessions or wait for them; XA COMMIT or XA ROLLBACK what is prepared"
+    remedy = (
+        "wait for these sessions, or KILL their connections; XA COMMIT or XA ROLLBACK what is prepared, by the names "
+        "that are shown"
+    )
     return problems("transactions", found, remedy, otherwise="no transaction with changes is open or prepared")
 
 

@@ -22,7 +22,7 @@ _KINDS = {c.OP_INSERT: "insert", c.OP_UPDATE: "update", c.OP_DELETE: "delete"}
 _TRANSACTION_BEGINS = frozenset({c.GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT, c.ANONYMOUS_GTID_EVENT})
 _ColumnsOf = Callable[[str, str], Sequence[Column] | None]
 #: SQL literals by column.
-_Row = dict[str, str] | None
+_ValuesByColumn = dict[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,9 @@ class LateWrites:
         for before, after in images:
             yield self._write(event, kind, name, before=before, after=after)
 
-    def _images(self, table_map: TableMap, event: Event) -> tuple[Sequence[tuple[_Row, _Row]], str]:
+    def _images(
+        self, table_map: TableMap, event: Event
+    ) -> tuple[Sequence[tuple[_ValuesByColumn, _ValuesByColumn]], str]:
         """Each row before and after, or why the values are not known."""
         notes = []
         for look in self._looks:
@@ -172,7 +174,7 @@ class LateWrites:
         return LateWrite(self.position, self._gtid, event.timestamp, event.server_id, kind, table, **more)  # type: ignore[arg-type]
 
 
-def _row(names: Sequence[str], literals: Sequence[bytes] | None) -> _Row:
+def _row(names: Sequence[str], literals: Sequence[bytes] | None) -> _ValuesByColumn:
     if literals is None:
         return None
     return {name: literal.decode("utf-8", "backslashreplace") for name, literal in zip(names, literals, strict=True)}

@@ -74,6 +74,10 @@ class Grants:
                 held = not grant.revoked
         return held
 
+    def tables(self) -> frozenset[tuple[str, str]]:
+        """The tables that grants name by themselves."""
+        return frozenset((grant.schema.replace("\\", ""), grant.table) for grant in self._grants if grant.table != "*")
+
     def columns(self, schema: str, table: str) -> frozenset[tuple[str, str]]:
         """The privileges on single columns of a table: pairs of privilege and column."""
         own = (grant.columns for grant in self._grants if (grant.schema, grant.table) == (schema, table))

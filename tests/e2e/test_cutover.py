@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +9,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import HarnessError, wait_until
+from tests.harness.cutovers import checked, writing
 
 TASK = """
 name: task
@@ -23,37 +20,8 @@ block-allow-list: {{app: {{do-dbs: [app]}}}}
 """
 
 
-def _check(cluster: Cluster, *accepted: str) -> dict[str, dict[str, Any]]:
-    """The checks by name; ``""`` has whether all are passed."""
-    accept = [word for name in accepted for word in ("--accept", name)]
-    try:
-        text = cluster.dmctl_text("cutover", "check", "task", "-o", "json", "--quiet-seconds", "1", *accept)
-    except HarnessError as exc:  # dmctl exits with 1 unless all is passed
-        text = str(exc)
-    answer = json.loads(text[text.index("{") : text.rindex("}") + 1])
-    return {"": {"passed": answer["result"]}, **{one["name"]: one for one in answer["checks"]}}
-
-
 def _verdicts(checks: dict[str, dict[str, Any]]) -> dict[str, str]:
     return {name: one["verdict"] for name, one in checks.items() if name}
-
-
-@contextlib.contextmanager
-def _writing(server: SQLServer, statement: str) -> Iterator[None]:
-    """Executes the statement again and again in the block."""
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.wait(0.01):
-            server.execute(statement)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
 
 
 def _start(cluster: Cluster, upstream: SQLServer, target: MariaDBServer) -> None:
@@ -89,7 +57,7 @@ def test_each_thing_that_is_missing_is_named_until_it_is_fixed(
     with upstream.connect() as conn, conn.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("INSERT INTO app.parent (name) VALUES ('c')")
-        checks = _check(free_cluster)
+        checks = checked(free_cluster)
         assert checks["transactions"]["verdict"] == "no"
         conn.rollback()
     assert not checks[""]["passed"]
@@ -113,7 +81,7 @@ def test_each_thing_that_is_missing_is_named_until_it_is_fixed(
         wait_until(
             lambda: free_cluster.dmctl("diff", "status", "task")["verdict"] != "running", "the comparison has ended"
         )
-        fixed = _check(free_cluster, "objects", "users", "validator", "settings", "way-back")
+        fixed = checked(free_cluster, "objects", "users", "validator", "settings", "way-back")
     finally:
         upstream.execute("SET GLOBAL read_only = 0")
     wrong = {name: one["evidence"] for name, one in fixed.items() if name and one["verdict"] == "no"}
@@ -127,11 +95,11 @@ def test_a_mysql_upstream_that_is_written_to_is_not_quiet(
     free_cluster: Cluster, mysql_upstream: MySQLServer, target: MariaDBServer
 ) -> None:
     _start(free_cluster, mysql_upstream, target)
-    quiet = _verdicts(_check(free_cluster))
+    quiet = _verdicts(checked(free_cluster))
     assert (quiet["quiet"], quiet["applied"], quiet["tables"], quiet["checks"]) == ("yes", "yes", "yes", "yes")
     assert quiet["replication"] == quiet["foreign-keys"] == quiet["transactions"] == "yes"
-    with _writing(mysql_upstream, "INSERT INTO app.parent (name) VALUES ('x')"):
-        assert _verdicts(_check(free_cluster))["quiet"] == "no"
+    with writing(mysql_upstream, "INSERT INTO app.parent (name) VALUES ('x')"):
+        assert _verdicts(checked(free_cluster))["quiet"] == "no"
 
 
 def test_a_task_that_is_not_there_is_an_error(free_cluster: Cluster) -> None:

@@ -24,6 +24,7 @@ from tests.harness.cutovers import (
     late_writes,
     read_only,
     start,
+    writing,
 )
 
 
@@ -207,7 +208,12 @@ def test_a_cutover_of_merged_sources_watches_all_of_them_and_has_no_way_back(
 
 def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, folder: Path, *, gtid: bool) -> None:
     """Cuts over, goes back, and writes at the target: the upstream gets exactly that."""
-    upstream.execute("CREATE TABLE app.notes (v INT)", "INSERT INTO app.notes VALUES (1), (1), (2)")
+    upstream.execute(
+        "CREATE TABLE app.notes (v INT)",
+        "INSERT INTO app.notes VALUES (1), (1), (2)",
+        "CREATE TABLE app.log (v INT)",
+        "INSERT INTO app.log VALUES (0)",
+    )
     cluster.wait_synced("task")
     with read_only(upstream):
         carried_out(cluster, folder)
@@ -216,8 +222,10 @@ def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, fold
     # Before the reverse task runs; and the forward task's own tables change too.
     target.execute("INSERT INTO moved.orders (name) VALUES ('early')", "DELETE FROM moved.notes WHERE v = 2")
     cluster.add_source(target, "back", gtid=gtid)
-    cluster.ok("cutover", "reverse", "task")
-    cluster.wait_stage("task_reverse", "Running", unit="Sync")
+    # And while it starts; in a table without a key, so that a row that comes twice stays.
+    with writing(target, "INSERT INTO moved.log SELECT MAX(v) + 1 FROM moved.log"):
+        cluster.ok("cutover", "reverse", "task")
+        cluster.wait_stage("task_reverse", "Running", unit="Sync")
     target.execute(
         "INSERT INTO moved.notes VALUES (3), (3)",
         "UPDATE moved.orders SET price = price * 2 WHERE price IS NOT NULL",
@@ -226,12 +234,13 @@ def _reversed(cluster: Cluster, upstream: SQLServer, target: MariaDBServer, fold
         "DELETE FROM moved.orders WHERE name = 'a'",
     )
     cluster.wait_synced("task_reverse")
-    for table, order in (("orders", "id"), ("notes", "v")):
+    for table, order in (("orders", "id"), ("notes", "v"), ("log", "v")):
         here, there = (
             server.execute(f"SELECT * FROM {schema}.{table} ORDER BY {order}")
             for server, schema in ((upstream, "app"), (target, "moved"))
         )
         assert here == there, table
+        assert len(there) > 1
     assert upstream.execute("SELECT v FROM app.notes ORDER BY v") == [(1,), (1,), (3,), (3,)]
     assert "replicated back by task_reverse" in cluster.dmctl_text("cutover", "status", "task")
     (path,) = folder.glob("*.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,32 @@ def late_writes(cluster: Cluster, source: str = "one") -> list[dict[str, Any]]:
     if watch.get("problem") or not watch.get("file"):
         return []
     return [json.loads(line) for line in Path(watch["file"]).read_text().splitlines()]
+
+
+def checked(cluster: Cluster, *accepted: str) -> dict[str, dict[str, Any]]:
+    """The checks by name; ``""`` has whether all are passed."""
+    accept = [word for name in accepted for word in ("--accept", name)]
+    try:
+        text = cluster.dmctl_text("cutover", "check", "task", "-o", "json", "--quiet-seconds", "1", *accept)
+    except HarnessError as exc:  # dmctl exits with 1 unless all is passed
+        text = str(exc)
+    answer = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return {"": {"passed": answer["result"]}, **{one["name"]: one for one in answer["checks"]}}
+
+
+@contextlib.contextmanager
+def writing(server: SQLServer, *statements: str) -> Iterator[None]:
+    """Executes the statements again and again in the block."""
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(0.01):
+            server.execute(*statements)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()

@@ -4,42 +4,13 @@ of a check does not mend it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import replace
 
 import pytest
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import up
-from dm_master.cutover.facts import CutoverFacts
-from dm_master.cutover.reading import server_facts, target_facts
 from dm_master.cutover.runner import CHECKS
-from dm_master.cutover.verdict import CheckVerdict
-from dm_master.inspection.inspected_server import InspectedServer
-from tests.unit.dm_master.cutover.made_facts import ready, upstream
-
-_ROUTES = {("app", name): ("moved", name) for name in ("t", "parent")}
-_PARENT = "CREATE TABLE {}.parent (id INT PRIMARY KEY)"
-_TABLE = "CREATE TABLE {}.t (id INT PRIMARY KEY, a INT, s VARCHAR(20), d DATE, j JSON{})"
-
-
-def _facts(source: SQLServer, there: SQLServer, user: str = "root") -> CutoverFacts:
-    """``user``: of the upstream."""
-    with ExitStack() as stack:
-        here = stack.enter_context(closing(InspectedServer(replace(source.db_config, user=user), "upstream")))
-        at = stack.enter_context(closing(InspectedServer(there.db_config, "downstream")))
-        of_source = server_facts("one", here, here.table_infos(_ROUTES), {"app"})
-        return ready(upstreams=(upstream(server=of_source, routed=_ROUTES),), target=target_facts(at, _ROUTES.values()))
-
-
-def _verdict(check: str, source: SQLServer, there: SQLServer) -> CheckVerdict:
-    return CHECKS[check](_facts(source, there))
-
-
-def _mend(there: SQLServer, found: CheckVerdict) -> None:
-    assert found.remedy.startswith("on the target: "), found
-    there.execute(*found.remedy.removeprefix("on the target: ").partition(" — ")[0].split("; "))
-
+from tests.harness.structures import PARENT, facts_of, proves, table_with
 
 #: Check, what the upstream's table has, what the target's has instead, and the evidence.
 _WITH_FAULTS = [
@@ -78,27 +49,6 @@ _PARTITIONS = [
 ]  # fmt: skip
 
 
-def _proves(check: str, servers: tuple[SQLServer, SQLServer], made: str, fault: str, why: str) -> None:
-    """No with evidence; after its remedy yes; and yes at once where the target has the same statements."""
-    source, there = servers
-    source.execute("CREATE DATABASE app", _PARENT.format("app"), made)
-    there.execute("CREATE DATABASE moved", _PARENT.format("moved"), fault)
-    found = _verdict(check, source, there)
-    assert found.verdict == "no"
-    assert why in "\n".join(found.evidence)
-    _mend(there, found)
-    mended = _verdict(check, source, there)
-    assert mended.verdict == "yes", mended
-    there.execute("DROP DATABASE moved", "CREATE DATABASE moved", _PARENT.format("moved"))
-    there.execute(made.replace(" app.", " moved."))
-    same = _verdict(check, source, there)
-    assert same.verdict == "yes", same
-
-
-def _with(element: str, schema: str) -> str:
-    return _TABLE.format(schema, f", {element.format(schema)}" if element else "")
-
-
 @pytest.fixture(scope="module")
 def newer_mysql() -> Iterator[MySQLServer]:
     """Of a version that keeps CHECK constraints and has indexes of expressions."""
@@ -122,7 +72,7 @@ def pair(
 def test_keys_and_constraints_that_are_missing_are_named_and_mended(
     pair: tuple[SQLServer, SQLServer], check: str, here: str, other: str, why: str
 ) -> None:
-    _proves(check, pair, _with(here, "app"), _with(other, "moved"), why)
+    proves(check, pair, table_with(here, "app"), table_with(other, "moved"), why)
 
 
 @pytest.mark.parametrize(("check", "here", "other", "why"), _OF_MYSQL)
@@ -130,7 +80,7 @@ def test_keys_and_constraints_that_are_missing_are_named_and_mended(
 def test_what_only_mysql_has_is_named_and_mended(
     pair: tuple[SQLServer, SQLServer], check: str, here: str, other: str, why: str
 ) -> None:
-    _proves(check, pair, _with(here, "app"), _with(other, "moved"), why)
+    proves(check, pair, table_with(here, "app"), table_with(other, "moved"), why)
 
 
 @pytest.mark.parametrize(("here", "other", "why"), _PARTITIONS)
@@ -141,7 +91,7 @@ def test_partitions_that_are_missing_are_named_and_mended(
         f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, a INT){f' PARTITION {clause}' if clause else ''}"
         for schema, clause in (("app", here), ("moved", other))
     )
-    _proves("partitions", pair, made, fault, why)
+    proves("partitions", pair, made, fault, why)
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
@@ -152,15 +102,15 @@ def test_a_user_with_only_select_sees_keys_and_constraints(
     server.wipe()
     server.execute(
         "CREATE DATABASE app",
-        _PARENT.format("app"),
-        _with("FOREIGN KEY (a) REFERENCES {}.parent (id), CHECK (a > 0)", "app"),
+        PARENT.format("app"),
+        table_with("FOREIGN KEY (a) REFERENCES {}.parent (id), CHECK (a > 0)", "app"),
         "CREATE DATABASE moved",
-        _PARENT.format("moved"),
-        _with("", "moved"),
+        PARENT.format("moved"),
+        table_with("", "moved"),
         "CREATE USER IF NOT EXISTS only_select@'%' IDENTIFIED BY ''",
         "GRANT SELECT ON app.* TO only_select@'%'",
     )
-    facts = _facts(server, server, user="only_select")
+    facts = facts_of(server, server, user="only_select")
     assert {name: CHECKS[name](facts).verdict for name in ("foreign-keys", "checks")} == {
         "foreign-keys": "no",
         "checks": "no",

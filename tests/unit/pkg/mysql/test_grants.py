@@ -43,3 +43,18 @@ def test_partial_revoke_takes_a_schema_out() -> None:
 def test_roles_are_distinguished_from_privileges() -> None:
     lines = ["GRANT USAGE ON *.* TO `u`@`%`", "GRANT `reader`@`%`,`dumper`@`%` TO `u`@`%`", "GRANT `r` TO `u`@`%`"]
     assert roles_of(lines) == ("`reader`@`%`", "`dumper`@`%`", "`r`")
+
+
+def test_what_is_granted_on_single_objects_is_listed() -> None:
+    grants = Grants(
+        [
+            "GRANT ALL PRIVILEGES ON `a`.* TO `u`@`%` WITH GRANT OPTION",
+            "GRANT SELECT (`x`, `y z`), INSERT ON `a`.`t` TO `u`@`%`",
+            "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE `a`.`p` TO `u`@`%`",
+        ]
+    )
+    assert grants.tables() == {("a", "t")}
+    assert grants.columns("a", "t") == {("SELECT", "x"), ("SELECT", "y z")}
+    assert grants.routines("a") == {("procedure", "p", "EXECUTE"), ("procedure", "p", "ALTER ROUTINE")}
+    assert grants.allows("GRANT OPTION", "a")
+    assert not Grants(["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`"]).allows("GRANT OPTION", "a")
