@@ -182,18 +182,25 @@ class Rounds:
         full: bool,
         should_stop: Callable[[], bool],
     ) -> list[ExpectedRows]:
-        """Computes by a Spark job each row's image after its last change in the batches."""
+        """Computes each row's image after its last change in the batches: by a Spark job, or here if they are tiny."""
         parts = (part for batch in batches for part in batch.sent(store))
         sent = [replace(part, order=order) for order, part in enumerate(parts)]
-        small = sum(batch.size for batch in batches) <= self._most_bytes
+        size = sum(batch.size for batch in batches)
+        small = size <= self._most_bytes
         buckets = 1 if small else max(1, self._workers)
         job = spark_tasks.BatchJob(ExpectRows(full, self._most_rows, store), buckets, plans)
+        if size <= self._engine.tiny_batch:
+            return self._rows_of(spark_tasks.run_here(sent, job))
         try:
             with self._engine.job_group(self._group, "validation", should_stop) as context:
                 partitions = spark_tasks.writing_tasks(buckets, self._engine.slots, self._engine.parallel)
                 outcomes = spark_tasks.run_on_sent(context, sent, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise spark_tasks.died(exc) from exc
+        return self._rows_of(outcomes)
+
+    @staticmethod
+    def _rows_of(outcomes: Sequence[spark_tasks.BucketOutcome]) -> list[ExpectedRows]:
         error = spark_tasks.first_error(outcomes)
         if error is not None:
             raise error

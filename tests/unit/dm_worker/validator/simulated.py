@@ -205,6 +205,7 @@ class Engine:
     shared_folder = None
     slots = parallel = 1
     memory = 1 << 30
+    tiny_batch = -1
 
     @contextmanager
     def job_group(self, *_: object) -> Iterator[OneTask]:
