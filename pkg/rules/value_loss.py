@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-from pkg.binlog.charsets import decode_text
+from pkg.binlog.charsets import UTF8, decode_text
 from pkg.errors import DMError
 from pkg.mysql.literal_text import LiteralText, literal_text
 from pkg.mysql.names import qualified, quote
@@ -207,6 +207,9 @@ def _most(kind: str, column: Column) -> int:
 def _to_bytes(here: Column, there: Column) -> _Pair:
     if here.type_name in _NUMBERS:
         return _EVERY if there.type_name == "binary" or here.type_name == "bit" else _KEPT
+    if here.type_name in _TEXT and here.charset not in UTF8 | {"", "binary", "ascii"}:
+        # Replication writes the bytes of the upstream's charset; a full copy has text in UTF-8.
+        return "letters", _arguments(there)[0] if there.type_name == "binary" else 0, (here.charset,)
     if there.type_name == "binary":
         kept = here.type_name == "binary" and _arguments(here)[0] == _arguments(there)[0]
         return _KEPT if kept else ("length", _arguments(there)[0] if "(" in there.column_type else 1, ())
@@ -366,6 +369,11 @@ def _length(loss: ColumnLoss, value: LiteralText) -> bool:
     return len(value.data) < loss.limit
 
 
+def _letters(loss: ColumnLoss, value: LiteralText) -> bool:
+    other_bytes = not value.charset and (loss.members[0] in _WIDE or not value.data.isascii())
+    return (other_bytes and bool(value.data)) or _length(loss, value)
+
+
 def _member(loss: ColumnLoss, value: LiteralText) -> bool:
     kind, *members = loss.members
     text = _text(value)
@@ -398,6 +406,7 @@ _CHANGES: dict[str, Callable[[ColumnLoss, LiteralText], bool]] = {
     "spaces": _spaces,
     "cut spaces": _cut_spaces,
     "length": _length,
+    "letters": _letters,
     "member": _member,
     "empty": _empty,
     "uuid": _uuid,

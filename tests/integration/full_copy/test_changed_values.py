@@ -20,6 +20,7 @@ LOSSES = {
     "float": ("DOUBLE", "FLOAT", "0.5", "0.1"),
     "spaces": ("VARCHAR(9)", "CHAR(9)", "'a)'' b'", "'a  '"),
     "padded": ("VARBINARY(4)", "BINARY(4)", "x'61626364'", "x'6162'"),
+    "letters": ("VARCHAR(9) CHARACTER SET latin1", "VARBINARY(30)", "'a'", "'ä'"),
     "null": ("TIMESTAMP NULL", "TIMESTAMP NOT NULL DEFAULT '2000-01-01'", "'2001-01-01'", "NULL"),
 }
 

@@ -56,6 +56,24 @@ def test_types_that_keep_or_refuse_every_value_are_not_looked_through(here: str,
 
 
 @pytest.mark.parametrize(
+    ("charset", "there", "kept", "changed"),
+    [
+        ("latin1", "blob", [b"'a'", b"''", b"_latin1 x'e4'"], [b"'\xc3\xa4'"]),
+        ("gbk", "varbinary(9)", [b"'a'", b"_gbk x'b0a1'"], [b"'\xe5\x95\x8a'"]),
+        ("latin1", "binary(2)", [b"'ab'", b"_latin1 x'e4e4'"], [b"'\xc3\xa4'", b"'a'"]),
+        ("ucs2", "blob", [b"_ucs2 x'0061'", b"''"], [b"'a'"]),
+    ],
+)
+def test_text_becomes_bytes_only_where_its_literal_has_them(
+    charset: str, there: str, kept: list[bytes], changed: list[bytes]
+) -> None:
+    """A full copy has text in UTF-8, in which other charsets have other bytes."""
+    loss = column_loss(_column("varchar(9)", charset=charset), _column(there))
+    assert loss is not None
+    assert [one for one in (*kept, *changed) if loss.changes(one)] == changed
+
+
+@pytest.mark.parametrize(
     ("here", "there", "kept", "changed"),
     [
         ("datetime(6)", "datetime(3)", b"'2020-01-01 00:00:00.123000'", b"'2020-01-01 00:00:00.123001'"),
