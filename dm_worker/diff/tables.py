@@ -84,7 +84,7 @@ class TableFinder:
         cfg: SubTaskConfig,
         settings: DiffSettings,
         siblings: Callable[[], Sequence[SubTaskConfig]],
-        neighbours: Callable[[], Sequence[SubTaskConfig]],
+        neighbours: Callable[[], Sequence[SubTaskConfig]] = tuple,
     ) -> None:
         self._own = cfg
         self._settings = settings
