@@ -23,6 +23,7 @@ from dm_worker.comparison.pair import (
 from dm_worker.comparison.value_forms import ColumnForms, ComparedServer, Reading, SideColumn, column_forms
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.table_reads.column_literals import introducer_of, kind_of, select_expression
+from pkg.binlog.charsets import UTF8
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, TableInfo
 from pkg.mysql.session_expressions import variables_of
@@ -244,6 +245,9 @@ class _PairMaker:
         collations = {side.column.collation for side in column.heres} | {there.collation}
         if not kinds <= _TEXTS or len(collations) != 1:
             return False
+        stored = {side.server.unicode_only for side in column.heres} | {self._server.unicode_only}
+        if len(stored) > 1 and there.charset not in UTF8 | {"ascii"}:
+            return False  # latin1 has the euro sign before é, Unicode after it
         # The order by code points is the same on all servers; other orders are a server's own.
         flavors = {side.server.flavor for side in column.heres} | {self._server.flavor}
         return there.collation.endswith("_bin") or len(flavors) == 1

@@ -92,7 +92,7 @@ class DiffSurroundings:
     syncer: HoldSyncer
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
-    neighbours: Callable[[], Sequence[SubTaskConfig]]
+    neighbours: Callable[[], Sequence[SubTaskConfig]] = tuple
 
 
 class StateKeeper(Protocol):

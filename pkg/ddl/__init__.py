@@ -5,6 +5,7 @@ A statement that is not understood is an error with an operator action; it is ne
 
 from pkg.ddl.check_names import has_checks, missing_check, with_check_names
 from pkg.ddl.collate import with_collations
+from pkg.ddl.columns import type_text
 from pkg.ddl.foreign_names import by_copying, missing_foreign_key, renamed_with_table
 from pkg.ddl.heeded import as_heeded
 from pkg.ddl.key_names import KeyNames, free_key_name, key_names, leaves_names_out, with_key_names
@@ -46,6 +47,7 @@ __all__ = [
     "separate",
     "split",
     "split_alter",
+    "type_text",
     "uniform",
     "with_check_names",
     "with_collations",

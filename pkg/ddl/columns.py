@@ -59,6 +59,18 @@ _ORACLE_TYPES = {"BLOB": "LONGBLOB", "DATE": "DATETIME", "NUMBER": "DOUBLE"}
 _REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
+def type_text(spec: TypeSpec) -> str:
+    """The type as SQL, for sessions with backslash escapes."""
+    args = spec.args
+    if spec.name in ("ENUM", "SET"):
+        args = tuple("'" + member.replace("\\", "\\\\").replace("'", "''") + "'" for member in args)
+    words = [f"{spec.name}({', '.join(args)})" if args else spec.name]
+    words += [word for word, there in (("UNSIGNED", spec.unsigned), ("ZEROFILL", spec.zerofill)) if there]
+    words += [f"CHARACTER SET {spec.charset}"] if spec.charset else []
+    words += [f"COLLATE {spec.collation}"] if spec.collation else []
+    return " ".join(words)
+
+
 def column_definition(cursor: TokenCursor, schema: str) -> ColumnDef:
     """``name type [attribute …]``; ``schema`` is the table's, and the default for references without one."""
     name = cursor.column()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dm_worker.syncer.ddl.filled_columns import filled_otherwise
+from dm_worker.syncer.ddl.filled_columns import FilledOtherwise, filled_otherwise
 from dm_worker.syncer.ddl.variables import (
     EMPTY_STRING_IS_NULL,
     TargetSession,
@@ -54,11 +54,13 @@ _TAKE_ROWS = frozenset({"drop database", "drop table", "truncate table", "rename
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """``rows``: it matters only if the target's table has rows that match this SQL condition; '' always."""
+    """``rows``: it matters only if the target's table has rows that match this SQL condition; '' always. ``filled``:
+    nor if the target shows both defaults of this column as the same."""
 
     what: str
     workaround: str
     rows: str = ""
+    filled: FilledOtherwise | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ def _merged(statement: ddl.DDLStatement, sides: Sides) -> Iterator[Doubt]:
             f"this statement got {found.target}, where the upstream gives them {found.upstream}",
             f"{_BY_HAND} {_COORDINATED}",
             found.rows,
+            found,
         )
 
 

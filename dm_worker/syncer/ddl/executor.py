@@ -16,6 +16,7 @@ from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.differences import Sides, adds_ids, changes_times, doubts, refused, replaced_columns
+from dm_worker.syncer.ddl.filled_columns import FilledOtherwise
 from dm_worker.syncer.ddl.operator_orders import is_given
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
@@ -242,7 +243,7 @@ class DDLExecutor:
                 return
             if not is_given(record.index):
                 # The operator is responsible for an ordered statement.
-                self._ensure_alike(part, step, context.query, now)
+                self._ensure_alike(part, step, context, now)
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
             # On the statement's own connection: it can't begin once the epoch has changed, nor later.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
@@ -380,7 +381,7 @@ class DDLExecutor:
             f"tables: skip it. {Advice.SKIP_OR_REPLACE}",
         )
 
-    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent, now: ShownTables) -> None:
+    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: ShownTables) -> None:
         """Raises 36068 for a statement that may have another effect at the target than upstream."""
         needs_copy = adds_ids(part) or replaced_columns(part) or changes_times(part)
         copy = self._session.table(*step.targets[0]) if needs_copy else None
@@ -394,9 +395,18 @@ class DDLExecutor:
             had=step.had,
             beside=step.beside,
         )
-        for doubt in doubts(part, query, sides):
-            if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
-                raise refused(part, doubt)
+        for doubt in doubts(part, context.query, sides):
+            if doubt.rows and not self._session.has_rows(*step.targets[0], doubt.rows):
+                continue
+            if doubt.filled is not None and self._fills_alike(doubt.filled, part, context):
+                continue
+            raise refused(part, doubt)
+
+    def _fills_alike(self, found: FilledOtherwise, part: ddl.DDLStatement, context: StatementContext) -> bool:
+        if not found.definition:
+            return False
+        shown = self._trial.column(found.definition, lambda text: self._run(text, part, context))
+        return bool(shown) and found.is_shown_in(shown, self.target_flavor)
 
     def _refused(self, record: DDLRecord, step: DDLStep, failed: StatementFailed, intent: BatchProgress) -> DMError:
         """Withdraws the intent: changes of its tables before the next retry are not its effect."""

@@ -33,12 +33,29 @@ _NULL, _IMPLICIT, _TIME = "NULL", "no default", "the current time"
 @dataclass(frozen=True, slots=True)
 class FilledOtherwise:
     """A column with another value in rows of the target: what the upstream's rows got, what the target's, and the SQL
-    condition for rows that may have it."""
+    condition for rows that may have it.
+
+    ``definition``: the column as the upstream filled it, '' without a default that is a literal. The target shows a
+    default in its own form; only it can tell whether two are the same, by :meth:`is_shown_in` a table with this column.
+    """
 
     column: str
     upstream: str
     target: str
     rows: str
+    definition: str
+    _there: ColumnDef
+    _shown_in: Dialect
+
+    def is_shown_in(self, shown: str, flavor: str) -> bool:
+        """Whether a table with this column alone, as SHOW CREATE shows it, has the default of the target's. Raises
+        36067 for a table that can't be parsed."""
+        tried = ddl.parse(shown, default_schema="d", flavor=flavor)
+        if tried.body is None:
+            return False
+        (column,) = tried.body.columns
+        one, other = _fill(column, tried.dialect), _fill(self._there, self._shown_in)
+        return bool(one.kind) and _same(one, column, other, self._there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +117,15 @@ def _difference(added: ColumnDef, dialect: Dialect, there: ColumnDef, shown_in: 
         _shown(one, added),
         "the time of their own change" if clock else _shown(other, there),
         "TRUE" if computed else f"{name} <=> DEFAULT({name})",
+        "" if clock or one.kind != "text" or other.kind != "text" else _definition(added),
+        there,
+        shown_in,
     )
+
+
+def _definition(column: ColumnDef) -> str:
+    null = "NOT NULL" if column.nullable is False else "NULL"
+    return f"{quote(column.name)} {ddl.type_text(column.type)} {null} DEFAULT {column.default}"
 
 
 def _shown(fill: _Fill, column: ColumnDef) -> str:

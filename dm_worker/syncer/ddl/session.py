@@ -336,8 +336,9 @@ def _constraint_kind(conn: Conn, schema: str, table: str, name: str) -> str:
 
 
 def _plainly(conn: Conn) -> None:
-    """Resets what an earlier statement's session changed for the parsing and output of SQL."""
-    query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0, character_set_connection = utf8mb4")
+    """Resets what an earlier statement's session changed for the parsing and output of SQL, and of defaults in it."""
+    plain = "sql_mode = '', foreign_key_checks = 0, character_set_connection = utf8mb4, time_zone = '+00:00'"
+    query(conn, f"SET SESSION {plain}")
 
 
 class StatementFailed(Exception):

@@ -77,6 +77,21 @@ class Trial:
             if made:
                 self._drop(back)
 
+    def column(self, definition: str, execute: Callable[[str], None]) -> str:
+        """SHOW CREATE of a table with only this column; '' where the target refuses it. ``execute`` as in
+        :meth:`leads_to`. Raises DMError when a retry may help."""
+        trial = (self._schema, f"{self._stem}_0")
+        self._drop([trial])
+        try:
+            execute(f"CREATE TABLE {qualified(*trial)} ({definition})")
+            return self._session.shown([trial]).definitions[0]
+        except StatementFailed as exc:
+            if exc.error.retryable:
+                raise exc.error from exc
+            return ""
+        finally:
+            self._drop([trial])
+
     def _drop(self, trials: Iterable[TableId]) -> None:
         for trial in trials:
             self._session.run(f"DROP TABLE IF EXISTS {qualified(*trial)}")

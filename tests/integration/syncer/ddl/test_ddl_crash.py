@@ -103,6 +103,16 @@ def test_no_statement_begins_after_a_stop_at_once(target: MariaDBServer) -> None
     assert target.execute("SHOW TABLES FROM d") == []
 
 
+def test_a_table_is_shown_in_one_zone_whatever_statement_ran_before(target: MariaDBServer) -> None:
+    """A run compares what it sees with what an earlier one, on another connection, has stored."""
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (a TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00')")
+    with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
+        before = session.shown([("d", "t")]).definitions
+        event = QueryEvent(0, 0, 0, "d", b"", time_zone="+08:00")
+        session.execute("CREATE TABLE d.u (id INT)", "create table", event, 1, UpstreamSession("mariadb"))
+        assert session.shown([("d", "t")]).definitions == before
+
+
 def test_a_table_that_its_statement_fills_is_killed_anywhere(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

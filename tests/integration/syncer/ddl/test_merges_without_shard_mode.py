@@ -90,6 +90,41 @@ def test_a_column_with_the_same_value_does_not(
     assert target.execute("SELECT id, c FROM d.t ORDER BY id") == expected
 
 
+#: Defaults that a server shows in another form.
+SHOWN_OTHERWISE = (
+    "a TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'",
+    "b DECIMAL(5,2) NOT NULL DEFAULT 1.555",
+    "c SET('a','it''s') DEFAULT 'it''s,a'",
+    "e ENUM('a','b') NOT NULL DEFAULT 'A'",
+    "f BINARY(4) DEFAULT 'a'",
+    "g CHAR(4) DEFAULT 'a '",
+    "h TIME DEFAULT '1:2:3'",
+    "i YEAR DEFAULT 99",
+    "j DATE DEFAULT '20200102'",
+    "k DATETIME(3) DEFAULT '2020-1-2T10:00'",
+    "l INT UNSIGNED DEFAULT 5.6",
+    "m FLOAT DEFAULT 1.23456789",
+    "n VARCHAR(9) DEFAULT _latin1 x'E4'",
+)
+
+
+def test_a_default_that_the_target_shows_in_another_form_does_not(
+    upstream: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    added = ", ".join(f"ADD COLUMN {column}" for column in SHOWN_OTHERWISE)
+    with running(merging(upstream, target), spark) as run:
+        upstream.execute("INSERT INTO d.t_1 VALUES (101)", "INSERT INTO d.t_2 VALUES (201)")
+        run.wait_synced(upstream)
+        upstream.execute("SET SESSION time_zone = '+08:00'", f"ALTER TABLE d.t_1 {added}", f"ALTER TABLE d.t_2 {added}")
+        run.wait_synced(upstream)
+        other = SHOWN_OTHERWISE[1].replace("1.555", "1.565")
+        upstream.execute(
+            "ALTER TABLE d.t_1 ADD COLUMN z DECIMAL(5,2) NOT NULL DEFAULT 1.555",
+            f"ALTER TABLE d.t_2 ADD COLUMN z {other.removeprefix('b ')}",
+        )
+        assert "`z`" in stopped(run)
+
+
 def test_a_column_without_rows_of_the_other_value_does_not(
     mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine
 ) -> None:

@@ -164,6 +164,15 @@ def test_ranges_are_only_cut_where_all_servers_have_one_order() -> None:
     assert ranged("varchar(5)", "utf8mb4_general_ci", MYSQL) == 0
 
 
+@pytest.mark.parametrize(("charset", "ranged"), [("utf8mb4", 1), ("utf8", 1), ("ascii", 1), ("latin1", 0), ("gbk", 0)])
+def test_ranges_of_text_are_cut_where_a_server_stores_unicode_only_if_it_is_unicode(charset: str, ranged: int) -> None:
+    key = replace(ID, type_name="varchar", column_type="varchar(5)", charset=charset, collation=f"{charset}_bin")
+    one = TableInfo("d", "t", (key,), (PRIMARY,))
+    tidb = ComparedServer("tidb", unicode_only=True, negative_zero=False)
+    assert len(pair(one, one, upstream=MYSQL, target=tidb).ranged) == ranged
+    assert len(pair(one, one, upstream=MYSQL, target=MYSQL).ranged) == 1
+
+
 def test_tables_of_engines_without_snapshots_are_told() -> None:
     one = table(column("v", "int(11)"))
     for engine, there in (("InnoDB", True), ("ROCKSDB", True), ("MyISAM", False), ("Aria", False)):

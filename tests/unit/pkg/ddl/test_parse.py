@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from pkg.ddl import classify, parse
+from pkg.ddl import classify, parse, type_text
 from pkg.ddl.statement import AddColumn, AddIndex, ChangeColumn, ColumnPlacement
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import way_on
@@ -264,3 +264,19 @@ def test_alter_ignore_is_refused_where_it_may_remove_rows_or_cut_values(part: st
         parse(f"ALTER IGNORE TABLE t {part}", default_schema="d")
     assert "binlog replace" in way_on(refused.value, "t", "s")
     assert parse(f"ALTER TABLE t {part}", default_schema="d").kind == "alter table"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DECIMAL(5, 2) UNSIGNED ZEROFILL",
+        "SET('a', 'it''s', 'b\\\\c')",
+        "VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin",
+        "BINARY(4)",
+        "DATE",
+    ],
+)
+def test_a_type_is_written_as_it_was_read(text: str) -> None:
+    body = parse(f"CREATE TABLE d.t (c {text})").body
+    assert body is not None
+    assert type_text(body.columns[0].type) == text
