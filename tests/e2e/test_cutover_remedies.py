@@ -15,6 +15,14 @@ from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import wait_until
 from tests.harness.cutovers import checked, read_only, start
 
+_SHARDED = """
+name: task
+task-mode: all
+shard-mode: pessimistic
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances: [{instances}]
+block-allow-list: {{app: {{do-dbs: [app]}}}}
+"""
 _UPDATE = "UPDATE app.orders SET price = 8 WHERE id = 1"
 
 
@@ -119,3 +127,19 @@ def test_the_remedy_of_each_check_leads_to_yes(
         checks.run(checks.says("diff", "no", "`app`.`orders`: 1 rows changed"))
         checks.becomes_yes("diff")
         assert target.execute("SELECT name FROM app.orders WHERE id = 1") == [("a",)]
+
+
+@pytest.mark.timeout(600)
+def test_a_ddl_that_waits_is_named_until_the_other_shard_has_it(
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: SQLServer, target: MariaDBServer
+) -> None:
+    start(free_cluster, {"one": mariadb_upstream, "two": mysql_upstream}, target, task=_SHARDED)
+    checks = _Checks(free_cluster, mariadb_upstream, target)
+    mariadb_upstream.execute("ALTER TABLE app.orders ADD COLUMN more INT")
+    wait_until(lambda: checks.one("shard-ddl")["verdict"] == "no", "the DDL waits", 120)
+    assert "dmctl shard-ddl-lock task" in checks.says("shard-ddl", "no", "waits with ALTER TABLE .* ADD COLUMN `more`")
+    (lock,) = free_cluster.dmctl("shard-ddl-lock", "task")["locks"]
+    # It names the shard that is missing.
+    assert "two" in str(lock["unsynced"])
+    mysql_upstream.execute("ALTER TABLE app.orders ADD COLUMN more INT")
+    checks.becomes_yes("shard-ddl")
