@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -100,6 +100,21 @@ class _Scene:
             conn.close()
 
     @contextmanager
+    def only_spark_jobs(self) -> Iterator[None]:
+        """The workers apply no batch themselves."""
+        self._restart({"DM_TINY_BATCH": "-1"})
+        try:
+            yield
+        finally:
+            self._restart({})
+
+    def _restart(self, variables: Mapping[str, str]) -> None:
+        for worker in self.cluster.workers:
+            worker.variables = variables
+            worker.kill()
+        self.cluster.start()
+
+    @contextmanager
     def steady_changes(self) -> Iterator[None]:
         """Runs small transactions, one after the other."""
         end = threading.Event()
@@ -135,7 +150,7 @@ def scene(
 def test_each_reason_shows_while_it_is_one(scene: _Scene) -> None:
     """One test, because a cluster takes long to prepare."""
     scene.shows("source_idle")
-    with scene.steady_changes():
+    with scene.only_spark_jobs(), scene.steady_changes():
         # Small batches take more time in Spark than at the target.
         scene.shows("engine")
     scene.shows("source_idle")

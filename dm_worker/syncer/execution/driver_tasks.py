@@ -60,5 +60,5 @@ class DriverTasks:
 def _run(slices: Sequence[Slice], job: BatchJob, answers: SimpleQueue[_Answer]) -> None:
     try:
         answers.put(spark_tasks.run_here(spill_slices(slices, SpillStore()), job))
-    except Exception:  # noqa: BLE001 - raised by run(), as Spark does with those of its tasks
-        answers.put(traceback.format_exc())
+    except Exception as exc:  # noqa: BLE001 - raised by run(), as Spark does with those of its tasks
+        answers.put(f"{exc!r}\n{traceback.format_exc()}")
