@@ -51,13 +51,17 @@ class SuspectSource(Protocol):
 class NotStored:
     """A :class:`StateKeeper` that keeps nothing: what is not compared when the process ends is read again."""
 
-    def note(self, record: DiffRecord) -> None: ...
+    def note(self, record: DiffRecord) -> None:
+        """The process knows the stage."""
 
-    def note_table(self, run: str, table: TableProgress) -> None: ...
+    def note_table(self, run: str, table: TableProgress) -> None:
+        """The process knows the tables."""
 
-    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None: ...
+    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None:
+        """The process knows the chunks."""
 
-    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None: ...
+    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
+        """No differences are lost: the validation has stored them."""
 
 
 @dataclass(slots=True)
