@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.table_reads.column_literals import LiteralKind
@@ -101,6 +102,14 @@ class TableSide:
     def qualified(self) -> str:
         return qualified(self.schema, self.name)
 
+    @property
+    def point_columns(self) -> tuple[tuple[str, int], ...]:
+        """The first columns of the key by which rows with a literal of the target are found, and perhaps more rows:
+        ``bases``, and then columns whose values only a collation calls equal."""
+        others = takewhile(lambda one: one is not None and one.kind is not LookupKind.NUMBER,
+                           self.lookups[len(self.bases):])  # fmt: skip
+        return (*self.bases, *((one.name, one.base) for one in others if one is not None))
+
 
 @dataclass(frozen=True, slots=True)
 class TablePair:
@@ -156,7 +165,7 @@ class KeyRange:
     """The rows whose ``ranged`` columns are at or above ``lower`` and below ``upper``: literals of the target's values.
 
     An end that is empty is open. The ranges of :func:`~dm_worker.comparison.ranges.plan_ranges` cover every row once.
-    With ``points``, only the rows with one of these values instead.
+    With ``points``, only the rows with one of these values of the ``point_columns`` instead.
     """
 
     lower: tuple[bytes, ...] = ()

@@ -159,8 +159,9 @@ def range_condition(pair: TablePair, side: TableSide, part: KeyRange) -> str:
 
 
 def _points_condition(side: TableSide, points: Sequence[Sequence[bytes]]) -> str:
-    names = [quote(name) for name, _ in side.bases]
-    own = [[value.decode() for value in _own(point, side.bases)] for point in points]
+    columns = side.point_columns[: len(points[0])]
+    names = [quote(name) for name, _ in columns]
+    own = [[value.decode() for value in _own(point, columns)] for point in points]
     if len(names) == 1:
         return f"{names[0]} IN ({','.join(point[0] for point in own)})"
     terms = (" AND ".join(f"{name} = {value}" for name, value in zip(names, point, strict=True)) for point in own)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from dm_worker.comparison.outcome import Difference
+from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.pace import SweepState
 from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings, Findings
@@ -19,6 +21,7 @@ from dm_worker.diff.state_table import RUNNING, DiffRecord, DiffSettings
 from dm_worker.diff.suspect_parts import SuspectRows, WholeTables
 from dm_worker.foreign_writes.suspects import Suspects
 from dm_worker.subtask.periodic import Periodic
+from dm_worker.syncer.rows.row_matching import RowMatch
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
 
@@ -51,13 +54,31 @@ class SuspectSource(Protocol):
 class NotStored:
     """A :class:`StateKeeper` that keeps nothing: what is not compared when the process ends is read again."""
 
-    def note(self, record: DiffRecord) -> None: ...
+    def note(self, record: DiffRecord) -> None:
+        """The process knows the stage."""
 
-    def note_table(self, run: str, table: TableProgress) -> None: ...
+    def note_table(self, run: str, table: TableProgress) -> None:
+        """The process knows the tables."""
 
-    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None: ...
+    def note_chunk(self, run: str, target: TableId, number: int, chunk: ComparedChunk) -> None:
+        """The process knows the chunks."""
 
-    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None: ...
+    def forget_chunks(self, run: str, chunks: Iterable[ChunkWork]) -> None:
+        """No differences are lost: the validation has stored them."""
+
+
+class WantedFindings:
+    """Gives on the differences of wanted rows."""
+
+    def __init__(self, inner: Findings, parts: SuspectRows) -> None:
+        self._inner = inner
+        self._parts = parts
+
+    def resume(self, ends: Sequence[tuple[int, int]]) -> bool:
+        return self._inner.resume(ends)
+
+    def append(self, pair: TablePair, matches: RowMatch, found: Sequence[Difference]) -> tuple[int, int]:
+        return self._inner.append(pair, matches, self._parts.wanted(pair, found))
 
 
 @dataclass(slots=True)
@@ -120,14 +141,15 @@ class SuspectRuns:
     def _compare_rows(
         self, rows: _Comparison[SuspectRows], around: DiffSurroundings, rate: int, should_end: Callable[[], bool]
     ) -> bool:
-        """False when it was interrupted."""
+        """False when it was interrupted, or more rows are to be compared."""
         if not self._run(rows, around, rate, should_end):
             return False
-        self._rows = None
         self._changes += rows.parts.rows
         self._tables |= rows.parts.whole
         self._source.add_others(rows.parts.others())
-        return True
+        more = rows.parts.others_found()
+        self._rows = None if more is None else _Comparison(more)
+        return more is None
 
     def _compare_tables(self, around: DiffSurroundings, rate: int, should_end: Callable[[], bool]) -> bool:
         while self._tables or self._whole is not None:
@@ -144,9 +166,10 @@ class SuspectRuns:
     ) -> bool:
         sources = tuple(sorted({self._cfg.source_id, *(one.source_id for one in around.siblings())}))
         record = DiffRecord(uuid.uuid4().hex, time.time(), RUNNING, DiffSettings.of_sweep(sources, rate))
-        run = DiffRun(
-            self._cfg, around, NotStored(), self._findings(), record, comparison.progress, parts=comparison.parts
-        )
+        parts, findings = comparison.parts, self._findings()
+        if isinstance(parts, SuspectRows):
+            findings = WantedFindings(findings, parts)
+        run = DiffRun(self._cfg, around, NotStored(), findings, record, comparison.progress, parts=parts)
 
         def end_if_unwanted() -> None:
             if should_end():

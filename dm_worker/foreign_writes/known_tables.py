@@ -1,4 +1,4 @@
-"""Which tables of the target show that a transaction is this program's, and which belong to no task. Pure."""
+"""Which tables of the target show that a transaction is this program's, and which belong to no task. No I/O."""
 
 from __future__ import annotations
 

@@ -170,11 +170,10 @@ class ForeignWrites:
             gap = progress.gap if progress is not None else ""
             compared = self._what_waits() if state.waiting or state.is_taken else "all compared"
             found = f"{rows} row changes of others; {compared}"
-            if not state.reason and state.read is not None:
-                return "; ".join(
-                    filter(None, (f"target's binlog, read up to {state.read}", found, state.left_out, gap))
-                )
-            return "; ".join(filter(None, (f"{_sweep(round_seconds)}, because {state.reason}", gap)))
+            parts = [f"target's binlog, read up to {state.read}", found, state.left_out, gap]
+            if state.reason or state.read is None:
+                parts = [f"{_sweep(round_seconds)}, because {state.reason}", gap]
+            return "; ".join(filter(None, parts))
 
     def _what_waits(self) -> str:
         why = self._waits_for()
@@ -306,9 +305,11 @@ class ForeignWrites:
             why, state.lost = state.lost, ""
             if state.progress is None:
                 return
-            gap = f"writes of others from {state.safe or state.progress.position} to {end} are found by the sweep only"
+            start = state.safe or state.progress.position
+            gap = f"writes of others from {start} to {end} are found by the sweep only: {why}"
+            gap = "; ".join(filter(None, (state.progress.gap, gap)))[:_MOST_GAP]
             self._files.clear()
-            state.progress = replace(state.progress, position=end, file=None, gap=f"{gap}: {why}"[:_MOST_GAP])
+            state.progress = replace(state.progress, position=end, file=None, gap=gap)
             state.safe, state.gap_run = end, ""
 
 

@@ -165,6 +165,10 @@ def damaged_scan(buffer: bytes) -> None:
     start = random_.randrange(len(raw) + 1)
     passed, _ = _SCAN.pass_rows(raw, start, packets, checksum, random_.choice((4, (1 << 32) - 10)))
     assert start <= passed <= len(raw)
+    names = [raw[begin : begin + 12] for begin in (random_.randrange(len(raw) + 1), start)]
+    flags = random_.random() < 0.5, random_.random() < 0.5
+    passed, *_ = _SCAN.pass_known(raw, start, packets, checksum, 4, 4, *flags, *(b"\0\0" + name for name in names))
+    assert start <= passed <= len(raw)
     for use in (
         lambda: events.append(1, raw[:30], 0),
         lambda: events.begin_gtid(raw[:16], 1),

@@ -67,6 +67,8 @@ def test_writes_of_others_are_found_while_writers_write_and_nothing_else(
     mariadb_upstream: MariaDBServer, logging_target: SQLServer, spark: SparkEngine
 ) -> None:
     filled(mariadb_upstream, logging_target)
+    # 'a' and 'A' are one key in the upstream, and two here.
+    logging_target.execute("ALTER TABLE d.s MODIFY code VARCHAR(20) COLLATE utf8mb4_bin")
     cfg = subtask(mariadb_upstream, logging_target, validator=QUICK)
     with swept(cfg, spark, "fast") as (running, _), writers(mariadb_upstream):
         wait_reading(running)
@@ -78,11 +80,12 @@ def test_writes_of_others_are_found_while_writers_write_and_nothing_else(
             "DELETE FROM d.t WHERE id = 700",
             "INSERT INTO d.t VALUES (5000, 'foreign', 1)",
             "UPDATE d.s SET part = 9 WHERE code = 'b''c'",
+            "INSERT INTO d.s VALUES ('A', 1, 1)",
             "INSERT INTO d.k VALUES (1, 'x')",
         )
-        found = running.wait_kinds(CHANGED, MISSING, MISSING, DELETED, DELETED, DELETED)
+        found = running.wait_kinds(CHANGED, MISSING, MISSING, *[DELETED] * 4)
         assert {one.status for one in found} == {pb.NewErr}
-        wait_text(running, "5 row changes of others; all compared")
+        wait_text(running, "6 row changes of others; all compared")
 
         # Rows that are as the upstream's again, and one that was written and taken back.
         logging_target.execute(
@@ -90,14 +93,15 @@ def test_writes_of_others_are_found_while_writers_write_and_nothing_else(
             "INSERT INTO d.t VALUES (700, 'v700', 700)",
             "DELETE FROM d.t WHERE id = 5000",
             "UPDATE d.s SET part = 1 WHERE code = 'b''c'",
+            "DELETE FROM d.s WHERE code = 'A'",
             "BEGIN",
             "UPDATE d.t SET n = -1 WHERE id = 800",
             "UPDATE d.t SET n = 800 WHERE id = 800",
             "COMMIT",
         )
-        wait_text(running, "11 row changes of others; all compared")
+        wait_text(running, "13 row changes of others; all compared")
         wait_until(
-            lambda: running.status().errorRowsStatus == "new/ignored/resolved: 1/0/5",
+            lambda: running.status().errorRowsStatus == "new/ignored/resolved: 1/0/6",
             lambda: f"rows that are mended are resolved: {running.errors()}",
         )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.comparison.pair import ComparedColumn, KeyRange, TablePair, TableSide, Way
+from dm_worker.comparison.outcome import Difference, DifferenceKind
+from dm_worker.comparison.pair import ComparedColumn, KeyLookup, KeyRange, LookupKind, TablePair, TableSide, Way
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.diff.suspect_parts import ROWS_PER_PART, SuspectRows, WholeTables, points_of
 from dm_worker.diff.tables import TableParts
@@ -34,6 +37,47 @@ def test_each_key_is_in_one_part(keys: set[tuple[bytes, ...]]) -> None:
     assert all(0 < len(part.points) <= ROWS_PER_PART for part in parts)
     # Fewer columns have the rows of more keys.
     assert {point for part in rows_of(*keys).of(pair_of("id")) for point in part.points} == {key[:1] for key in keys}
+
+
+TEXT = KeyLookup("part", LookupKind.BYTES, "utf8mb4")
+
+
+def extra(key: tuple[bytes, ...]) -> Difference:
+    return Difference(DifferenceKind.EXTRA, key, ("id",), None, (*key, b"1"))
+
+
+def test_rows_that_only_a_collation_calls_wanted_are_looked_at_once_by_themselves() -> None:
+    pair = pair_of("id")
+    text = replace(pair.target, lookups=(KeyLookup("id", LookupKind.NUMBER), TEXT))
+    pair = replace(pair, target=text, sources=(text,))
+    upper, lower, third = (b"1", b"'A'"), (b"1", b"'a'"), (b"1", b"'\xc3\xa4'")
+    rows: SuspectRows | None = rows_of(upper, third)
+    assert rows is not None
+    assert rows.of(pair) == [KeyRange(points=(upper, third))]
+    found = [extra(upper), extra(lower)]
+    assert rows.wanted(pair, found) == [extra(upper)]
+    rows = rows.others_found()
+    assert rows is not None
+    assert rows.has(T)
+    assert rows.of(pair) == [KeyRange(points=(lower,))]
+    # The same rows again: each is reported once, and then it ends.
+    assert rows.wanted(pair, found) == [extra(lower)]
+    assert rows.rows == 0
+    assert rows.others_found() is None
+
+
+def test_each_difference_counts_where_all_servers_find_the_same_rows() -> None:
+    rows = rows_of((b"1", b"2"))
+    rows.of(pair_of("id", "part"))
+    assert rows.wanted(pair_of("id", "part"), [extra((b"01", b"2"))]) == [extra((b"01", b"2"))]
+    assert rows.others_found() is None
+
+
+def test_a_number_that_stands_for_other_text_on_another_server_finds_no_rows() -> None:
+    numbered = replace(pair_of().target, lookups=(KeyLookup("id", LookupKind.NUMBER), TEXT))
+    assert numbered.point_columns == ()
+    assert replace(numbered, bases=(("id", 7),)).point_columns == (("id", 7), ("part", 0))
+    assert replace(numbered, bases=(("id", 7),), lookups=(TEXT, None)).point_columns == (("id", 7),)
 
 
 def test_a_table_whose_rows_can_not_be_named_is_compared_as_a_whole() -> None:
