@@ -223,7 +223,7 @@ def test_a_start_by_time_compares_what_was_applied_before(
     )
 
 
-class _Load:
+class Load:
     """Writes until it is stopped: new rows, a hot row, deleted rows. ``changes``: how many row changes so far."""
 
     def __init__(self, upstream: SQLServer) -> None:
@@ -283,7 +283,7 @@ def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
     )
     free_cluster.ok("start-task", free_cluster.write_task(text, "checked.yaml"))
     free_cluster.wait_stage("checked", "Running", unit="Sync")
-    load = _Load(mariadb_upstream)
+    load = Load(mariadb_upstream)
     log = free_cluster.worker_of("s1").log
     with load.running():
         shown: dict[str, Any] = {}
