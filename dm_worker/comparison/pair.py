@@ -106,8 +106,9 @@ class TablePair:
     """``key``: numbers of the columns that identify a row at the target; empty for a table without a usable key, whose
     rows are compared as a multiset. ``ranged``: the first of them by which a :class:`KeyRange` may cut the table.
     ``why``: the reason for ``way``. ``left_out``: the target's columns that are not compared, each with the reason.
-    ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes. ``sha1``: all servers
-    have this function.
+    ``may_keep``: extra rows of the target are not reported, because the task leaves out deletes; ``may_lack``: missing
+    ones are not, because it leaves out inserts. ``unjudged``: why the table is not called equal, then; '' if it is.
+    ``sha1``: all servers have this function.
     """
 
     target: TableSide
@@ -118,7 +119,9 @@ class TablePair:
     way: Way
     why: str
     left_out: tuple[tuple[str, str], ...] = ()
-    one_sided: bool = False
+    may_keep: bool = False
+    may_lack: bool = False
+    unjudged: str = ""
     sha1: bool = True
 
     @property

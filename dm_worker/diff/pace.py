@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.diff.progress import ComparedState, DiffProgress
+from dm_worker.diff.progress import ENDED, DiffProgress
 from dm_worker.subtask.rate import percent
 from pkg.mysql.names import qualified
 
@@ -52,10 +52,10 @@ class SweepState:
         return f"present round: {rows} of about {total} rows ({percent(rows, total)}), estimated {whole} in all"
 
     def left_out(self) -> str:
-        """The tables that the round does not compare."""
-        found = [one for one in list(self.progress.tables.values()) if one.state is ComparedState.NOT_COMPARED]
+        """The tables that the round does not compare, or not as a whole."""
+        found = [one for one in list(self.progress.tables.values()) if one.state in ENDED and one.shown_reason]
         named = [f"{qualified(*one.target)}: {one.shown_reason}" for one in found[:_NAMED]]
-        return f"tables not swept: {len(found)} ({'; '.join(named)})" if found else ""
+        return f"tables not swept as a whole: {len(found)} ({'; '.join(named)})" if found else ""
 
     def _wait(self) -> str:
         return f"waits: {self.waits_for}" if self.waits_for else ""

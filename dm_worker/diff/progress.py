@@ -17,7 +17,7 @@ from pkg.mysql.names import TableId
 class ComparedState(StrEnum):
     """The state of one target table, as the status shows it::
 
-    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a sample) not compared
+    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a part) not compared
        |                       |
        +-----------------------+--- the table can't be compared ---> not compared
     """
@@ -100,6 +100,7 @@ class ChunkWork:
 @dataclass(slots=True)
 class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
+    ``unjudged``: which differences a filter explains, so that the table is not called equal without any; '' for none.
 
     ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
     that were repaired, and ``kept``: where these differences end in the files.
@@ -114,6 +115,13 @@ class TableProgress:
     reason: str = ""
     repaired: int = 0
     kept: tuple[int, int] = (0, 0)
+    unjudged: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the table were compared."""
+        whole = not self.reason and self.spans is not None and not self.is_sample
+        return whole and len(self.done) == self.planned
 
     @property
     def is_sample(self) -> bool:
@@ -140,13 +148,15 @@ class TableProgress:
         if self.counts.total:
             return ComparedState.DIFFERENT
         # A table that was only partly compared is not called equal.
-        return ComparedState.NOT_COMPARED if self.is_sample else ComparedState.EQUAL
+        return ComparedState.NOT_COMPARED if self.is_sample or self.unjudged else ComparedState.EQUAL
 
     @property
     def shown_reason(self) -> str:
-        if self.reason or self.spans is None or not self.is_sample:
+        """Why it is not compared, or not as a whole."""
+        if self.reason or self.spans is None:
             return self.reason
-        return f"only a sample was compared: {len(self.spans)} of {self.planned} chunks"
+        sample = f"only a sample was compared: {len(self.spans)} of {self.planned} chunks" if self.is_sample else ""
+        return "; ".join(filter(None, (sample, self.unjudged)))
 
     @property
     def first_keys(self) -> list[str]:

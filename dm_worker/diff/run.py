@@ -293,6 +293,12 @@ class DiffRun:
         for target, made in found.items():
             if isinstance(made, DMError):
                 self._failed(target, made)
+                continue
+            table = self.progress.tables[target]
+            # Chunks that were compared under such a filter stay, also when the filter goes away.
+            if made.pair.unjudged and made.pair.unjudged != table.unjudged:
+                table.unjudged = made.pair.unjudged
+                self._table.note_table(self.record.run, table)
         return {target: made for target, made in found.items() if isinstance(made, ComparedTable)}
 
     def _not_served(self, sources: Sequence[str]) -> str:

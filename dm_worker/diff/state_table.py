@@ -185,6 +185,7 @@ def table_detail(table: TableProgress) -> dict[str, Any]:
         "reason": table.reason,
         "repaired": table.repaired,
         "kept": table.kept,
+        "unjudged": table.unjudged,
     }
 
 
@@ -223,4 +224,6 @@ def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:
         reason=str(detail["reason"]),
         repaired=int(detail["repaired"]),
         kept=(int(detail["kept"][0]), int(detail["kept"][1])),
+        # An earlier version compared no such table.
+        unjudged=str(detail.get("unjudged", "")),
     )

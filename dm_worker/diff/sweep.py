@@ -19,7 +19,7 @@ from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.holds import HoldSyncer
 from dm_worker.diff.pace import SweepState
-from dm_worker.diff.progress import ComparedState, DiffProgress
+from dm_worker.diff.progress import DiffProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
 from dm_worker.subtask.periodic import Periodic
@@ -38,8 +38,6 @@ _IDLE, ROUND_PAUSE = 1.0, 30.0
 MOST_LAG = 10
 #: Why a round waits.
 _STOPPED = "it continues once the task replicates and no `dmctl diff` runs"
-#: The states of tables whose rows were all compared.
-_WHOLE = frozenset({ComparedState.EQUAL, ComparedState.DIFFERENT})
 
 
 class SweepReader(Protocol):
@@ -145,7 +143,7 @@ class Sweep:
                 self._last, self._run = (run.record, run.progress), None
             if run.record.stage != RUNNING:
                 self._due = time.monotonic() + ROUND_PAUSE
-                whole = [target for target, one in run.progress.tables.items() if one.state in _WHOLE]
+                whole = [target for target, one in run.progress.tables.items() if one.is_whole]
                 self._reader.sweep_ended(record.run, whole, SweepState(run.progress, None, 0).left_out())
         finally:
             table.close()

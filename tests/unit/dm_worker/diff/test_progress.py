@@ -50,6 +50,32 @@ def test_a_table_is_equal_only_when_all_of_its_chunks_are() -> None:
     assert one.verdict() == "equal"
 
 
+def test_a_table_whose_filters_explain_differences_is_different_or_not_compared_and_never_equal() -> None:
+    why = "rows that the target lacks are not judged: why"
+    for result, state in ((EQUAL, ComparedState.NOT_COMPARED), (MISSING, ComparedState.DIFFERENT)):
+        one = progress(T)
+        one.planned(T, ["a", "b"])
+        one.tables[T].unjudged = why
+        assert (one.tables[T].state, one.tables[T].is_whole) == (ComparedState.COMPARING, False)
+        compare_all(one, result)
+        assert (one.tables[T].state, one.tables[T].is_whole) == (state, True)
+        assert one.tables[T].shown_reason == why
+        assert one.verdict() == state
+
+
+def test_only_tables_whose_rows_were_all_compared_are_whole() -> None:
+    one = progress(T, U)
+    one.planned(T, ["a", "b"], sample=50)
+    compare_all(one)
+    assert not one.tables[T].is_whole
+    assert not one.tables[U].is_whole
+    one.planned(U, ["a"])
+    compare_all(one)
+    assert one.tables[U].is_whole
+    one.refused(U, "why")
+    assert not one.tables[U].is_whole
+
+
 def test_a_difference_in_one_chunk_makes_the_table_different() -> None:
     one = progress(T)
     one.planned(T, ["a", "b"])
@@ -131,7 +157,7 @@ def test_a_restart_continues_where_the_rows_of_the_target_say(results: list[Comp
         before.compared(work, result)
     record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(("s",), ("db.*",), 5.0, lock=True))
     table = before.tables[T]
-    table.repaired, table.kept = 3, (5, 6)
+    table.repaired, table.kept, table.unjudged = 3, (5, 6), "why"
     rows = [
         ("r1", ("", ""), -1, asdict(record)),
         ("r1", T, -1, table_detail(table)),

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,6 +58,8 @@ class World:
         self.speed = 1e12
         self.whole: list[bool] = []
         self.plans: dict[TableId, DMError] = {}
+        #: Why tables are not called equal.
+        self.unjudged: dict[TableId, str] = {}
         self.stored: dict[str, Any] = {}
 
     # the engine
@@ -131,13 +134,14 @@ class World:
         return [json.dumps([[str(number)], []]) for number in range(self.chunks)]
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
-        return {target: ComparedTable(pair_of(target), (), MATCHES) for target in targets}
+        pairs = {target: replace(pair_of(target), unjudged=self.unjudged.get(target, "")) for target in targets}
+        return {target: ComparedTable(pair, (), MATCHES) for target, pair in pairs.items()}
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
 
     def note_table(self, _: str, table: TableProgress) -> None:
-        self.stored[table.target[1]] = table.reason
+        self.stored[table.target[1]] = table.reason or table.unjudged
 
     def note_chunk(self, _: str, target: TableId, number: int, chunk: object) -> None:
         self.stored[f"{target[1]} {number}"] = chunk
@@ -227,6 +231,19 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_compared(start:
     assert "denied" in run.progress.tables[T].reason
     assert "denied" in world.stored["t"]
     assert run.progress.tables[U].state == "equal"
+    assert run.progress.verdict() == "not compared"
+
+
+def test_a_table_whose_filters_explain_differences_is_not_called_equal(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()], U: [()]})
+    world.unjudged[T] = "missing rows are not judged"
+    run = start(world)
+    run.work()
+    assert {target: str(table.state) for target, table in run.progress.tables.items()} == {
+        T: "not compared",
+        U: "equal",
+    }
+    assert world.stored["t"] == run.progress.tables[T].shown_reason == "missing rows are not judged"
     assert run.progress.verdict() == "not compared"
 
 
