@@ -7,7 +7,7 @@ A table is first planned (cut into chunks), then each chunk is compared, in any 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -89,6 +89,24 @@ class ComparedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkRepair:
+    """The repair of a chunk's rows. ``ends``: where its differences end in the files, which must not lose them any
+    more. ``is_done``: it is committed, and has changed ``rows``."""
+
+    ends: tuple[int, int]
+    rows: int = 0
+    is_done: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> ChunkRepair:
+        first, second = data["ends"]
+        return ChunkRepair((int(first), int(second)), int(data["rows"]), bool(data["is_done"]))
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkWork:
     """A chunk to compare: ``span`` is its part of the table, as :mod:`dm_worker.comparison` writes and reads it."""
 
@@ -102,8 +120,8 @@ class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
     ``unjudged``: which differences a filter explains, so that the table is not called equal without any; '' for none.
 
-    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
-    that were repaired, and ``kept``: where these differences end in the files.
+    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repairs``: of
+    chunks, by their numbers.
     """
 
     target: TableId
@@ -113,8 +131,7 @@ class TableProgress:
     spans: dict[int, str] | None = None
     done: dict[int, ComparedChunk] = field(default_factory=dict)
     reason: str = ""
-    repaired: int = 0
-    kept: tuple[int, int] = (0, 0)
+    repairs: dict[int, ChunkRepair] = field(default_factory=dict)
     unjudged: str = ""
 
     @property
@@ -132,6 +149,11 @@ class TableProgress:
         """The results of the chunks, in the order in which they were compared. A copy, because the status reads it in
         another thread."""
         return list(self.done.values())
+
+    @property
+    def repaired(self) -> int:
+        """How many rows were repaired."""
+        return sum(one.rows for one in list(self.repairs.values()))
 
     @property
     def counts(self) -> DiffCounts:
@@ -230,15 +252,22 @@ class DiffProgress:
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """Where the differences of chunks that have some end in the files, and those that were repaired."""
+        """Where the differences of chunks that have some end in the files, and those that a repair may have changed."""
         found = [chunk.ends for table in self.tables.values() for chunk in table.results if chunk.counts.total]
-        return [*found, *(table.kept for table in self.tables.values() if table.repaired)]
+        return [*found, *(one.ends for table in self.tables.values() for one in table.repairs.values())]
+
+    def repairs_read(self, repairs: Mapping[TableId, Mapping[int, ChunkRepair]]) -> None:
+        """Takes what is stored of repairs; what is known of the files stays."""
+        for target, found in repairs.items():
+            mine = self.tables[target].repairs
+            for number, one in found.items():
+                mine[number] = replace(one, ends=mine[number].ends) if number in mine else one
 
     def forget_differences(self) -> list[ChunkWork]:
         """Makes the chunks with differences wait again, because their keys are lost; returns them."""
         lost: list[ChunkWork] = []
         for table in self.tables.values():
-            table.kept = (0, 0)
+            table.repairs = {number: replace(one, ends=(0, 0)) for number, one in table.repairs.items()}
             for number, chunk in list(table.done.items()):
                 if chunk.counts.total and table.spans is not None:
                     del table.done[number]

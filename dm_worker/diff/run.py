@@ -20,7 +20,8 @@ from dm_worker.diff.holds import HoldSyncer
 from dm_worker.diff.meeting import open_meeting
 from dm_worker.diff.methods import AtOnePosition, ComparisonMethod
 from dm_worker.diff.pace import rest_after
-from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.progress import ChunkRepair, ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.repair_notes import RepairNotes
 from dm_worker.diff.snapshot_pair import PairServers
 from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings
 from dm_worker.diff.tables import TableFinder
@@ -107,6 +108,20 @@ class StateKeeper(Protocol):
         ...
 
 
+class RepairKeeper(Protocol):
+    """Stores in the target what a comparison repairs. Raises DMError."""
+
+    def repair_notes(self, run: str) -> RepairNotes:
+        """For the transactions that repair."""
+        ...
+
+    def plan_repairs(self, run: str, planned: Mapping[ChunkWork, tuple[int, int]]) -> None:
+        """Notes that these chunks are about to be repaired; their differences end there in the files."""
+        ...
+
+    def read_repairs(self, run: str) -> Mapping[TableId, Mapping[int, ChunkRepair]]: ...
+
+
 class Findings(Protocol):
     """Stores the differences that a comparison finds."""
 
@@ -136,8 +151,9 @@ class DiffRun:
         record: DiffRecord,
         progress: DiffProgress,
         method: ComparisonMethod | None = None,
+        repairs: RepairKeeper | None = None,
     ) -> None:
-        """``method``: by default at one position."""
+        """``method``: by default at one position. ``repairs``: None for a comparison that repairs nothing."""
         self._cfg = cfg
         self._around = around
         self._table = table
@@ -150,9 +166,9 @@ class DiffRun:
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
-        #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
+        self._repairs = repairs
+        #: Chunks to repair, with the ends of their differences in the files.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
-        self._repaired: set[ChunkWork] = set()
         self._group = f"diff-{cfg.name}-{cfg.source_id}-{record.run}"
         self._stop = threading.Event()
 
@@ -185,6 +201,9 @@ class DiffRun:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
+        # The files may lose what is not noted.
+        self._to_repair.clear()
+        self._read_repairs()
         if not self._findings.resume(self.progress.ends):
             self._table.forget_chunks(self.record.run, self.progress.forget_differences())
         self._finder.refresh()
@@ -198,9 +217,15 @@ class DiffRun:
             rows, read = self._round()
             if not self.progress.is_done:
                 self._stop.wait(rest_after(rows, read, time.monotonic() - begun, self.record.settings.rows_per_second))
+        self._read_repairs()
         self.record = replace(self.record, stage=FINISHED, whole=max(0.0, time.time() - self.record.begun))
         self._table.note(self.record)
         log.info("the comparison is done", task=self._cfg.name, verdict=self.progress.verdict())
+
+    def _read_repairs(self) -> None:
+        """Takes what transactions have repaired that this process does not know of."""
+        if self._repairs is not None:
+            self.progress.repairs_read(self._repairs.read_repairs(self.record.run))
 
     def _find_tables(self) -> None:
         found = DiffProgress(self._finder.find())
@@ -253,7 +278,6 @@ class DiffRun:
         """One Spark job: each task compares chunks in one pair of snapshots. All tables of a job have rows of the same
         sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
-        repairs = bool(self._to_repair)
         waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS, self._certainty.is_due)
         if not waiting:
             self.waits_for = self._certainty.waits_for
@@ -271,10 +295,8 @@ class DiffRun:
                 self._refuse(target, absent)
             return 0, 0
         spec = self._spec(sources, tables, len(shares))
-        if repairs:
-            assert isinstance(spec.servers, PairServers)
-            shares = [(0, works)]
-            spec = replace(spec, servers=replace(spec.servers, repairs=True), seconds=REPAIR_SECONDS)
+        if self._to_repair:
+            shares, spec = [(0, works)], self._repairing(spec, works)
         reports = self._compared(shares, spec)
         for report in reports:
             self._take(report, tables)
@@ -286,6 +308,17 @@ class DiffRun:
             raise lost[0]
         results = [report.result for report in reports if report.result is not None]
         return sum(one.rows for one in results), sum(one.bytes for one in results)
+
+    def _repairing(self, spec: CompareSpec, works: Sequence[ChunkWork]) -> CompareSpec:
+        """Notes that the chunks are about to be repaired; returns what a task needs for it."""
+        assert isinstance(spec.servers, PairServers)
+        assert self._repairs is not None
+        planned = {work: self._to_repair[work] for work in works}
+        self._repairs.plan_repairs(self.record.run, planned)
+        for work, ends in planned.items():
+            self.progress.tables[work.target].repairs[work.number] = ChunkRepair(ends)
+        servers, notes = replace(spec.servers, repairs=True), self._repairs.repair_notes(self.record.run)
+        return replace(spec, servers=servers, seconds=REPAIR_SECONDS, notes=notes)
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
@@ -361,7 +394,7 @@ class DiffRun:
         found = self._certainty.seen(work, report.differences, exact=report.exact)
         if found is None:
             return  # must be compared again at another position
-        if found and self.record.settings.repair and work not in self._repaired:
+        if found and self._repairs is not None and not self._is_repaired(work):
             self._to_repair[work] = self._written(tables[work.target], found)
             return
         result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))
@@ -376,14 +409,13 @@ class DiffRun:
     def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
         return self._findings.append(table.pair, table.matches, found)
 
+    def _is_repaired(self, work: ChunkWork) -> bool:
+        repair = self.progress.tables[work.target].repairs.get(work.number)
+        return repair is not None and repair.is_done
+
     def _note_repair(self, work: ChunkWork, rows: int) -> None:
-        """The chunk was repaired; it is compared once more, and that result counts."""
-        table = self.progress.tables[work.target]
-        ends = self._to_repair.pop(work)
-        self._repaired.add(work)
-        table.repaired += rows
-        table.kept = max(table.kept, ends)
-        self._table.note_table(self.record.run, table)
+        """The chunk was repaired, which the transaction has noted; it is compared once more, and that result counts."""
+        self.progress.tables[work.target].repairs[work.number] = ChunkRepair(self._to_repair.pop(work), rows, True)
 
     def _failed(self, target: TableId, error: DMError) -> None:
         """Handles an error of a table: a retryable one is tried again without limit, any other a few times."""

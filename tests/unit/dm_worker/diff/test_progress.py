@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.diff.progress import (
+    ChunkRepair,
     ChunkWork,
     ComparedChunk,
     ComparedState,
@@ -19,6 +20,7 @@ from dm_worker.diff.progress import (
     is_in_sample,
     verdict_of,
 )
+from dm_worker.diff.repair_notes import repaired_chunk
 from dm_worker.diff.state_table import RUNNING, DiffRecord, DiffSettings, restored, table_detail
 
 T, U = ("db", "t"), ("db", "u")
@@ -61,6 +63,19 @@ def test_a_table_whose_filters_explain_differences_is_different_or_not_compared_
         assert (one.tables[T].state, one.tables[T].is_whole) == (state, True)
         assert one.tables[T].shown_reason == why
         assert one.verdict() == state
+
+
+def test_what_is_read_of_repairs_counts_and_keeps_the_ends_that_are_known() -> None:
+    one = progress(T, U)
+    one.tables[T].repairs = {0: ChunkRepair((0, 0))}
+    one.repairs_read(
+        {T: {0: ChunkRepair((5, 6), 3, True), 1: ChunkRepair((7, 8), 1, True)}, U: {2: ChunkRepair((9, 9))}}
+    )
+    assert one.tables[T].repairs == {0: ChunkRepair((0, 0), 3, True), 1: ChunkRepair((7, 8), 1, True)}
+    assert (one.tables[T].repaired, one.tables[U].repaired) == (4, 0)
+    assert sorted(one.ends) == [(0, 0), (7, 8), (9, 9)]
+    one.forget_differences()
+    assert set(one.ends) == {(0, 0)}
 
 
 def test_only_tables_whose_rows_were_all_compared_are_whole() -> None:
@@ -157,9 +172,11 @@ def test_a_restart_continues_where_the_rows_of_the_target_say(results: list[Comp
         before.compared(work, result)
     record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(("s",), ("db.*",), 5.0, lock=True))
     table = before.tables[T]
-    table.repaired, table.kept, table.unjudged = 3, (5, 6), "why"
+    table.unjudged = "why"
+    table.repairs = {0: ChunkRepair((5, 6), 3, True), 2: ChunkRepair((7, 8))}
     rows = [
         ("r1", ("", ""), -1, asdict(record)),
+        *(("r1", T, repaired_chunk(number), repair.to_data()) for number, repair in table.repairs.items()),
         ("r1", T, -1, table_detail(table)),
         *(("r1", T, number, chunk.to_data()) for number, chunk in table.done.items()),
         ("older", T, 0, MISSING.to_data()),

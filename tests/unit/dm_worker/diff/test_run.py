@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ from dm_worker.diff import compare_task
 from dm_worker.diff import run as diff_run
 from dm_worker.diff.compare_task import ComparedTable
 from dm_worker.diff.difference_files import DifferenceFiles
-from dm_worker.diff.progress import DiffProgress, TableProgress
+from dm_worker.diff.progress import ChunkRepair, ChunkWork, DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
 from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
@@ -53,6 +54,9 @@ class World:
         self.pairs: list[DMError] = []
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
+        self.notes: dict[TableId, dict[int, ChunkRepair]] = {}
+        #: Whether the task that repairs dies before it answers.
+        self.dies = False
         self.exact = True
         #: Bytes per second of the network, and whether each look read whole rows.
         self.speed = 1e12
@@ -82,7 +86,11 @@ class World:
         return self
 
     def collect(self) -> list[Any]:
-        return [report for share in self._shares for report in self._work(iter([share]))]
+        reports = [report for share in self._shares for report in self._work(iter([share]))]
+        if self.repaired and self.dies:
+            self.dies = False
+            raise RuntimeError("the task's process died after its commit")
+        return reports
 
     # a task's sessions
 
@@ -110,6 +118,25 @@ class World:
     def repair(self, _: object, __: object, found: Sequence[Difference]) -> int:
         self.repaired += found
         return len(found)
+
+    # the notes of repairs, which are committed with the rows
+
+    table = "state"
+
+    def repair_notes(self, _: str) -> World:
+        return self
+
+    def plan_repairs(self, _: str, planned: Mapping[ChunkWork, tuple[int, int]]) -> None:
+        for work, ends in planned.items():
+            self.notes.setdefault(work.target, {})[work.number] = ChunkRepair(ends)
+
+    def read_repairs(self, _: str) -> dict[TableId, dict[int, ChunkRepair]]:
+        return copy.deepcopy(self.notes)
+
+    def add(self, _: object, work: ChunkWork, rows: int) -> int:
+        known = self.notes[work.target][work.number]
+        self.notes[work.target][work.number] = replace(known, rows=known.rows + rows, is_done=True)
+        return known.rows + rows
 
     # the finder and the state
 
@@ -167,7 +194,11 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Diff
         around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list)
         files = DifferenceFiles(tmp_path / "files", redact=False)
         record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(sources=("s1",), **settings))
-        return DiffRun(config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()))
+        repairs = world if record.settings.repair else None
+        return DiffRun(
+            config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()),
+            repairs=cast(DiffStateTable, repairs),
+        )  # fmt: skip
 
     return made
 
@@ -312,6 +343,19 @@ def test_a_repaired_chunk_is_compared_again(start: Callable[..., DiffRun], tmp_p
     assert run.progress.tables[T].repaired == 1
     assert run.progress.verdict() == "equal"
     assert (tmp_path / "files" / "differences.jsonl").read_text().count("\n") == 1
+
+
+def test_a_repair_whose_process_dies_after_its_commit_is_counted_and_in_the_files(
+    start: Callable[..., DiffRun], tmp_path: Path
+) -> None:
+    world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
+    world.dies = True
+    run = start(world, repair=True)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert run.progress.tables[T].repaired == 1
+    for name in ("differences.jsonl", "repairs.sql"):
+        assert (tmp_path / "files" / name).read_text() != ""
 
 
 def test_a_chunk_that_a_repair_does_not_make_equal_is_different(start: Callable[..., DiffRun]) -> None:
