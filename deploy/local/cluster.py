@@ -104,6 +104,8 @@ class DMWorker(Process):
         super().__init__(base)
         self.member = member
         self.port = free_port()
+        self.temporary = self.dir / "tmp"
+        self.temporary.mkdir()
         self.config = self.dir / "dm-worker.toml"
         lines = [
             f'name = "{member}"',
@@ -120,7 +122,7 @@ class DMWorker(Process):
         return program(self.module, "--config", str(self.config))
 
     def environment(self) -> Mapping[str, str]:
-        return {**environment(self.code), **self.variables}
+        return {**environment(self.code), "TMPDIR": str(self.temporary), **self.variables}
 
     def ready(self) -> bool:
         return http_ok(f"http://127.0.0.1:{self.port}/status")

@@ -32,7 +32,7 @@ class RowDifferences:
     def __init__(self, pair: TablePair) -> None:
         self._names = tuple(column.name for column in pair.columns)
         self._key = pair.key
-        self._one_sided = pair.one_sided
+        self._may_keep, self._may_lack = pair.may_keep, pair.may_lack
 
     def between(self, upstream: Sequence[FoundRow], target: Sequence[FoundRow]) -> Difference | None:
         """The differences between the rows of one key; without a key, between the numbers of equal rows."""
@@ -44,7 +44,7 @@ class RowDifferences:
         if counts == (1, 1):
             same = upstream[0].values == target[0].values
             return None if same else self._both(DifferenceKind.CHANGED, upstream[0], target[0], counts)
-        if self._one_sided and counts[0] < counts[1]:
+        if (self._may_keep and counts[0] < counts[1]) or (self._may_lack and counts[0] > counts[1]):
             return None
         if Counter(row.values for row in upstream) == Counter(row.values for row in target):
             return None
@@ -57,11 +57,11 @@ class RowDifferences:
         each; one row without it."""
         rows: Iterable[tuple[bytes, ...] | None] = zip(*literals, strict=True)
         nothing: Iterable[tuple[bytes, ...] | None] = repeat(None)
+        if self._may_keep if source == TARGET else self._may_lack:
+            return []
         kind, number, upstream, target = DifferenceKind.MISSING, (1, 0), rows, nothing
         if source == TARGET:
             kind, number, upstream, target = DifferenceKind.EXTRA, (0, 1), nothing, rows
-            if self._one_sided:
-                return []
         keys = zip(*(literals[column] for column in self._key), strict=True) if self._key else repeat(())
         fields = zip(
             repeat(kind), keys, repeat(self._names), upstream, target, repeat(source), repeat(counts or number)

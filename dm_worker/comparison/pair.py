@@ -13,7 +13,7 @@ from itertools import takewhile
 from dm_worker.comparison.value_forms import Reading
 from dm_worker.table_reads.column_literals import LiteralKind
 from pkg.binlog.rows.derived_literals import LiteralChange
-from pkg.mysql.names import qualified, quote
+from pkg.mysql.names import qualified
 
 
 class Way(Enum):
@@ -115,10 +115,11 @@ class TableSide:
 class TablePair:
     """``key``: numbers of the columns that identify a row at the target; empty for a table without a usable key, whose
     rows are compared as a multiset. ``ranged``: the first of them by which a :class:`KeyRange` may cut the table.
-    ``why``: the reason for ``way``. ``left_out``: the columns that are not compared, each with the reason; ``unseen``
-    are those of them with values that the upstream's rows have.
-    ``one_sided``: extra rows of the target are not reported, because the task leaves out deletes. ``sha1``: all servers
-    have this function. ``in_snapshots``: the engines of all tables read them as of a snapshot.
+    ``why``: the reason for ``way``. ``left_out``: the columns that are not compared, each with the reason.
+    ``may_keep``: extra rows of the target are not reported, because the task leaves out deletes; ``may_lack``: missing
+    ones are not, because it leaves out inserts. ``unjudged``: why the table can't be called equal though all that is
+    compared is; '' where it can. ``sha1``: all servers have this function. ``in_snapshots``: the engines of all tables
+    read them as of a snapshot.
     """
 
     target: TableSide
@@ -129,8 +130,9 @@ class TablePair:
     way: Way
     why: str
     left_out: tuple[tuple[str, str], ...] = ()
-    unseen: tuple[str, ...] = ()
-    one_sided: bool = False
+    may_keep: bool = False
+    may_lack: bool = False
+    unjudged: str = ""
     sha1: bool = True
     in_snapshots: bool = True
 
@@ -138,14 +140,6 @@ class TablePair:
     def outline(self) -> str:
         """A digest of what is compared and how. Results for parts of a table belong together only if it is the same."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
-
-    @property
-    def partly(self) -> str:
-        """Why the table can't be called equal though all compared values are; '' where it can."""
-        if not self.unseen:
-            return ""
-        named = "; ".join(f"{quote(name)}: {reason}" for name, reason in self.left_out if name in self.unseen)
-        return f"not all columns were compared: {named}"
 
     @property
     def key_names(self) -> tuple[str, ...]:

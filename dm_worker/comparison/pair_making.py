@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from dm_worker.comparison.pair import (
     ComparedColumn,
@@ -68,9 +69,9 @@ def make_pair(
 ) -> TablePair | NotCompared:
     """The pair, or why the table can't be compared. Raises 36027 for a rule that does not fit the tables."""
     name = (target.schema, target.name)
-    reason = _filtered(upstream)
-    if reason:
-        return NotCompared(name, reason)
+    left_out_rows = _left_out_rows(upstream)
+    if isinstance(left_out_rows, str):
+        return NotCompared(name, left_out_rows)
     maker = _PairMaker(upstream, target, server)
     columns, left_out, refused = maker.columns()
     if refused:
@@ -79,22 +80,54 @@ def make_pair(
         return NotCompared(name, f"{shown}{more}")
     if not columns:
         return NotCompared(name, "upstream and target have no column in common")
-    return maker.pair(columns, left_out)
+    return maker.pair(columns, left_out, left_out_rows)
 
 
-def _filtered(upstream: Sequence[SourceStructure]) -> str:
-    """Why, because of a filter, the target's content depends on past changes; '' if it does not."""
-    for table in upstream:
-        rows = table.rules.filter
-        name = qualified(table.info.schema, table.info.name)
-        if rows.reads_rows:
-            return (
-                f"an expression filter leaves out changes of {name}: what the target must have depends on past values"
-            )
-        left = sorted(rows.kinds.ignored - {"delete"})
-        if left:
-            return f"a binlog event filter leaves out each {' and '.join(left)} of {name}"
-    return ""
+@dataclass(frozen=True, slots=True)
+class _LeftOutRows:
+    """Which rows only one side may have, because of filters: see :class:`TablePair`."""
+
+    may_keep: bool
+    may_lack: bool
+    unjudged: str
+
+
+def _left_out_rows(upstream: Sequence[SourceStructure]) -> _LeftOutRows | str:
+    """What filters leave out; or why the values of the target's rows depend on past changes, because of them.
+
+    A change of a row that the target lacks has no effect. So while only inserts are left out, each of the target's rows
+    is one of the upstream; and the other way round while only deletes are.
+    """
+    inserts, updates, deletes = ([_left_out(table, kind) for table in upstream] for kind in _KINDS)
+    if any(updates) or (any(inserts) and any(deletes)):
+        found = [*updates, *inserts, *deletes]
+        return f"{next(filter(None, found))}: what the target must have depends on past values"
+    # Without any DELETE the target keeps what the upstream deletes, which is what such a task is for.
+    some = next((one for one in deletes if one.startswith("an expression")), "")
+    lacks = next(filter(None, inserts), "")
+    unjudged = f"rows that only the target has are not judged: {some}" if some else ""
+    unjudged = f"rows that the target lacks are not judged: {lacks}" if lacks else unjudged
+    return _LeftOutRows(any(deletes), bool(lacks), unjudged)
+
+
+def _left_out_values(left_out: Sequence[tuple[str, str]]) -> str:
+    """The columns of which values of the upstream are not compared, as text; '' for none."""
+    named = [f"{quote(name)}: {reason}" for name, reason in left_out if reason in (_ONLY_UPSTREAM, _ONLY_SOME)]
+    return f"not all columns were compared: {'; '.join(named)}" if named else ""
+
+
+#: The kinds of changes that filters leave out.
+_KINDS: tuple[Literal["insert", "update", "delete"], ...] = ("insert", "update", "delete")
+
+
+def _left_out(table: SourceStructure, kind: Literal["insert", "update", "delete"]) -> str:
+    """The filter that leaves out changes of this kind, as text; '' for none."""
+    rows = table.rules.filter
+    name = qualified(table.info.schema, table.info.name)
+    if kind in rows.kinds.ignored:
+        return f"a binlog event filter leaves out each {kind} of {name}"
+    expressions = {"insert": rows.insert, "update": rows.update, "delete": rows.delete}[kind]
+    return f"an expression filter leaves out {kind}s of {name}" if expressions else ""
 
 
 class _PairMaker:
@@ -124,7 +157,9 @@ class _PairMaker:
                 refused.append(f"column {quote(there.name)}: {made}")
         return found, [*left_out, *self._only_upstream()], refused
 
-    def pair(self, columns: Sequence[_PairColumn], left_out: Sequence[tuple[str, str]]) -> TablePair:
+    def pair(
+        self, columns: Sequence[_PairColumn], left_out: Sequence[tuple[str, str]], rows: _LeftOutRows
+    ) -> TablePair:
         names = [column.there.name.lower() for column in columns]
         key = self._key(columns, names)
         ranged = self._ranged([columns[number] for number in key])
@@ -147,8 +182,9 @@ class _PairMaker:
             way=way,
             why=why,
             left_out=tuple(left_out),
-            unseen=tuple(name for name, reason in left_out if reason in (_ONLY_UPSTREAM, _ONLY_SOME)),
-            one_sided=any("delete" in table.rules.filter.kinds.ignored for table in self._upstream),
+            may_keep=rows.may_keep,
+            may_lack=rows.may_lack,
+            unjudged="; ".join(filter(None, (_left_out_values(left_out), rows.unjudged))),
             in_snapshots=all(
                 info.engine.lower() in _WITH_SNAPSHOTS
                 for info in (self._target, *(table.info for table in self._upstream))

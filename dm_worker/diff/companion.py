@@ -227,7 +227,8 @@ class DiffCompanion:
     def _compare(
         self, record: DiffRecord, progress: DiffProgress, table: DiffStateTable, around: DiffSurroundings
     ) -> None:
-        run = DiffRun(self._cfg, around, table, self._files(record), record, progress)
+        repairs = table if record.settings.repair else None
+        run = DiffRun(self._cfg, around, table, self._files(record), record, progress, repairs=repairs)
         with self._lock:
             if not self._accompanies:
                 return

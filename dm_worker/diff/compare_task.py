@@ -20,6 +20,7 @@ from dm_worker.comparison.pair import TablePair, TableSide
 from dm_worker.comparison.readings import UnreadableValueError
 from dm_worker.diff.feeds import Feed, present_feeds
 from dm_worker.diff.progress import SHOWN_KEYS, ChunkWork, ComparedChunk, DiffCounts
+from dm_worker.diff.repair_notes import RepairNotes
 from dm_worker.diff.repairs import Repairs, in_order
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, open_pair
 from dm_worker.diff.spans import key_text, range_of
@@ -60,7 +61,7 @@ class ComparedTable:
 class CompareSpec:
     """The parameters of a round's tasks. ``seconds``: how long a pair may be used. ``whole_rows``: rows may be read
     whole instead of checksums, where that is faster. ``bytes_per_second``: 0 for no limit. ``feeding``: the sources
-    among which the tables may get further upstream tables."""
+    among which the tables may get further upstream tables. ``notes``: None for tasks that repair nothing."""
 
     servers: PairServers | UnheldServers
     tables: Mapping[TableId, ComparedTable]
@@ -68,6 +69,7 @@ class CompareSpec:
     bytes_per_second: int
     whole_rows: bool = False
     feeding: tuple[SubTaskConfig, ...] = ()
+    notes: RepairNotes | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class ChunkReport:
     error: DMError | None = None
     #: Whether the pair's positions are certain: see :class:`SnapshotPair`.
     exact: bool = True
-    #: Rows that were repaired.
+    #: Rows of the chunk that were repaired, also by earlier attempts.
     repaired: int = 0
     #: Whether the sessions are unusable.
     ends_pair: bool = False
@@ -93,8 +95,8 @@ def run_compare_task(spec: CompareSpec, shares: Iterator[tuple[int, Sequence[Chu
         rate = RateLimit(spec.bytes_per_second)
         try:
             with _opened(spec.servers, slot) as pair:
-                if isinstance(spec.servers, PairServers) and spec.servers.repairs:
-                    yield from _repair_all(spec, pair, works, rate)
+                if spec.notes is not None:
+                    yield from _repair_all(spec, spec.notes, pair, works, rate)
                 else:
                     yield from _compare_all(spec, pair, works, rate)
         except DMError as exc:
@@ -154,16 +156,20 @@ def _compare_all(
 
 
 def _repair_all(
-    spec: CompareSpec, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
+    spec: CompareSpec, notes: RepairNotes, pair: SnapshotPair, works: Sequence[ChunkWork], rate: RateLimit
 ) -> list[ChunkReport]:
     """Compares chunks and repairs them, in the pair's transaction, for which replication waits: a row that the upstream
-    changes after the pair's position is written by replication afterwards."""
+    changes after the pair's position is written by replication afterwards. The transaction contains the notes, too."""
     reports = []
     for report in _compare_all(spec, pair, works, rate):
         if report.ends_pair and report.error is not None:
             return [report]  # nothing is committed
-        if report.work is not None:
-            report.repaired = apply_repairs(pair.target, spec.tables[report.work.target], report.differences)
+        if report.work is not None and report.error is None:
+            rows = apply_repairs(pair.target, spec.tables[report.work.target], report.differences)
+            try:
+                report.repaired = notes.add(pair.target, report.work, rows)
+            except pymysql.Error as exc:
+                raise classify(exc, scope="downstream", table=notes.table) from exc
         report.differences = []
         reports.append(report)
     try:

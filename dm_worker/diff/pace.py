@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.diff.progress import ComparedState, DiffProgress
+from dm_worker.diff.progress import ENDED, DiffProgress
 from dm_worker.subtask.rate import percent
 from pkg.mysql.names import qualified
 
@@ -51,9 +51,9 @@ class SweepState:
         whole = f"{self.elapsed * total / rows:.0f}s" if rows else "unknown"
         return f"present round: {rows} of about {total} rows ({percent(rows, total)}), estimated {whole} in all"
 
-    def left_out(self, what: str = "not swept") -> str:
-        """The tables that are not compared."""
-        found = [one for one in list(self.progress.tables.values()) if one.state is ComparedState.NOT_COMPARED]
+    def left_out(self, what: str = "not swept as a whole") -> str:
+        """The tables that are not compared, or not as a whole."""
+        found = [one for one in list(self.progress.tables.values()) if one.state in ENDED and one.shown_reason]
         named = [f"{qualified(*one.target)}: {one.shown_reason}" for one in found[:_NAMED]]
         return f"tables {what}: {len(found)} ({'; '.join(named)})" if found else ""
 

@@ -7,7 +7,7 @@ A table is first planned (cut into chunks), then each chunk is compared, in any 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +17,7 @@ from pkg.mysql.names import TableId
 class ComparedState(StrEnum):
     """The state of one target table, as the status shows it::
 
-    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a sample) not compared
+    pending -- planned --> comparing -- all chunks compared --> equal, different, or (equal in a part) not compared
        |                       |
        +-----------------------+--- the table can't be compared ---> not compared
     """
@@ -89,6 +89,24 @@ class ComparedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkRepair:
+    """The repair of a chunk's rows. ``ends``: where its differences end in the files, which must not lose them any
+    more. ``is_done``: it is committed, and has changed ``rows``."""
+
+    ends: tuple[int, int]
+    rows: int = 0
+    is_done: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> ChunkRepair:
+        first, second = data["ends"]
+        return ChunkRepair((int(first), int(second)), int(data["rows"]), bool(data["is_done"]))
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkWork:
     """A chunk to compare: ``span`` is its part of the table, as :mod:`dm_worker.comparison` writes and reads it."""
 
@@ -100,10 +118,11 @@ class ChunkWork:
 @dataclass(slots=True)
 class TableProgress:
     """One target table. ``sources``: names for the status. ``reason``: why it is not compared; '' where it is.
+    ``unjudged``: why it is not called equal even if no row differs; '' where it is.
 
-    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``repaired``: rows
-    that were repaired, and ``kept``: where these differences end in the files. ``outline``: that of the pair for which
-    the chunks were cut. ``partly``: why the table is not called equal even if no row differs.
+    ``planned``: how many chunks the table has; those that a sample leaves out are not in ``spans``. ``first``: the
+    number of the first one. ``repairs``: of chunks, by their numbers. ``outline``: that of the pair for which the
+    chunks were cut.
     """
 
     target: TableId
@@ -113,10 +132,16 @@ class TableProgress:
     spans: dict[int, str] | None = None
     done: dict[int, ComparedChunk] = field(default_factory=dict)
     reason: str = ""
-    repaired: int = 0
-    kept: tuple[int, int] = (0, 0)
     outline: str = ""
-    partly: str = ""
+    unjudged: str = ""
+    first: int = 0
+    repairs: dict[int, ChunkRepair] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the table were compared."""
+        whole = not self.reason and self.spans is not None and not self.is_sample
+        return whole and len(self.done) == self.planned
 
     @property
     def is_sample(self) -> bool:
@@ -127,6 +152,11 @@ class TableProgress:
         """The results of the chunks, in the order in which they were compared. A copy, because the status reads it in
         another thread."""
         return list(self.done.values())
+
+    @property
+    def repaired(self) -> int:
+        """How many rows were repaired."""
+        return sum(one.rows for one in list(self.repairs.values()))
 
     @property
     def counts(self) -> DiffCounts:
@@ -143,13 +173,15 @@ class TableProgress:
         if self.counts.total:
             return ComparedState.DIFFERENT
         # A table that was only partly compared is not called equal.
-        return ComparedState.NOT_COMPARED if self.is_sample or self.partly else ComparedState.EQUAL
+        return ComparedState.NOT_COMPARED if self.is_sample or self.unjudged else ComparedState.EQUAL
 
     @property
     def shown_reason(self) -> str:
-        if self.reason or self.spans is None or not self.is_sample:
-            return self.reason or self.partly
-        return f"only a sample was compared: {len(self.spans)} of {self.planned} chunks"
+        """Why it is not compared, or not as a whole."""
+        if self.reason or self.spans is None:
+            return self.reason
+        sample = f"only a sample was compared: {len(self.spans)} of {self.planned} chunks" if self.is_sample else ""
+        return "; ".join(filter(None, (sample, self.unjudged)))
 
     @property
     def first_keys(self) -> list[str]:
@@ -199,22 +231,22 @@ class DiffProgress:
         return found
 
     def planned(
-        self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "", partly: str = ""
+        self, target: TableId, spans: Iterable[str], *, sample: float = 0.0, outline: str = "", unjudged: str = ""
     ) -> None:
         """The table consists of these chunks; with a ``sample`` only that share of them (percent) is compared."""
-        numbered = dict(enumerate(spans))
-        table = self.tables[target]
-        table.outline, table.partly = outline, partly
-        table.planned = len(numbered)
-        table.spans = {number: span for number, span in numbered.items() if is_in_sample(number, sample)}
+        table, chunks = self.tables[target], list(spans)
+        table.outline, table.unjudged = outline, unjudged
+        table.planned = len(chunks)
+        table.spans = {table.first + i: span for i, span in enumerate(chunks) if is_in_sample(i, sample)}
 
     def planned_again(self, target: TableId) -> list[ChunkWork]:
         """Makes the table wait for a plan again, because its chunks are no longer parts of it; returns the chunks whose
-        results are forgotten."""
+        results are forgotten. The next chunks get new numbers. What was repaired stays, also what is committed later.
+        """
         table = self.tables[target]
         spans = table.spans or {}
         lost = [ChunkWork(target, number, spans[number]) for number in table.done]
-        table.spans, table.done = None, {}
+        table.spans, table.done, table.first = None, {}, table.first + table.planned
         return lost
 
     def compared(self, work: ChunkWork, result: ComparedChunk) -> bool:
@@ -235,15 +267,22 @@ class DiffProgress:
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """Where the differences of chunks that have some end in the files, and those that were repaired."""
+        """Where the differences of chunks that have some end in the files, and those that a repair may have changed."""
         found = [chunk.ends for table in self.tables.values() for chunk in table.results if chunk.counts.total]
-        return [*found, *(table.kept for table in self.tables.values() if table.repaired)]
+        return [*found, *(one.ends for table in self.tables.values() for one in table.repairs.values())]
+
+    def repairs_read(self, repairs: Mapping[TableId, Mapping[int, ChunkRepair]]) -> None:
+        """Takes what is stored of repairs; what is known of the files stays."""
+        for target, found in repairs.items():
+            mine = self.tables[target].repairs
+            for number, one in found.items():
+                mine[number] = replace(one, ends=mine[number].ends) if number in mine else one
 
     def forget_differences(self) -> list[ChunkWork]:
         """Makes the chunks with differences wait again, because their keys are lost; returns them."""
         lost: list[ChunkWork] = []
         for table in self.tables.values():
-            table.kept = (0, 0)
+            table.repairs = {number: replace(one, ends=(0, 0)) for number, one in table.repairs.items()}
             for number, chunk in list(table.done.items()):
                 if chunk.counts.total and table.spans is not None:
                     del table.done[number]

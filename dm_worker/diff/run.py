@@ -20,7 +20,8 @@ from dm_worker.diff.holds import HoldSyncer
 from dm_worker.diff.meeting import open_meeting
 from dm_worker.diff.methods import AtOnePosition, ComparisonMethod
 from dm_worker.diff.pace import rest_after
-from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.progress import ChunkRepair, ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.repair_notes import RepairNotes
 from dm_worker.diff.snapshot_pair import PairServers
 from dm_worker.diff.state_table import FINISHED, DiffRecord, DiffSettings
 from dm_worker.diff.tables import TableFinder, TableParts
@@ -113,6 +114,20 @@ class StateKeeper(Protocol):
         ...
 
 
+class RepairKeeper(Protocol):
+    """Stores in the target what a comparison repairs. Raises DMError."""
+
+    def repair_notes(self, run: str) -> RepairNotes:
+        """For the transactions that repair."""
+        ...
+
+    def plan_repairs(self, run: str, planned: Mapping[ChunkWork, tuple[int, int]]) -> None:
+        """Notes that these chunks are about to be repaired; their differences end there in the files."""
+        ...
+
+    def read_repairs(self, run: str) -> Mapping[TableId, Mapping[int, ChunkRepair]]: ...
+
+
 class Findings(Protocol):
     """Stores the differences that a comparison finds."""
 
@@ -143,8 +158,10 @@ class DiffRun:
         progress: DiffProgress,
         method: ComparisonMethod | None = None,
         parts: TableParts | None = None,
+        repairs: RepairKeeper | None = None,
     ) -> None:
-        """``method``: by default at one position. ``parts``: by default everything."""
+        """``method``: by default at one position. ``parts``: by default everything. ``repairs``: None for a comparison
+        that repairs nothing."""
         self._cfg = cfg
         self._around = around
         self._table = table
@@ -157,11 +174,11 @@ class DiffRun:
         self._method = method or AtOnePosition()
         self._certainty = self._method.certainty()
         self._failures: Counter[TableId] = Counter()
+        self._repairs = repairs
         #: Whether a table has changed since the finder has read the tables.
         self._changed = False
-        #: Chunks to repair, with the ends of their differences in the files; and those that were repaired.
+        #: Chunks to repair, with the ends of their differences in the files.
         self._to_repair: dict[ChunkWork, tuple[int, int]] = {}
-        self._repaired: set[ChunkWork] = set()
         self._group = f"diff-{cfg.name}-{cfg.source_id}-{record.run}"
         self._stop = threading.Event()
 
@@ -194,6 +211,9 @@ class DiffRun:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
+        # The files may lose what is not noted.
+        self._to_repair.clear()
+        self._read_repairs()
         if not self._findings.resume(self.progress.ends):
             self._table.forget_chunks(self.record.run, self.progress.forget_differences())
         self._finder.refresh()
@@ -210,9 +230,15 @@ class DiffRun:
             rows, read = self._round()
             if not self.progress.is_done:
                 self._stop.wait(rest_after(rows, read, time.monotonic() - begun, self.record.settings.rows_per_second))
+        self._read_repairs()
         self.record = replace(self.record, stage=FINISHED, whole=max(0.0, time.time() - self.record.begun))
         self._table.note(self.record)
         log.info("the comparison is done", task=self._cfg.name, verdict=self.progress.verdict())
+
+    def _read_repairs(self) -> None:
+        """Takes what transactions have repaired that this process does not know of."""
+        if self._repairs is not None:
+            self.progress.repairs_read(self._repairs.read_repairs(self.record.run))
 
     def _find_tables(self) -> None:
         found = DiffProgress(self._finder.find())
@@ -251,7 +277,7 @@ class DiffRun:
                 plan.spans,
                 sample=self.record.settings.sample,
                 outline=plan.outline,
-                partly=plan.partly,
+                unjudged=plan.unjudged,
             )
             self._table.note_table(self.record.run, table)
 
@@ -271,8 +297,7 @@ class DiffRun:
         """One Spark job: each task compares chunks in one pair of snapshots. All tables of a job have rows of the same
         sources, so that no task holds a source that it does not need. Returns the rows and bytes that it read."""
         threads = self._threads
-        repairs = bool(self._to_repair)
-        if repairs:
+        if self._to_repair:
             # Rows of a task that has started meanwhile would be extra.
             self._finder.refresh()
         waiting = list(self._to_repair) or self.progress.waiting(threads * _MOST_CHUNKS, self._certainty.is_due)
@@ -292,10 +317,8 @@ class DiffRun:
                 self._refuse(target, absent)
             return 0, 0
         spec = self._spec(sources, tables, len(shares))
-        if repairs:
-            assert isinstance(spec.servers, PairServers)
-            shares = [(0, works)]
-            spec = replace(spec, servers=replace(spec.servers, repairs=True), seconds=REPAIR_SECONDS)
+        if self._to_repair:
+            shares, spec = [(0, works)], self._repairing(spec, works)
         reports = self._compared(shares, spec)
         for report in reports:
             self._take(report, tables)
@@ -307,6 +330,17 @@ class DiffRun:
             raise lost[0]
         results = [report.result for report in reports if report.result is not None]
         return sum(one.rows for one in results), sum(one.bytes for one in results)
+
+    def _repairing(self, spec: CompareSpec, works: Sequence[ChunkWork]) -> CompareSpec:
+        """Notes that the chunks are about to be repaired; returns what a task needs for it."""
+        assert isinstance(spec.servers, PairServers)
+        assert self._repairs is not None
+        planned = {work: self._to_repair[work] for work in works}
+        self._repairs.plan_repairs(self.record.run, planned)
+        for work, ends in planned.items():
+            self.progress.tables[work.target].repairs[work.number] = ChunkRepair(ends)
+        servers, notes = replace(spec.servers, repairs=True), self._repairs.repair_notes(self.record.run)
+        return replace(spec, servers=servers, seconds=REPAIR_SECONDS, notes=notes)
 
     def _prepared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         """Makes the pairs of the tables of a round again: DDL may have changed them since the last round."""
@@ -321,7 +355,7 @@ class DiffRun:
         return found
 
     def _plan_again(self, target: TableId) -> None:
-        """The table's chunks are of a key, columns or upstream tables that it no longer has."""
+        """The table's chunks are of a key, columns, filters or upstream tables that it no longer has."""
         log.info("a table is compared again from its start: it has changed", table=qualified(*target))
         self._forget(target)
         # In this order: results without a plan would be taken for those of the next plan.
@@ -333,7 +367,6 @@ class DiffRun:
         self._certainty.forget(target)
         for work in [one for one in self._to_repair if one.target == target]:
             del self._to_repair[work]
-        self._repaired = {work for work in self._repaired if work.target != target}
 
     def _not_served(self, sources: Sequence[str]) -> str:
         """Why a sweep of tables with rows of these sources would only wait, holding replication; '' if it would not."""
@@ -397,8 +430,8 @@ class DiffRun:
         found = self._certainty.seen(work, report.differences, exact=report.exact and in_snapshots)
         if found is None:
             return  # must be compared again at another position
-        # A repair could write what replication still has to write.
-        if found and self.record.settings.repair and in_snapshots and work not in self._repaired:
+        # Without a snapshot, a repair could write what replication still has to write.
+        if found and self._repairs is not None and in_snapshots and not self._is_repaired(work):
             self._to_repair[work] = self._written(tables[work.target], found)
             return
         result = replace(result, counts=counts_of(found), keys=keys_of(found, redact=self.record.settings.redact))
@@ -413,14 +446,13 @@ class DiffRun:
     def _written(self, table: ComparedTable, found: Sequence[Difference]) -> tuple[int, int]:
         return self._findings.append(table.pair, table.matches, found)
 
+    def _is_repaired(self, work: ChunkWork) -> bool:
+        repair = self.progress.tables[work.target].repairs.get(work.number)
+        return repair is not None and repair.is_done
+
     def _note_repair(self, work: ChunkWork, rows: int) -> None:
-        """The chunk was repaired; it is compared once more, and that result counts."""
-        table = self.progress.tables[work.target]
-        ends = self._to_repair.pop(work)
-        self._repaired.add(work)
-        table.repaired += rows
-        table.kept = max(table.kept, ends)
-        self._table.note_table(self.record.run, table)
+        """The chunk was repaired, which the transaction has noted; it is compared once more, and that result counts."""
+        self.progress.tables[work.target].repairs[work.number] = ChunkRepair(self._to_repair.pop(work), rows, True)
 
     def _failed(self, target: TableId, error: DMError) -> None:
         """Handles an error of a table: a retryable one is tried again without limit, any other a few times."""

@@ -49,9 +49,7 @@ class DiffStateFile:
                 rows.pop(row, None)
             else:
                 rows[row] = detail
-        # A table's own row is sorted before the rows of its chunks.
-        ordered = sorted(rows.items(), key=lambda one: one[0][2])
-        return restored([(*row, detail) for row, detail in ordered])
+        return restored([(*row, detail) for row, detail in rows.items()])
 
     def replace(self, record: DiffRecord) -> None:
         """Replaces an earlier comparison by a new one."""

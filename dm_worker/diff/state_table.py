@@ -1,7 +1,8 @@
 """``<task>_diff_state`` in the target's meta schema: a comparison, its tables and chunks, so that it survives restarts.
 ``<task>_sweep_state`` has the same of the validation's sweep.
 
-One row per chunk that is done, one per table with its chunks (number -1), and one per comparison (no table, number -1).
+One row per chunk that is done, one per chunk that is repaired (:mod:`repair_notes`), one per table with its chunks
+(number -1), and one per comparison (no table, number -1).
 ``run`` identifies the comparison: a late write of an earlier one is never read as part of a later one.
 """
 
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pymysql
 
-from dm_worker.diff.progress import ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.progress import ChunkRepair, ChunkWork, ComparedChunk, DiffProgress, TableProgress
+from dm_worker.diff.repair_notes import RepairNotes, repaired_chunk
 from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaTransactions
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import error_number
@@ -133,6 +135,17 @@ class DiffStateTable:
 
         self._transactions.run(delete)
 
+    def repair_notes(self, run: str) -> RepairNotes:
+        """For the transactions that repair."""
+        return RepairNotes(self.name, self._source, run)
+
+    def plan_repairs(self, run: str, planned: Mapping[ChunkWork, tuple[int, int]]) -> None:
+        """Notes that these chunks are about to be repaired; their differences end there in the files."""
+        self._transactions.run(lambda conn: self.repair_notes(run).plan(conn, planned))
+
+    def read_repairs(self, run: str) -> dict[TableId, dict[int, ChunkRepair]]:
+        return self._transactions.run(self.repair_notes(run).read)
+
     def others_run(self, record: DiffRecord) -> bool:
         """Whether another source of this comparison is not done: it may need this source's position."""
 
@@ -189,10 +202,9 @@ def table_detail(table: TableProgress) -> dict[str, Any]:
         "planned": table.planned,
         "spans": table.spans,
         "reason": table.reason,
-        "repaired": table.repaired,
-        "kept": table.kept,
         "outline": table.outline,
-        "partly": table.partly,
+        "unjudged": table.unjudged,
+        "first": table.first,
     }
 
 
@@ -202,11 +214,14 @@ def restored(rows: list[tuple[str, TableId, int, dict[str, Any]]]) -> tuple[Diff
     if record is None:
         return None
     tables: dict[TableId, TableProgress] = {}
-    for run, target, number, detail in rows:
+    # Those of tables come before those of their chunks.
+    for run, target, number, detail in sorted(rows, key=lambda row: row[2] != WHOLE_TABLE):
         if run != record.run or target == NO_TABLE:
             continue
         if number == WHOLE_TABLE:
             tables[target] = _table(target, detail)
+        elif target in tables and number < WHOLE_TABLE:
+            tables[target].repairs[repaired_chunk(number)] = ChunkRepair.from_data(detail)
         elif target in tables:
             tables[target].done[number] = ComparedChunk.from_data(detail)
     return record, DiffProgress(tables.values())
@@ -229,9 +244,8 @@ def _table(target: TableId, detail: dict[str, Any]) -> TableProgress:
         int(detail["planned"]),
         None if spans is None else {int(number): str(span) for number, span in spans.items()},
         reason=str(detail["reason"]),
-        repaired=int(detail["repaired"]),
-        kept=(int(detail["kept"][0]), int(detail["kept"][1])),
-        # An earlier version stored neither: the table is planned again.
+        # An earlier version stored none of them: the table is planned again.
         outline=str(detail.get("outline", "")),
-        partly=str(detail.get("partly", "")),
+        unjudged=str(detail.get("unjudged", "")),
+        first=int(detail.get("first", 0)),
     )

@@ -14,7 +14,7 @@ from pkg.pb import dmworker_pb2 as pb
 def shown_comparison(record: DiffRecord, progress: DiffProgress, files: DifferenceFiles) -> pb.DiffSourceStatus:
     """The answer about one source."""
     tables = list(progress.tables.values())
-    differ = any(table.counts.total or table.repaired for table in tables)
+    differ = any(table.counts.total or table.repairs for table in tables)
     return pb.DiffSourceStatus(
         result=True,
         run=record.run,

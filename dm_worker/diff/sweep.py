@@ -19,7 +19,7 @@ from dm_worker.comparison.outcome import Difference
 from dm_worker.comparison.pair import TablePair
 from dm_worker.diff.holds import HoldSyncer
 from dm_worker.diff.pace import SweepState
-from dm_worker.diff.progress import ComparedState, DiffProgress
+from dm_worker.diff.progress import DiffProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.state_table import RUNNING, SWEEP_TABLE, DiffRecord, DiffSettings, DiffStateTable
 from dm_worker.diff.suspect_runs import SuspectRuns, SuspectSource
@@ -41,8 +41,6 @@ LEAST_WORK = 5.0
 _NO_ROUND = "before any round"
 #: Why a round waits.
 _STOPPED = "it continues once the task replicates and no `dmctl diff` runs"
-#: The states of tables whose rows were all compared.
-_WHOLE = frozenset({ComparedState.EQUAL, ComparedState.DIFFERENT})
 
 
 class SweepReader(Protocol):
@@ -176,7 +174,7 @@ class Sweep:
                 self._last, self._run = (run.record, run.progress), None
             if run.record.stage != RUNNING:
                 self._due = time.monotonic() + ROUND_PAUSE
-                whole = [target for target, one in run.progress.tables.items() if one.state in _WHOLE]
+                whole = [target for target, one in run.progress.tables.items() if one.is_whole]
                 self._reader.sweep_ended(record.run, whole, SweepState(run.progress, None, 0).left_out())
         finally:
             table.close()

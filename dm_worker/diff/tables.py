@@ -66,11 +66,11 @@ class FedTable:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """``spans``: the chunks of a table. ``outline``, ``partly``: those of the pair for which they were cut."""
+    """``spans``: the chunks of a table. ``outline``, ``unjudged``: those of the pair for which they were cut."""
 
     outline: str
     spans: Sequence[str]
-    partly: str = ""
+    unjudged: str = ""
 
 
 class TableParts(Protocol):
@@ -202,14 +202,14 @@ class TableFinder:
                 pair = self._pair(name, sources, upstreams, target)
                 some = None if self._parts is None else self._parts.of(pair)
                 if some is not None:
-                    return ChunkPlan(pair.outline, [span_of(part) for part in some], pair.partly)
+                    return ChunkPlan(pair.outline, [span_of(part) for part in some], pair.unjudged)
                 # The largest table decides, so that a chunk with the rows of all tables has about this size.
                 fed = self._fed[name]
                 largest = max(range(len(fed)), key=lambda number: fed[number].rows)
                 conn = upstreams[pair.sources[largest].connection]
                 rows = rows_of_chunks(fed, largest, self._settings.chunk_rows)
                 spans = [span_of(part) for part in plan_ranges(conn, pair, rows, largest)]
-                return ChunkPlan(pair.outline, spans, pair.partly)
+                return ChunkPlan(pair.outline, spans, pair.unjudged)
             except pymysql.Error as exc:
                 raise classify(exc, scope="downstream", table=qualified(*name)) from exc
 

@@ -16,7 +16,7 @@ from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
 from dm_worker.syncer.execution.spill import SpillStore, spill_store_in
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.backlog import Backlog, WaitingBatch
-from dm_worker.validator.differences import LookResult, RowId
+from dm_worker.validator.differences import DELETED_EXISTS, LookResult, RowMismatch
 from dm_worker.validator.row_comparison import RowComparison
 from dm_worker.validator.target_reads import TargetReads
 from pkg.process.log import get_logger
@@ -130,7 +130,7 @@ class Rounds:
         self,
         reads: TargetReads,
         full: bool,
-        watched: Callable[[], tuple[frozenset[RowId], int]],
+        watched: Callable[[], tuple[Sequence[RowMismatch], int]],
         take: Callable[[LookResult, Sequence[WaitingBatch]], None],
         should_stop: Callable[[], bool],
     ) -> None:
@@ -143,7 +143,8 @@ class Rounds:
             contained = reads.contained()
             while not should_stop() and time.monotonic() - began < LONGEST_SNAPSHOT:
                 rows, boundary = watched()
-                look = reads.look(rows, full=full)
+                required = {one.row for one in rows if one.kind != DELETED_EXISTS}
+                look = reads.look({one.row for one in rows}, required, full=full)
                 batches = self._compare(look, limit, boundary, full=full, should_stop=should_stop)
                 if not batches:
                     return

@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.execution.expected_rows import ExpectedRows, SingleRows
 from dm_worker.syncer.execution.row_chunks import DoubtfulRow, RowChunk
-from dm_worker.syncer.execution.row_look import ExpectedRow, RowSelects, joined, shown_row, shown_values
+from dm_worker.syncer.execution.row_look import ExpectedRow, Presence, RowSelects, joined, shown_row, shown_values
 from dm_worker.syncer.rows.table_plan import TablePlan
 from dm_worker.validator.differences import CHANGED, DELETED_EXISTS, MISSING, RowId, RowMismatch, Uncompared
 from pkg.mysql.connection import error_number, error_text, is_retryable
@@ -27,6 +27,8 @@ MOST_SINGLE = 100
 _AT_ONCE = 5_000
 #: Limit for the bytes of doubtful rows, and the bytes that each takes beside its values.
 MOST_DOUBTFUL, _ROW_BYTES = 32 << 20, 300
+#: Why a row of a table with filters may differ from the binlog.
+LEFT_OUT = "a filter may have left out earlier changes of them"
 #: Error: another session changed the table's structure after the snapshot began. A new snapshot can read it.
 _TABLE_CHANGED = 1412
 
@@ -40,6 +42,9 @@ class RowComparison:
 
     The snapshot has the rows of the last job. A row of an earlier one that differs is in doubt: only if no later job
     touches it, it is compared by itself, at the end. All methods raise DMError and ``TableChanged``.
+
+    ``watched``: rows that :meth:`result` names if they are right; ``required``: those that were missing, or had other
+    values, where they had to be there: an UPDATE that does not find them shows that they still are missing.
     """
 
     def __init__(
@@ -47,12 +52,16 @@ class RowComparison:
         connection: Callable[[], AbstractContextManager[Connection[Any]]],
         most_bytes: int,
         watched: Collection[RowId],
+        required: Collection[RowId] = (),
         *,
         full: bool,
     ) -> None:
         self._connection = connection
         self._most_bytes = most_bytes
         self._watched = watched
+        self._required: defaultdict[TableId, set[bytes]] = defaultdict(set)
+        for target, key in required:
+            self._required[target].add(key)
         self._full = full
         self._plans: dict[int, TablePlan] = {}
         self._selects = RowSelects(self._plans)
@@ -62,6 +71,8 @@ class RowComparison:
         self._met: dict[RowId, int] = {}
         #: Plan number → why its rows can't be compared.
         self._refused: dict[int, str] = {}
+        #: Plan number → how many rows may be as they are because of the task's filters.
+        self._unjudged: Counter[int] = Counter()
 
     @property
     def is_full(self) -> bool:
@@ -78,7 +89,8 @@ class RowComparison:
                 self._compare_singles(conn, bucket.single_rows())
 
     def result(self) -> tuple[list[RowMismatch], list[RowId], list[Uncompared]]:
-        """The differing rows, the watched ones that are right, and what could not be compared."""
+        """The differing rows, the watched ones that are right or must no longer be as they had to be, and what could
+        not be compared."""
         differences: list[RowMismatch] = []
         left_out: Counter[int] = Counter()
         rows = sorted(row for found in self._doubtful.values() for row in found.values())
@@ -89,11 +101,12 @@ class RowComparison:
                 left_out.update(row.plan for row in expected if row.plan in self._refused)
         differing = {one.row for one in differences}
         right = [row for row, plan in self._met.items() if row not in differing and plan not in self._refused]
-        uncompared = [
-            Uncompared(self._plans[plan].target, self._plans[plan].source, left_out[plan], reason)
-            for plan, reason in self._refused.items()
-        ]
+        uncompared = [self._left_out(plan, left_out[plan], reason) for plan, reason in self._refused.items()]
+        uncompared += [self._left_out(plan, number, LEFT_OUT) for plan, number in self._unjudged.items()]
         return differences, sorted(right), uncompared
+
+    def _left_out(self, plan: int, rows: int, reason: str) -> Uncompared:
+        return Uncompared(self._plans[plan].target, self._plans[plan].source, rows, reason)
 
     def _compare_chunk(self, conn: Connection[Any], chunk: RowChunk) -> None:
         self._touch(chunk.plan, chunk.row_keys())
@@ -109,18 +122,26 @@ class RowComparison:
         for plan, _, text in singles.queries:
             right.update(self._numbers(conn, plan, text))
         for number, row in enumerate(singles.rows):
-            self._touch(row.plan, [row.key])
+            was_required = bool(self._touch(row.plan, [row.key]))
             if row.plan in self._refused or (number in right) == (row.values is None):
-                self._doubt([DoubtfulRow.of(row)])
+                certain = was_required and row.presence is Presence.IF_THERE
+                self._doubt([DoubtfulRow.of(row._replace(presence=Presence.SURE) if certain else row)])
 
-    def _touch(self, plan: int, keys: Sequence[bytes]) -> None:
-        """What was found out about these rows no longer counts."""
+    def _touch(self, plan: int, keys: Sequence[bytes]) -> set[bytes]:
+        """What was found out about these rows no longer counts. Returns those that had to be there before."""
         target = self._plans[plan].target
         if self._watched:
             self._met.update(((target, key), plan) for key in keys if (target, key) in self._watched)
+        required = self._required[target]
+        found = required.intersection(keys) if required else set()
+        required -= found
         doubtful = self._doubtful[target]
         for key in doubtful.keys() & keys if doubtful else ():
-            self._doubtful_bytes -= _size(doubtful.pop(key))
+            row = doubtful.pop(key)
+            self._doubtful_bytes -= _size(row)
+            if row.values is not None and row.presence is Presence.SURE:
+                found.add(key)
+        return found
 
     def _doubt(self, rows: Iterable[DoubtfulRow]) -> None:
         for row in rows:
@@ -168,7 +189,10 @@ class RowComparison:
 
     def _difference(self, conn: Connection[Any], row: ExpectedRow, *, there: bool, show: bool) -> Iterator[RowMismatch]:
         plan = self._plans[row.plan]
-        if row.plan in self._refused or (row.optional and not there):
+        if row.plan in self._refused:
+            return
+        if row.presence is Presence.UNKNOWN or (row.presence is Presence.IF_THERE and not there):
+            self._unjudged[row.plan] += 1
             return
         found = self._ask(conn, row.plan, self._selects.values(row)) if show and there else []
         yield RowMismatch(

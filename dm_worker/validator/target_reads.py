@@ -65,9 +65,9 @@ class TargetReads:
             ((intent, state),) = query(conn, intents, (self._source,))
         return Snapshot(int(batch), int(intent), str(state) == "ddl")
 
-    def look(self, watched: Collection[RowId], *, full: bool) -> RowComparison:
+    def look(self, watched: Collection[RowId], required: Collection[RowId] = (), *, full: bool) -> RowComparison:
         """Compares rows with the open snapshot; see :class:`RowComparison`."""
-        return RowComparison(self._connection, self._most_bytes, watched, full=full)
+        return RowComparison(self._connection, self._most_bytes, watched, required, full=full)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:

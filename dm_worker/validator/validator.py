@@ -30,7 +30,7 @@ from dm_worker.syncer.unit.batch_observer import Unsettled
 from dm_worker.validator import view
 from dm_worker.validator.backlog import Backlog, WaitingBatch
 from dm_worker.validator.cutover import Cutover
-from dm_worker.validator.differences import LookResult, Restructured, RowId
+from dm_worker.validator.differences import LookResult, Restructured, RowMismatch
 from dm_worker.validator.earlier_changes import EarlierChanges
 from dm_worker.validator.failures import defect, full_disk
 from dm_worker.validator.rounds import Rounds, SnapshotGate
@@ -360,11 +360,10 @@ class Validator:
     def _should_end(self) -> bool:
         return not self._takes or 0 < self._deadline < time.monotonic()
 
-    def _watched(self) -> tuple[frozenset[RowId], int]:
+    def _watched(self) -> tuple[list[RowMismatch], int]:
         with self._lock:
             judge = self._state.judge
-            rows = judge.watched | {one.difference.row for one in self._state.errors.to_check()}
-            return rows, judge.boundary
+            return [*judge.watched, *(one.difference for one in self._state.errors.to_check())], judge.boundary
 
     def _looked(self, look: LookResult, batches: Sequence[WaitingBatch]) -> None:
         # Read before the statements: a statement that ends in between is then in their list.

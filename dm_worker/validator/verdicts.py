@@ -78,9 +78,9 @@ class Judge:
     _broken: int = -1
 
     @property
-    def watched(self) -> frozenset[RowId]:
+    def watched(self) -> Sequence[RowMismatch]:
         """The suspects: a later change of one of these rows decides."""
-        return frozenset(self._suspects)
+        return [suspect.difference for suspect in self._suspects.values()]
 
     @property
     def boundary(self) -> int:

@@ -10,8 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
+from pymysql.connections import Connection
+from pymysql.constants import ER
 
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
@@ -158,6 +162,21 @@ def test_once_waits_for_the_verdict(migration: Migration) -> None:
     assert "verdict: equal" in shown
 
 
+def run_again_after_deadlocks(conn: Connection[Any], statement: str) -> None:
+    """Replication writes the same tables."""
+
+    def done() -> bool:
+        try:
+            conn.query(statement)
+        except pymysql.OperationalError as exc:
+            if exc.args[0] != ER.LOCK_DEADLOCK:
+                raise
+            return False
+        return True
+
+    wait_until(done, "the statement is executed", 60)
+
+
 def test_the_statements_repair_the_target(migration: Migration) -> None:
     target, name = migration.target, migration.name
     firsts = [shard.offset + QUIET for shard in migration.shards if not shard.keyless]
@@ -174,7 +193,7 @@ def test_the_statements_repair_the_target(migration: Migration) -> None:
     for source in answer["sources"]:
         for statement in Path(source["repairs"]).read_bytes().split(b";\n") if source["repairs"] else ():
             if statement:
-                conn.query(statement.decode())
+                run_again_after_deadlocks(conn, statement.decode())
     conn.close()
     started(migration)
     assert ended(migration.cluster, migration.name)["verdict"] == "equal"

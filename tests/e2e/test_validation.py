@@ -269,7 +269,7 @@ def test_a_start_by_time_compares_what_was_applied_before(
     )
 
 
-class _Load:
+class Load:
     """Writes until it is stopped: new rows, a hot row, deleted rows. ``changes``: how many row changes so far."""
 
     def __init__(self, upstream: SQLServer) -> None:
@@ -317,7 +317,8 @@ def _rows(text: str) -> int:
 def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
     free_cluster: Cluster, mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer]
 ) -> None:
-    """A hundred times as much waits as may stay in memory."""
+    """A hundred times as much waits as may stay in memory. While the target is away nothing is applied, so no more
+    waits, and the files do not grow."""
     target, most = new_mariadb(), 10
     mariadb_upstream.execute(
         "CREATE DATABASE checked", "CREATE TABLE checked.t (id INT PRIMARY KEY, v INT NOT NULL, c VARCHAR(20))"
@@ -329,7 +330,7 @@ def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
     )
     free_cluster.ok("start-task", free_cluster.write_task(text, "checked.yaml"))
     free_cluster.wait_stage("checked", "Running", unit="Sync")
-    load = _Load(mariadb_upstream)
+    load = Load(mariadb_upstream)
     log = free_cluster.worker_of("s1").log
     with load.running():
         shown: dict[str, Any] = {}
@@ -348,7 +349,12 @@ def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
         wait_until(lambda: log.read_text().count("validation: a step failed") > before + 2, "rounds fail", 120)
         (shown,) = status(free_cluster, "checked")
         assert (shown["stage"], shown["result"], _rows(shown["errorRowsStatus"])) == ("Running", None, 0)
-        assert _rows(shown["pendingRowsStatus"]) > 100 * most
+        waiting, size = _rows(shown["pendingRowsStatus"]), spilled(free_cluster)
+        assert waiting > 100 * most
+        assert 0 < size < _MOST_BYTES * waiting
+        load.more(600)
+        (shown,) = status(free_cluster, "checked")
+        assert (_rows(shown["pendingRowsStatus"]), spilled(free_cluster)) == (waiting, size)
         target.start()
         load.more(600)
     # All that waits is compared at once.
@@ -357,8 +363,18 @@ def test_what_waits_for_a_stopped_target_is_neither_lost_nor_reported(
     wait_compared(free_cluster, "checked", 1)
     (shown,) = status(free_cluster, "checked")
     assert _rows(shown["processedRowsStatus"]) == load.changes + 1, (load.changes, shown)
+    assert spilled(free_cluster) == 0
     found = free_cluster.dmctl("validation", "show-error", "--error", "all", "checked")["error"]
     assert [(one["errorType"], one["srcData"]) for one in found] == [("Expected rows not exist", lost)]
+
+
+#: Bytes of a change in the files, at most: here an event has few rows.
+_MOST_BYTES = 400
+
+
+def spilled(cluster: Cluster) -> int:
+    """The bytes of the files in which changes wait."""
+    return sum(path.stat().st_size for path in cluster.worker_of("s1").temporary.glob("dm-validator-*/*"))
 
 
 def _lost_row(upstream: SQLServer, target: SQLServer) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dm_worker.syncer.execution.merge import DELETE_KEYS, UPSERT_ROWS, RowGroup, row_group
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_look import ExpectedRow, Presence
 from dm_worker.syncer.execution.row_statements import listed_keys
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.literal_text import split_tuple
@@ -32,16 +32,16 @@ class DoubtfulRow(NamedTuple):
     plan: int
     key: bytes
     values: bytes | None
-    optional: bool = False
+    presence: Presence = Presence.SURE
 
     @classmethod
     def of(cls, row: ExpectedRow) -> DoubtfulRow:
         values = None if row.values is None else b"(%b)" % b",".join(row.values)
-        return cls(row.plan, row.key, values, row.optional)
+        return cls(row.plan, row.key, values, row.presence)
 
     def expected(self) -> ExpectedRow:
         values = None if self.values is None else split_tuple(self.values)
-        return ExpectedRow(self.plan, self.key, values, self.optional)
+        return ExpectedRow(self.plan, self.key, values, self.presence)
 
 
 @dataclass(frozen=True, slots=True)

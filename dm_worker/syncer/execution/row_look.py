@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -24,14 +25,28 @@ from pkg.mysql.names import qualified, quote
 _UNION = b" UNION ALL "
 
 
+class Presence(IntEnum):
+    """What is known of a row that must be there, where the task's filters leave out changes.
+
+    A change without a row at the target has no effect. So after an UPDATE the row is there only if it was before:
+    an INSERT that the same changes contain makes that certain.
+    """
+
+    SURE = 0
+    #: An UPDATE was the first of the changes: the row has these values, or it was missing before and still is.
+    IF_THERE = 1
+    #: It may also be another row, which has kept its values.
+    UNKNOWN = 2
+
+
 class ExpectedRow(NamedTuple):
     """How a row must be. ``key``: its literals joined by commas. ``values``: the written columns' literals, None when
-    the row must be gone. ``optional``: it may be missing, because the task's filters may have left out its insert."""
+    the row must be gone. ``presence``: whether it must be there with these values."""
 
     plan: int
     key: bytes
     values: Sequence[bytes] | None
-    optional: bool = False
+    presence: Presence = Presence.SURE
 
 
 def problem_of(plan: TablePlan) -> str:
@@ -61,27 +76,43 @@ def expected_rows(content: BucketContent, plans: Mapping[int, TablePlan]) -> Ite
     for rows in in_order(plans, content.ordered):
         last: dict[tuple[int, bytes], ExpectedRow] = {}
         for _, flagged, number, _, before, after in rows:
-            plan, op = plans[number], flagged & ~UNCHECKED
-            if problem_of(plan):
-                continue
-            if before is not None:
-                _note(last, plan, before, None)
-            if after is not None:
-                _note(last, plan, after, after, optional=op == UPDATE and plan.filter.leaves_gaps)
+            plan = plans[number]
+            if not problem_of(plan):
+                _note(last, plan, flagged & ~UNCHECKED, before, after)
         yield from last.values()
 
 
 def _note(
     last: dict[tuple[int, bytes], ExpectedRow],
     plan: TablePlan,
-    image: Sequence[bytes],
+    op: int,
+    before: Sequence[bytes] | None,
     after: Sequence[bytes] | None,
-    *,
-    optional: bool = False,
 ) -> None:
-    key = b",".join([image[i] for i in plan.key])
-    values = None if after is None else [after[i] for i in plan.write]
-    last[plan.target_number, key] = ExpectedRow(plan.number, key, values, optional)
+    """Notes one change in the ``last`` images by target table and key."""
+    presence = Presence.SURE
+    if before is not None:
+        key = _key_of(plan, before)
+        known = last.get((plan.target_number, key))
+        if op == UPDATE and plan.filter.leaves_gaps and after is not None:
+            presence = _updated(known, moved=key != _key_of(plan, after))
+        last[plan.target_number, key] = ExpectedRow(plan.number, key, None)
+    if after is not None:
+        key = _key_of(plan, after)
+        last[plan.target_number, key] = ExpectedRow(plan.number, key, [after[i] for i in plan.write], presence)
+
+
+def _updated(known: ExpectedRow | None, *, moved: bool) -> Presence:
+    """The presence of a row after an UPDATE, by what was ``known`` of it before."""
+    if known is not None and known.values is None:
+        # Only safe mode writes a row that was gone.
+        return Presence.UNKNOWN
+    presence = Presence.IF_THERE if known is None else known.presence
+    return Presence.UNKNOWN if moved and presence is not Presence.SURE else presence
+
+
+def _key_of(plan: TablePlan, image: Sequence[bytes]) -> bytes:
+    return b",".join([image[i] for i in plan.key])
 
 
 class RowSelects:

@@ -401,7 +401,7 @@ def test_what_can_not_be_compared_has_a_reason(sides: tuple[SQLServer, SQLServer
         assert "blob" in pair.reason
         assert isinstance(pair_of([here], there, table="gone"), NotCompared)
         assert isinstance(pair_of([here], there, names=[SourceName(0, "d", "gone")]), NotCompared)
-    rules = task(expression_filters=(ExpressionFilter("d", "t", insert_value_expr="id = 1"),))
+    rules = task(expression_filters=(ExpressionFilter("d", "t", update_old_value_expr="id = 1"),))
     target.execute("ALTER TABLE d.t MODIFY v INT")
     with snapshots(upstream, target) as (here, there):
         filtered = pair_of([here], there, rules=[rules])

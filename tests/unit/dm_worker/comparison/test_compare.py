@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -125,6 +127,36 @@ def test_tables_without_a_key_differ_exactly_as_multisets(
         DifferenceKind.MISSING if not less else DifferenceKind.EXTRA if not most else DifferenceKind.DOUBLED
         for most, less in wanted.values()
     }
+
+
+@WAYS
+@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "keyless"])
+@pytest.mark.parametrize("side", ["may_keep", "may_lack"])
+@SETTINGS
+@given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), LIMITS)
+def test_differences_that_filters_allow_are_left_out_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+    side: str,
+    keyed: bool,
+    way: Way,
+    dense: bool,
+    common: list[Row],
+    more: list[Row],
+    other: list[Row],
+    limits: ComparisonLimits,
+) -> None:
+    upstream, target = [*common, *more], [*common, *other]
+    if keyed:
+        upstream, target = unique_keys(upstream), unique_keys(target)
+    pair = pair_of(1, keyed=keyed, way=way)
+    whole, one_sided = (
+        compared(monkeypatch, one, {"t0": upstream, "t": target}, limits=limits, dense=dense)
+        for one in (pair, replace(pair, may_keep=side == "may_keep", may_lack=side == "may_lack"))
+    )
+    allowed = operator.lt if side == "may_keep" else operator.gt
+    wanted = [one for one in whole[1] if not allowed(*one.counts)]
+    assert sorted(one_sided[1], key=repr) == sorted(wanted, key=repr)
+    assert one_sided[0].equal == (not wanted)
 
 
 def test_a_difference_names_key_columns_and_both_values(monkeypatch: pytest.MonkeyPatch) -> None:

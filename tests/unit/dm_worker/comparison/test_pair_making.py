@@ -180,13 +180,52 @@ def test_tables_of_engines_without_snapshots_are_told() -> None:
         assert pair(made_of, one).in_snapshots == pair(one, made_of).in_snapshots == there
 
 
-def test_filters_that_make_the_target_depend_on_past_changes_are_refused() -> None:
-    left = RowDecisions(insert=FilterDecision("ignore"))
-    found = made(table(), table(), rules=TableRules(filter=RowFilter(kinds=left)))
+IGNORED = FilterDecision("ignore")
+INSERTS, DELETES = RowFilter(insert=("id > 1",)), RowFilter(delete=("id > 1",))
+UPDATES = RowFilter(update=(("id > 1", ""),))
+ALL_INSERTS, ALL_DELETES = (RowFilter(kinds=RowDecisions(**{kind: IGNORED})) for kind in ("insert", "delete"))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        UPDATES,
+        RowFilter(kinds=RowDecisions(update=IGNORED)),
+        RowFilter(insert=("id > 1",), delete=("id > 1",)),
+        RowFilter(insert=("id > 1",), kinds=RowDecisions(delete=IGNORED)),
+    ],
+)
+def test_filters_that_make_the_target_depend_on_past_changes_are_refused(rules: RowFilter) -> None:
+    found = made(table(), table(), rules=TableRules(filter=rules))
     assert isinstance(found, NotCompared)
-    assert "insert" in found.reason
-    deletes = RowFilter(kinds=RowDecisions(delete=FilterDecision("ignore")))
-    assert pair(table(), table(), rules=TableRules(filter=deletes)).one_sided
-    found = made(table(), table(), rules=TableRules(filter=RowFilter(insert=("id > 1",))))
-    assert isinstance(found, NotCompared)
-    assert "expression filter" in found.reason
+    assert "filter leaves out" in found.reason
+    assert "depends on past values" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("rules", "flags", "unjudged"),
+    [
+        (INSERTS, (False, True), "the target lacks are not judged: an expression filter leaves out inserts of"),
+        (ALL_INSERTS, (False, True), "the target lacks are not judged: a binlog event filter leaves out each insert"),
+        (DELETES, (True, False), "only the target has are not judged: an expression filter leaves out deletes of"),
+        (ALL_DELETES, (True, False), ""),
+        (RowFilter(), (False, False), ""),
+    ],
+)
+def test_filters_of_one_kind_allow_differences_on_one_side(
+    rules: RowFilter, flags: tuple[bool, bool], unjudged: str
+) -> None:
+    found = pair(table(), table(), rules=TableRules(filter=rules))
+    assert (found.may_keep, found.may_lack) == flags
+    assert unjudged in found.unjudged
+    assert bool(found.unjudged) is bool(unjudged)
+
+
+def test_filters_of_all_merged_tables_count_together() -> None:
+    shards = [
+        SourceStructure(0, table(), MARIADB, TableRules(filter=rules)) for rules in (INSERTS, RowFilter(), DELETES)
+    ]
+    assert isinstance(make_pair(shards, table(), MARIADB), NotCompared)
+    found = make_pair(shards[:2], table(), MARIADB)
+    assert isinstance(found, TablePair)
+    assert found.may_lack

@@ -40,7 +40,7 @@ def progress() -> DiffProgress:
 def test_the_status_has_the_time_of_whole_rounds_and_where_the_present_one_is() -> None:
     assert SweepState(progress(), 30.0, 95.0).text() == (
         "last whole round: 95s; present round: 100 of about 400 rows (25.00 %), estimated 120s in all;"
-        " tables not swept: 1 (`d`.`u`: rows of source s2 are in it)"
+        " tables not swept as a whole: 1 (`d`.`u`: rows of source s2 are in it)"
     )
 
 

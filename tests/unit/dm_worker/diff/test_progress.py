@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.diff.progress import (
+    ChunkRepair,
     ChunkWork,
     ComparedChunk,
     ComparedState,
@@ -19,6 +20,7 @@ from dm_worker.diff.progress import (
     is_in_sample,
     verdict_of,
 )
+from dm_worker.diff.repair_notes import repaired_chunk
 from dm_worker.diff.state_table import RUNNING, DiffRecord, DiffSettings, restored, table_detail
 
 T, U = ("db", "t"), ("db", "u")
@@ -48,6 +50,45 @@ def test_a_table_is_equal_only_when_all_of_its_chunks_are() -> None:
     one.compared(second, EQUAL)
     assert one.tables[T].state is ComparedState.EQUAL
     assert one.verdict() == "equal"
+
+
+def test_a_table_whose_filters_explain_differences_is_different_or_not_compared_and_never_equal() -> None:
+    why = "rows that the target lacks are not judged: why"
+    for result, state in ((EQUAL, ComparedState.NOT_COMPARED), (MISSING, ComparedState.DIFFERENT)):
+        one = progress(T)
+        one.planned(T, ["a", "b"])
+        one.tables[T].unjudged = why
+        assert (one.tables[T].state, one.tables[T].is_whole) == (ComparedState.COMPARING, False)
+        compare_all(one, result)
+        assert (one.tables[T].state, one.tables[T].is_whole) == (state, True)
+        assert one.tables[T].shown_reason == why
+        assert one.verdict() == state
+
+
+def test_what_is_read_of_repairs_counts_and_keeps_the_ends_that_are_known() -> None:
+    one = progress(T, U)
+    one.tables[T].repairs = {0: ChunkRepair((0, 0))}
+    one.repairs_read(
+        {T: {0: ChunkRepair((5, 6), 3, True), 1: ChunkRepair((7, 8), 1, True)}, U: {2: ChunkRepair((9, 9))}}
+    )
+    assert one.tables[T].repairs == {0: ChunkRepair((0, 0), 3, True), 1: ChunkRepair((7, 8), 1, True)}
+    assert (one.tables[T].repaired, one.tables[U].repaired) == (4, 0)
+    assert sorted(one.ends) == [(0, 0), (7, 8), (9, 9)]
+    one.forget_differences()
+    assert set(one.ends) == {(0, 0)}
+
+
+def test_only_tables_whose_rows_were_all_compared_are_whole() -> None:
+    one = progress(T, U)
+    one.planned(T, ["a", "b"], sample=50)
+    compare_all(one)
+    assert not one.tables[T].is_whole
+    assert not one.tables[U].is_whole
+    one.planned(U, ["a"])
+    compare_all(one)
+    assert one.tables[U].is_whole
+    one.refused(U, "why")
+    assert not one.tables[U].is_whole
 
 
 def test_a_difference_in_one_chunk_makes_the_table_different() -> None:
@@ -89,6 +130,19 @@ def test_a_result_for_another_part_of_the_table_does_not_count() -> None:
     assert one.waiting(1) == [ChunkWork(T, 0, "a")]
 
 
+def test_chunks_of_a_new_plan_have_new_numbers_and_what_was_repaired_stays() -> None:
+    one = progress(T)
+    one.planned(T, [str(number) for number in range(4)], sample=50)
+    compare_all(one)
+    one.tables[T].repairs = {0: ChunkRepair((5, 6), 3, True), 2: ChunkRepair((7, 8))}
+    assert [work.number for work in one.planned_again(T)] == [0, 2]
+    assert one.tables[T].state is ComparedState.PENDING
+    one.planned(T, [str(number) for number in range(4)], sample=50)
+    assert [work.number for work in one.waiting(5)] == [4, 6]
+    assert (one.tables[T].repaired, one.ends) == (3, [(5, 6), (7, 8)])
+    assert one.tables[T].is_sample
+
+
 def test_no_table_at_all_is_not_equal() -> None:
     assert progress().verdict() == "not compared"
     assert verdict_of([]) == "not compared"
@@ -96,7 +150,7 @@ def test_no_table_at_all_is_not_equal() -> None:
 
 def test_a_table_with_columns_that_were_not_compared_is_never_called_equal() -> None:
     one = progress(T)
-    one.planned(T, ["a"], partly="the target lacks a column")
+    one.planned(T, ["a"], unjudged="the target lacks a column")
     compare_all(one)
     assert one.tables[T].state is ComparedState.NOT_COMPARED
     assert one.tables[T].shown_reason == "the target lacks a column"
@@ -135,15 +189,17 @@ def test_lost_keys_make_their_chunks_wait_again() -> None:
 def test_a_restart_continues_where_the_rows_of_the_target_say(results: list[ComparedChunk], done: int) -> None:
     spans = [f"span {number}" for number in range(len(results))]
     before = progress(T)
-    before.planned(T, spans)
+    before.planned(T, ["of an earlier plan"])
+    before.planned_again(T)
+    before.planned(T, spans, outline="digest", unjudged="why")
     for work, result in list(zip(before.waiting(100), results, strict=True))[:done]:
         before.compared(work, result)
     record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(("s",), ("db.*",), 5.0, lock=True))
     table = before.tables[T]
-    table.repaired, table.kept = 3, (5, 6)
-    table.outline, table.partly = "digest", "a column"
+    table.repairs = {0: ChunkRepair((5, 6), 3, True), 2: ChunkRepair((7, 8))}
     rows = [
         ("r1", ("", ""), -1, asdict(record)),
+        *(("r1", T, repaired_chunk(number), repair.to_data()) for number, repair in table.repairs.items()),
         ("r1", T, -1, table_detail(table)),
         *(("r1", T, number, chunk.to_data()) for number, chunk in table.done.items()),
         ("older", T, 0, MISSING.to_data()),

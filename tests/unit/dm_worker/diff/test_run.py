@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ from dm_worker.diff import compare_task, confirmations
 from dm_worker.diff import run as diff_run
 from dm_worker.diff.compare_task import ComparedTable
 from dm_worker.diff.difference_files import DifferenceFiles
-from dm_worker.diff.progress import DiffProgress, TableProgress
+from dm_worker.diff.progress import ChunkRepair, ChunkWork, DiffProgress, TableProgress
 from dm_worker.diff.run import DiffRun, DiffSurroundings
 from dm_worker.diff.snapshot_pair import PairServers, SnapshotPair, no_pair
 from dm_worker.diff.state_table import FINISHED, RUNNING, DiffRecord, DiffSettings, DiffStateTable
@@ -53,15 +54,22 @@ class World:
         self.pairs: list[DMError] = []
         self.held: frozenset[TableId] = frozenset()
         self.repaired: list[Difference] = []
+        self.notes: dict[TableId, dict[int, ChunkRepair]] = {}
+        #: Whether the task that repairs dies before it answers.
+        self.dies = False
+        #: Repairs of tasks that were taken for dead, which are committed before the next one.
+        self.late: list[ChunkWork] = []
         self.exact = True
         self.in_snapshots = True
         #: Bytes per second of the network, and whether each look read whole rows.
         self.speed = 1e12
         self.whole: list[bool] = []
         self.plans: dict[TableId, DMError] = {}
-        #: The keys of the tables, and a key that they get with the next look.
+        #: The keys of the tables, and those that they get with the next looks.
         self.key: tuple[int, ...] = (0,)
-        self.next_key: tuple[int, ...] | None = None
+        self.keys: list[tuple[int, ...]] = []
+        #: Why tables are not called equal.
+        self.unjudged: dict[TableId, str] = {}
         self.stored: dict[str, Any] = {}
 
     # the engine
@@ -84,7 +92,11 @@ class World:
         return self
 
     def collect(self) -> list[Any]:
-        return [report for share in self._shares for report in self._work(iter([share]))]
+        reports = [report for share in self._shares for report in self._work(iter([share]))]
+        if self.repaired and self.dies:
+            self.dies = False
+            raise RuntimeError("the task's process died after its commit")
+        return reports
 
     # a task's sessions
 
@@ -102,7 +114,7 @@ class World:
     ) -> ChunkOutcome:
         self.whole.append(whole)
         target = (pair.target.schema, pair.target.name)
-        self.key, self.next_key = self.next_key or self.key, None
+        self.key = self.keys.pop(0) if self.keys else self.key
         looks = self.looks[target]
         found = looks.pop(0) if len(looks) > 1 else looks[0]
         if isinstance(found, DMError):
@@ -113,6 +125,27 @@ class World:
     def repair(self, _: object, __: object, found: Sequence[Difference]) -> int:
         self.repaired += found
         return len(found)
+
+    # the notes of repairs, which are committed with the rows
+
+    table = "state"
+
+    def repair_notes(self, _: str) -> World:
+        return self
+
+    def plan_repairs(self, _: str, planned: Mapping[ChunkWork, tuple[int, int]]) -> None:
+        for work in self.late if self.notes else ():
+            self.add(None, work, 1)
+        for work, ends in planned.items():
+            self.notes.setdefault(work.target, {})[work.number] = ChunkRepair(ends)
+
+    def read_repairs(self, _: str) -> dict[TableId, dict[int, ChunkRepair]]:
+        return copy.deepcopy(self.notes)
+
+    def add(self, _: object, work: ChunkWork, rows: int) -> int:
+        known = self.notes[work.target][work.number]
+        self.notes[work.target][work.number] = replace(known, rows=known.rows + rows, is_done=True)
+        return known.rows + rows
 
     # the finder and the state
 
@@ -138,19 +171,21 @@ class World:
         if target in self.plans:
             raise self.plans[target]
         spans = [json.dumps([[str(number)], []]) for number in range(self.chunks)]
-        return ChunkPlan(self._pair(target).outline, spans)
+        pair = self._pair(target)
+        return ChunkPlan(pair.outline, spans, pair.unjudged)
 
     def compared(self, targets: Sequence[TableId]) -> dict[TableId, ComparedTable]:
         return {target: ComparedTable(self._pair(target), (), MATCHES) for target in targets}
 
     def _pair(self, target: TableId) -> TablePair:
-        return replace(pair_of(target, self.key), in_snapshots=self.in_snapshots)
+        unjudged = self.unjudged.get(target, "")
+        return replace(pair_of(target, self.key), in_snapshots=self.in_snapshots, unjudged=unjudged)
 
     def note(self, record: DiffRecord) -> None:
         self.stored["stage"] = record.stage
 
     def note_table(self, _: str, table: TableProgress) -> None:
-        self.stored[table.target[1]] = table.reason
+        self.stored[table.target[1]] = table.reason or table.unjudged
 
     def note_chunk(self, _: str, target: TableId, number: int, chunk: object) -> None:
         self.stored[f"{target[1]} {number}"] = chunk
@@ -176,7 +211,11 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Diff
         around = DiffSurroundings(cast(SparkEngine, world), cast(Any, world), lag, list, list)
         files = DifferenceFiles(tmp_path / "files", redact=False)
         record = DiffRecord("r1", 1.0, RUNNING, DiffSettings(sources=("s1",), **settings))
-        return DiffRun(config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()))
+        repairs = world if record.settings.repair else None
+        return DiffRun(
+            config(flavor), around, cast(DiffStateTable, world), files, record, DiffProgress(()),
+            repairs=cast(DiffStateTable, repairs),
+        )  # fmt: skip
 
     return made
 
@@ -243,6 +282,19 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_compared(start:
     assert run.progress.verdict() == "not compared"
 
 
+def test_a_table_whose_filters_explain_differences_is_not_called_equal(start: Callable[..., DiffRun]) -> None:
+    world = World({T: [()], U: [()]})
+    world.unjudged[T] = "missing rows are not judged"
+    run = start(world)
+    run.work()
+    assert {target: str(table.state) for target, table in run.progress.tables.items()} == {
+        T: "not compared",
+        U: "equal",
+    }
+    assert world.stored["t"] == run.progress.tables[T].shown_reason == "missing rows are not judged"
+    assert run.progress.verdict() == "not compared"
+
+
 def test_a_table_that_changes_at_each_attempt_is_abandoned(start: Callable[..., DiffRun]) -> None:
     changed = compare_task.changed(pair_of(T).target)
     run = start(World({T: [changed], U: [()]}))
@@ -253,7 +305,7 @@ def test_a_table_that_changes_at_each_attempt_is_abandoned(start: Callable[..., 
 def test_a_table_whose_key_changes_is_compared_from_its_start(start: Callable[..., DiffRun]) -> None:
     """Its chunks were ranges of the old key: of the new one they would be other rows."""
     world = World({T: [[MISSING], lost(), ()]})
-    world.next_key = (1,)
+    world.keys = [(1,)]
     run = start(world)
     run.work()
     assert run.progress.verdict() == "equal"
@@ -337,6 +389,49 @@ def test_a_repaired_chunk_is_compared_again(start: Callable[..., DiffRun], tmp_p
     assert run.progress.tables[T].repaired == 1
     assert run.progress.verdict() == "equal"
     assert (tmp_path / "files" / "differences.jsonl").read_text().count("\n") == 1
+
+
+def test_a_repair_whose_process_dies_after_its_commit_is_counted_and_in_the_files(
+    start: Callable[..., DiffRun], tmp_path: Path
+) -> None:
+    world = World({T: [[MISSING], [MISSING], ()]}, chunks=1)
+    world.dies = True
+    run = start(world, repair=True)
+    run.work()
+    assert run.progress.verdict() == "equal"
+    assert run.progress.tables[T].repaired == 1
+    for name in ("differences.jsonl", "repairs.sql"):
+        assert (tmp_path / "files" / name).read_text() != ""
+
+
+def test_a_repair_of_an_earlier_plan_counts_and_lets_the_new_chunks_be_repaired(
+    start: Callable[..., DiffRun], tmp_path: Path
+) -> None:
+    """The key changes after the repair: a chunk of the same number has other rows then."""
+    world = World({T: [[MISSING], [MISSING], lost(), [MISSING], [MISSING], ()]}, chunks=1)
+    world.keys = [(0,), (0,), (1,)]
+    run = start(world, repair=True)
+    run.work()
+    assert world.repaired == [MISSING, MISSING]
+    assert run.progress.tables[T].repaired == 2
+    assert run.progress.verdict() == "equal"
+    assert (tmp_path / "files" / "differences.jsonl").read_text().count("\n") == 2
+
+
+def test_a_repair_that_is_committed_after_its_table_is_planned_again_counts(
+    start: Callable[..., DiffRun], tmp_path: Path
+) -> None:
+    """Its process may have been taken for dead. The files keep what it repairs, and the new chunks are repaired too."""
+    world = World({T: [[MISSING], lost(), [MISSING], [MISSING], ()]}, chunks=1)
+    world.keys = [(0,), (1,)]
+    # It is committed before the new chunk is repaired.
+    world.late = [ChunkWork(T, 0, "")]
+    run = start(world, repair=True)
+    run.work()
+    assert world.repaired == [MISSING]
+    assert run.progress.tables[T].repaired == 2
+    assert run.progress.verdict() == "equal"
+    assert (tmp_path / "files" / "differences.jsonl").read_text().count("\n") == 2
 
 
 def test_a_chunk_that_a_repair_does_not_make_equal_is_different(start: Callable[..., DiffRun]) -> None:

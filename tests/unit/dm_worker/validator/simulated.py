@@ -87,7 +87,7 @@ class Reads:
         self.prepare()
         return self._snapshot
 
-    def look(self, watched: Collection[RowId], *, full: bool) -> SimulatedLook:
+    def look(self, watched: Collection[RowId], required: Collection[RowId], *, full: bool) -> SimulatedLook:
         return SimulatedLook(self, self._seen, watched, full=full)
 
     def are_right(self, checks: Sequence[bytes]) -> list[bool]:

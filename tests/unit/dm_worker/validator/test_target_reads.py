@@ -13,7 +13,7 @@ import pytest
 
 from dm_worker.syncer.execution import row_chunks, row_look
 from dm_worker.syncer.execution.expected_rows import ExpectedRows, SingleRows
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_look import ExpectedRow, Presence
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.execution.target_connections import TargetSpec
@@ -31,7 +31,7 @@ ROWS = [
     ExpectedRow(1, b"3", None),
     ExpectedRow(1, b"4", None),
     ExpectedRow(1, b"5", [b"5", b"'e'"]),
-    ExpectedRow(1, b"6", [b"6", b"'f'"], optional=True),
+    ExpectedRow(1, b"6", [b"6", b"'f'"], Presence.IF_THERE),
 ]
 PLANS = {1: plan_of(), 2: plan_of(2, target=2)}
 #: The target's rows.
@@ -126,10 +126,46 @@ def test_each_row_is_judged_by_its_own_answer(monkeypatch: pytest.MonkeyPatch) -
     assert differences[0].found == '{"id": "2", "note": "x"}'
     assert (differences[1].expected, differences[2].found) == ("", "")
     assert right == [(("d", "t1"), b"1"), (("d", "t1"), b"3")]
-    assert uncompared == []
+    assert uncompared == [Uncompared(("d", "t1"), PLANS[1].source, 1, row_comparison.LEFT_OUT)]
     assert "START TRANSACTION WITH CONSISTENT SNAPSHOT" in conn.statements
     found.end()
     assert conn.statements[-1] == "ROLLBACK"
+
+
+def updated(key: bytes, value: bytes, presence: Presence = Presence.IF_THERE) -> ExpectedRow:
+    return ExpectedRow(1, key, [key, b"'%b'" % value], presence)
+
+
+def looked(
+    reads: TargetReads, *jobs: list[ExpectedRow], watched: Collection[RowId] = (), required: Collection[RowId] = ()
+) -> tuple[list[tuple[bytes, int]], list[RowId], int]:
+    """Keys and kinds of the differing rows, the right ones, and how many can't be judged."""
+    look = reads.look(watched, required, full=True)
+    for rows in jobs:
+        look.add([bucket(rows)], PLANS)
+    differences, right, uncompared = look.result()
+    return [(one.key, one.kind) for one in differences], right, sum(one.rows for one in uncompared)
+
+
+def test_rows_that_filters_may_have_left_out_are_judged_by_what_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = reads(Connection(), monkeypatch)
+    rows = [updated(b"1", b"a"), updated(b"2", b"b"), updated(b"6", b"f")]
+    assert looked(found, rows) == ([(b"2", CHANGED)], [], 1)
+    unknown = [updated(b"2", b"b", Presence.UNKNOWN), updated(b"6", b"f", Presence.UNKNOWN)]
+    assert looked(found, [*unknown, updated(b"1", b"a", Presence.UNKNOWN)]) == ([], [], 2)
+
+
+def test_an_update_of_a_row_that_had_to_be_there_does_not_excuse_that_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = reads(Connection(), monkeypatch)
+    inserted, gone, later = updated(b"6", b"e", Presence.SURE), ExpectedRow(1, b"6", None), [updated(b"6", b"f")]
+    row = {(("d", "t1"), b"6")}
+    assert looked(found, later, watched=row, required=row) == ([(b"6", MISSING)], [], 0)
+    assert looked(found, [inserted], later, later) == ([(b"6", MISSING)], [], 0)
+    # A DELETE before it does, as the INSERT after that may have been left out.
+    assert looked(found, [gone], later, watched=row, required=row) == ([], list(row), 1)
+    assert looked(found, [inserted], [gone], later) == ([], [], 1)
 
 
 def chunk(*, rows: list[bytes], keys: list[bytes]) -> ExpectedRows:
@@ -234,9 +270,9 @@ def test_a_table_that_cannot_be_read_is_left_out_with_the_reason(monkeypatch: py
     found = reads(Connection(refuse), monkeypatch)
     differences, _, uncompared = compared(found, [bucket(rows)], ())
     assert [one.key for one in differences] == [b"2", b"4", b"5"]
-    ((target, rows_left, reason),) = [(one.target, one.rows, one.reason) for one in uncompared]
-    assert (target, rows_left) == (("d", "t2"), 2)
-    assert "1146" in reason
+    refused, filtered = uncompared
+    assert (refused.target, refused.rows, "1146" in refused.reason) == (("d", "t2"), 2, True)
+    assert (filtered.target, filtered.rows) == (("d", "t1"), 1)
 
 
 @pytest.mark.parametrize("number", [2013, 1205])
@@ -280,4 +316,4 @@ def test_an_error_stays_when_its_table_can_no_longer_be_read(monkeypatch: pytest
 def test_a_row_that_is_too_long_for_a_statement_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     long = ExpectedRow(2, b"9", [b"9", b"'%b'" % (b"x" * (1 << 20))])
     _, _, uncompared = compared(reads(Connection(), monkeypatch), [bucket([*ROWS, long])], ())
-    assert ["max_allowed_packet" in one.reason for one in uncompared] == [True]
+    assert ["max_allowed_packet" in one.reason for one in uncompared] == [True, False]

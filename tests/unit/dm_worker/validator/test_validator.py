@@ -247,8 +247,11 @@ def test_a_start_by_time_is_done_with_a_round_of_the_sweep_that_begins_afterward
     world.validator.sweep_ended("before", (), "")
     assert world.status().notes[-1].startswith("changes from here on")
     world.validator.sweep_begins("after")
-    world.validator.sweep_ended("after", (), "tables not swept: 1 (t: why)")
-    assert world.status().notes[-1] == "all changes from here on are compared, but for tables not swept: 1 (t: why)"
+    world.validator.sweep_ended("after", (), "tables not swept as a whole: 1 (t: why)")
+    assert (
+        world.status().notes[-1]
+        == "all changes from here on are compared, but for tables not swept as a whole: 1 (t: why)"
+    )
     assert (world.validator.sweep_rate > 0) == (mode == "full")
     world.end()
     world.start("")

@@ -46,7 +46,7 @@ def test_a_difference_in_a_snapshot_without_later_batches_is_wrong_at_once() -> 
 def test_a_difference_waits_for_the_batches_that_its_snapshot_may_contain() -> None:
     judge = Judge()
     assert keys(judge.looked(look(1, 3, 5, 7))) == []
-    assert judge.watched == {(TABLE, b"7")}
+    assert judge.watched == [difference(7)]
     assert keys(judge.looked(look(4, 4, 5))) == [], "batch 5 may have touched the row"
     assert keys(judge.looked(look(5, 5, 5))) == [b"7"]
     assert judge.undecided == 0

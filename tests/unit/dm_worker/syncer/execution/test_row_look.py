@@ -15,7 +15,7 @@ from dm_worker.syncer.execution.expected_rows import ExpectedRows, ExpectRows
 from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
 from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.execution.row_look import ExpectedRow
+from dm_worker.syncer.execution.row_look import ExpectedRow, Presence
 from dm_worker.syncer.execution.spill import SpillStore
 from dm_worker.syncer.rows.row_filter import RowFilter
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
@@ -107,14 +107,39 @@ def test_statements_have_a_limited_number_of_rows_and_bytes() -> None:
     assert [len(numbers) for _, numbers, _ in row_look.joined(rows, lambda _n, _r: b"x" * 600, 100, 150)] == [1] * 5
 
 
-def test_an_update_of_a_row_that_a_filter_may_have_left_out_may_find_no_row() -> None:
-    plan = replace(plan_of(mode=ORDERED), filter=RowFilter(insert=("id > 1",)))
-    changes: list[OrderedRow] = [
-        (1, UPDATE, 1, 0, [b"1", b"'a'"], [b"1", b"'b'"]),
-        (2, INSERT, 1, 0, None, [b"2", b"'a'"]),
-    ]
-    found = row_look.expected_rows(BucketContent(ordered={1: changes}), {1: plan})
-    assert [row.optional for row in found] == [True, False]
+def change(op: int, before: int | None, after: int | None) -> OrderedRow:
+    """Of a row whose value is always the same."""
+    return 0, op, 1, 0, *(None if key is None else [b"%d" % key, b"'a'"] for key in (before, after))  # type: ignore[return-value]
+
+
+SURE, IF_THERE, UNKNOWN = Presence
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ([change(INSERT, None, 1)], {1: SURE}),
+        ([change(UPDATE, 1, 1)], {1: IF_THERE}),
+        ([change(INSERT, None, 1), change(UPDATE, 1, 1)], {1: SURE}),
+        ([change(UPDATE, 1, 1), change(UPDATE, 1, 1)], {1: IF_THERE}),
+        ([change(DELETE, 1, None), change(UPDATE, 1, 1)], {1: UNKNOWN}),
+        ([change(DELETE, 1, None), change(INSERT, None, 1), change(UPDATE, 1, 1)], {1: SURE}),
+        ([change(UPDATE, 1, 2)], {1: None, 2: UNKNOWN}),
+        ([change(INSERT, None, 1), change(UPDATE, 1, 2)], {1: None, 2: SURE}),
+        ([change(UPDATE, 1, 2), change(UPDATE, 2, 2)], {1: None, 2: UNKNOWN}),
+        ([change(UPDATE, 1, 2), change(DELETE, 2, None)], {1: None, 2: None}),
+    ],
+)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_an_update_that_a_filter_lets_pass_is_judged_by_what_came_before(
+    changes: list[OrderedRow], wanted: dict[int, Presence | None], filtered: bool
+) -> None:
+    rules = RowFilter(insert=("id > 1",)) if filtered else RowFilter()
+    plan = replace(plan_of(mode=ORDERED), filter=rules)
+    numbered = [(number, *row[1:]) for number, row in enumerate(changes)]
+    found = row_look.expected_rows(BucketContent(ordered={1: numbered}), {1: plan})  # type: ignore[dict-item]
+    shown = {int(row.key): None if row.values is None else row.presence for row in found}
+    assert shown == (wanted if filtered else {key: None if one is None else SURE for key, one in wanted.items()})
 
 
 def test_keys_that_swap_are_judged_by_what_came_last() -> None:
