@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from deploy.local.mysql import SQLServer
@@ -15,7 +15,7 @@ from pkg.mysql.introspect import server_info
 from tests.unit.dm_master.cutover.made_facts import TARGET, ready, server, target, upstream
 
 #: Roles, then users: dropped at the end, as a test's servers keep accounts.
-_ROLES, _USERS = ("reader", "chief"), ("shop@localhost", "web@'10.0.0.%'", "blind@'%'")
+_ROLES, _USERS = ("reader", "chief"), ("shop@localhost", "web@'10.0.0.%'", "blind@'%'", "only_select@'%'")
 _MADE = (
     "CREATE DATABASE app",
     "CREATE TABLE app.t1 (id INT PRIMARY KEY, name VARCHAR(9))",
@@ -42,12 +42,18 @@ _ON_PROCEDURE = "'web'@'10.0.0.%' lacks EXECUTE on PROCEDURE `merged`.`p`"
 
 @contextmanager
 def accounts_of_the_test(*servers: SQLServer) -> Iterator[None]:
+    """Without those of other tests before it, and without its own after it."""
+    _drop_accounts(servers)
     try:
         yield
     finally:
-        for one in servers:
-            one.execute(*(f"DROP USER IF EXISTS {name}" for name in _USERS))
-            one.execute(*(f"DROP ROLE IF EXISTS {name}" for name in _ROLES))
+        _drop_accounts(servers)
+
+
+def _drop_accounts(servers: Sequence[SQLServer]) -> None:
+    for one in servers:
+        one.execute(*(f"DROP USER IF EXISTS {name}" for name in _USERS))
+        one.execute(*(f"DROP ROLE IF EXISTS {name}" for name in _ROLES))
 
 
 def _read(one: SQLServer) -> dict[Account, AccountFacts]:
