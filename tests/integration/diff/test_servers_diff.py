@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from deploy.local.mysql import SQLServer
 from deploy.local.process import wait_until
+from dm_worker.diff import methods
 from dm_worker.diff import run as run_module
-from dm_worker.diff import standing
 from dm_worker.diff.progress import ComparedChunk
 from dm_worker.diff.run import DiffRun
 from dm_worker.diff.servers_diff import ServersDiff, ServersDiffOrder, ServersDiffs
+from dm_worker.diff.standing import StandingDifferences
 from dm_worker.diff.state_table import DiffSettings
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
@@ -216,7 +218,7 @@ def test_a_row_that_never_rests_is_not_called_equal_and_not_called_different(
 ) -> None:
     """The target never has what the upstream has: it follows so late that each look sees two values."""
     first, _, target = sides
-    monkeypatch.setattr(standing, "MOST_LOOKS", 6)
+    monkeypatch.setattr(methods, "StandingDifferences", partial(StandingDifferences, most=6))
     target.execute("UPDATE shop.t SET hot = -1 WHERE id = 5", "DELETE FROM shop.t WHERE id = 6")
     stop = threading.Event()
 

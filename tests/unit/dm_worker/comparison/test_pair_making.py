@@ -221,6 +221,13 @@ def test_filters_of_one_kind_allow_differences_on_one_side(
     assert bool(found.unjudged) is bool(unjudged)
 
 
+def test_columns_and_rows_that_are_not_compared_are_both_named() -> None:
+    here = table(column("v", "int(11)"), column("w", "int(11)"))
+    found = pair(here, table(column("v", "int(11)")), rules=TableRules(filter=INSERTS))
+    assert found.unjudged.startswith("not all columns were compared: `w`: only the upstream has it; rows that")
+    assert found.unjudged != pair(here, table(column("v", "int(11)"))).unjudged
+
+
 def test_filters_of_all_merged_tables_count_together() -> None:
     shards = [
         SourceStructure(0, table(), MARIADB, TableRules(filter=rules)) for rules in (INSERTS, RowFilter(), DELETES)
