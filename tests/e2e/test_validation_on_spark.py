@@ -61,7 +61,8 @@ def start(cluster: Cluster, upstream: SQLServer, target: SQLServer) -> None:
     )
     insert(upstream, 0)
     cluster.add_source(upstream, "s1")
-    text = TASK.format(port=target.port, mode="full").replace("validate-interval: 1s", "validate-interval: 0.2s, sweep-rate: 0")
+    text = TASK.format(port=target.port, mode="full")
+    text = text.replace("validate-interval: 1s", "validate-interval: 0.2s, sweep-rate: 0")
     cluster.ok("start-task", cluster.write_task(text, "checked.yaml"))
     cluster.wait_stage("checked", "Running", unit="Sync")
 
