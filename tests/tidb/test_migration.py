@@ -11,6 +11,7 @@ from deploy.local.mysql import MariaDBServer
 from deploy.local.process import wait_until
 from deploy.local.tidb import TiDBServer
 from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.planning.batch_policy import BatchKind, BatchPolicy
 from pkg.config.model import SyncerConfig
 from tests.harness.full_copy import contents
 from tests.integration.syncer.one_source import OneSource
@@ -75,9 +76,11 @@ def test_merged_shards_get_a_column_once_all_have_it(
 
 
 def test_a_server_killed_in_a_batch_loses_and_doubles_nothing(
-    mariadb_upstream: MariaDBServer, tidb: TiDBServer, spark: SparkEngine
+    mariadb_upstream: MariaDBServer, tidb: TiDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row that another session has locked keeps one bucket of the batch open, while the other is in."""
+    # A batch of a few rows has one bucket.
+    monkeypatch.setattr(BatchPolicy, "kind", lambda *_: BatchKind.SMALL)
     make_tables(mariadb_upstream, tidb)
     for server in (mariadb_upstream, tidb):
         server.execute("INSERT INTO d.plain VALUES (1, 'old', 0)")
