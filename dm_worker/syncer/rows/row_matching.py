@@ -127,8 +127,9 @@ def is_searchable(here: Column, there: Column) -> bool:
 def is_listable(here: Column, there: Column, values: TargetValues = EXACT_VALUES) -> bool:
     """Whether ``(there, …) IN ((literal, …), (literal, …))`` finds the values of literals of the column ``here``.
 
-    Measured on MariaDB 10.11 and 11.8, MySQL 5.7 to 9.7: from two rows on, no server converts the parts of such a list
-    to the charset or type of their column, so it finds none of other charsets or types, without an error.
+    Measured: from two rows on, MariaDB 10.11 and 11.8, MySQL 5.7 and 8.0.12 do not convert the parts of such a list to
+    the charset or type of their column, so they find none of other charsets, without an error; MySQL 8.0.46, 8.4 and
+    9.7 find these, but not all of other types.
     """
     kind = there.type_name
     if kind in _INTEGERS:

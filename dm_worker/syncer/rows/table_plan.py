@@ -103,7 +103,7 @@ class TablePlan:
     ``checks``: numbers of literals, and how the target would change values of them without an error.
     ``sampled``: generated columns of the target that are compared with the upstream's values: by samples, and in each
     row those that depend on the time zone. Without a key there are only the latter.
-    ``listed``: one statement may find rows by a list of their keys, which servers compare without any conversion.
+    ``listed``: one statement may find rows by a list of their keys, which some servers compare without any conversion.
     ``session_keys`` names the unique keys by which the target may find rows equal that the upstream has side by side,
     because it computes their values from a session's variables. No row replaces another one by these, nor updates it.
     ``texts``, one per written column, are SQL expressions of the literal of the target's value, '' where there is none.
