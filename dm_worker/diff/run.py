@@ -93,7 +93,7 @@ class DiffSurroundings:
     syncer: HoldSyncer
     lag: Callable[[], int]
     siblings: Callable[[], Sequence[SubTaskConfig]]
-    neighbours: Callable[[], Sequence[SubTaskConfig]] = tuple
+    neighbours: Callable[[], Sequence[SubTaskConfig]]
 
 
 class StateKeeper(Protocol):

@@ -176,9 +176,11 @@ class SuspectRuns:
                 run.stop()
 
         self._present = run
-        with Periodic(_POLL, end_if_unwanted):
-            run.work()
-        self._present = None
+        try:
+            with Periodic(_POLL, end_if_unwanted):
+                run.work()
+        finally:
+            self._present = None
         comparison.progress = run.progress
         if run.record.stage == RUNNING:
             return False

@@ -95,7 +95,7 @@ class TableFinder:
         cfg: SubTaskConfig,
         settings: DiffSettings,
         siblings: Callable[[], Sequence[SubTaskConfig]],
-        neighbours: Callable[[], Sequence[SubTaskConfig]] = tuple,
+        neighbours: Callable[[], Sequence[SubTaskConfig]],
         parts: TableParts | None = None,
     ) -> None:
         self._own = cfg

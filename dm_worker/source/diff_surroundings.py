@@ -30,7 +30,7 @@ def diff_surroundings(
     unit: ReplicatingUnit,
     engine: SparkEngine,
     siblings: Callable[[], Sequence[SubTaskConfig]],
-    neighbours: Callable[[], Sequence[SubTaskConfig]] = tuple,
+    neighbours: Callable[[], Sequence[SubTaskConfig]],
 ) -> DiffSurroundings:
     """For the subtask of ``unit``; ``siblings`` are the task's subtasks on other sources, ``neighbours`` those of other
     tasks."""
