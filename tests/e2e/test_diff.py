@@ -20,6 +20,7 @@ from pymysql.constants import ER
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
 from deploy.local.process import wait_until
+from tests.harness.beside import beside
 from tests.harness.certified import NotAsked
 from tests.harness.comparisons import ended, lines, tables
 from tests.harness.migration import RANGE, Migration
@@ -60,22 +61,16 @@ def started(migration: Migration, *flags: str) -> None:
 @contextmanager
 def hot_row(server: SQLServer, table: str, row_id: int) -> Iterator[None]:
     """Updates one row as fast as the server can."""
-    stop = threading.Event()
 
-    def update() -> None:
+    def update(stop: threading.Event) -> None:
         conn = server.connect(autocommit=True)
         with conn.cursor() as cursor:
             while not stop.is_set():
                 cursor.execute(f"UPDATE {table} SET customer = (customer + 1) % 1000000 WHERE id = {row_id}")
         conn.close()
 
-    thread = threading.Thread(target=update)
-    thread.start()
-    try:
+    with beside(update):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_nothing_is_reported_without_faults_while_writers_write(migration: Migration) -> None:

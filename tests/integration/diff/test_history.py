@@ -18,6 +18,7 @@ from dm_worker.diff.state_table import DiffSettings
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
+from tests.harness.beside import beside
 
 #: Rows that are compared, and rows of another table that are written; seconds of a pair here, and what it may last
 #: longer on a busy machine; the bytes per second that make the comparison last.
@@ -35,21 +36,16 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
 @contextmanager
 def writing(server: SQLServer) -> Iterator[list[int]]:
     """Hundreds of transactions a second; the list has their number."""
-    stop, number = threading.Event(), [0]
+    number = [0]
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         with server.connect(autocommit=True) as conn, conn.cursor() as cursor:
             while not stop.wait(0.002):
                 cursor.execute(f"UPDATE d.busy SET v = v + 1 WHERE id = {number[0] % WRITTEN}")
                 number[0] += 1
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield number
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _numbers(first: int, last: int) -> str:

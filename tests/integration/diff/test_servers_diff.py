@@ -31,6 +31,7 @@ from pkg.config.servers_diff import load_servers_diff
 from pkg.errors import Code, DMError
 from pkg.mysql.names import TableId
 from pkg.pb import dmworker_pb2 as pb
+from tests.harness.beside import beside
 
 USER = "'reading'@'127.0.0.1'"
 ROWS = 300
@@ -186,9 +187,8 @@ def test_a_table_that_begins_to_feed_the_target_is_compared_too(
 @contextmanager
 def writer(upstream: SQLServer, target: SQLServer, ids: list[int], lag: float = 0.5) -> Iterator[None]:
     """Updates rows of the upstream, and the same at the target ``lag`` seconds later; then both are equal as long."""
-    stop = threading.Event()
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         here, there = upstream.connect(autocommit=True), target.connect(autocommit=True)
         number = 0
         with here, there, here.cursor() as first, there.cursor() as second:
@@ -201,13 +201,8 @@ def writer(upstream: SQLServer, target: SQLServer, ids: list[int], lag: float = 
                 # Else a look would find equal rows only by chance, in the moment between two updates.
                 stop.wait(lag)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_a_row_that_never_rests_is_not_called_equal_and_not_called_different(
@@ -220,22 +215,16 @@ def test_a_row_that_never_rests_is_not_called_equal_and_not_called_different(
     first, _, target = sides
     monkeypatch.setattr(methods, "StandingDifferences", partial(StandingDifferences, most=6))
     target.execute("UPDATE shop.t SET hot = -1 WHERE id = 5", "DELETE FROM shop.t WHERE id = 6")
-    stop = threading.Event()
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         conn = first.connect(autocommit=True)
         with conn, conn.cursor() as cursor:
             while not stop.is_set():
                 cursor.execute("UPDATE s_1.t SET hot = hot + 1 WHERE id = 5")
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         diff = diffs.start_or_continue(order())
         found = ended(diff)["`shop`.`t`"]
-    finally:
-        stop.set()
-        thread.join()
     assert found.state == "not compared"
     assert "1 rows had other values at each of 6 looks" in found.reason
     assert keys(diff) == {("missing", "6")}

@@ -17,6 +17,7 @@ from dm_worker.validator.validator import Validator
 from pkg.config.model import SubTaskConfig, ValidatorConfig
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
+from tests.harness.beside import beside
 from tests.integration.syncer.support import Running, running
 
 QUICK = ValidatorConfig(validate_interval=0.2, check_interval=0.2, meta_flush_interval=0.5)
@@ -103,9 +104,8 @@ def swept(
 @contextmanager
 def writers(server: SQLServer, most: int = 500) -> Iterator[None]:
     """Changes, deletes and inserts the first rows of d.t, and inserts rows of d.k."""
-    stop = threading.Event()
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         conn = server.connect(autocommit=True)
         number = 0
         with conn.cursor() as cursor:
@@ -120,13 +120,8 @@ def writers(server: SQLServer, most: int = 500) -> Iterator[None]:
                 stop.wait(0.005)
         conn.close()
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _never(found: Sequence[DMError]) -> None:
