@@ -6,18 +6,23 @@ a bulk execution fails, because the error of an INSERT names the row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.loader import turns
 from dm_worker.loader.sql_file import BEFORE_ROWS, FileStatement, column_names
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable
 from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.schema import Column, TableInfo
+from pkg.mysql.wire import Command
 from pkg.native import load
 
 _NATIVE = load("sqlscan")
@@ -64,6 +69,7 @@ class BulkRows:
         """Create it before the file's own SETs change the server's answers. Raises ``pymysql.Error``."""
         self._conn, self._targets, self._target = conn, targets, target
         self._info = targets.info(conn, target) if _NATIVE is not None else None
+        self._turn = turns.turn_of(self._info) if self._info is not None else None
         self._session: tuple[bool, bool] | None = None
         self._packet = 0
         self._prepared: PreparedStatement | None = None
@@ -97,7 +103,7 @@ class BulkRows:
         found = _NATIVE.bulk_rows(statement.text, match.end(), len(columns)) if columns else None
         if found is None:
             return False
-        _, forms, rows = found
+        count, forms, rows = found
         types = types_of(columns, forms, raw=raw)
         if types is None:
             return False
@@ -105,8 +111,20 @@ class BulkRows:
         prepared = self._prepare(head + statement.text[statement.head : match.end()] + marks + tail, len(columns))
         if prepared.size(rows) > self._packet:
             return False
-        prepared.execute(types, rows)
+        if self._turn is not None and turns.suits(head, tail, len(rows) / count):
+            self._execute_in_turn(self._turn, prepared.command(types, rows))
+        else:
+            prepared.execute(types, rows)
         return True
+
+    def _execute_in_turn(self, turn: turns.Turn, command: Command) -> None:
+        commands: Sequence[Command] = (turn.begin, command, turn.end)
+        try:
+            with closing(send_ahead(self._conn, commands, lambda sent: sent)) as answers:
+                for _ in answers:
+                    pass
+        except Refused as exc:
+            raise exc.cause from exc
 
     def _look_at_session(self) -> tuple[bool, bool]:
         """Whether the session reads literals in the default way, and whether strings are bytes."""

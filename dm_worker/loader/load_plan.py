@@ -121,7 +121,8 @@ def load_spec(
 def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) -> list[list[FileSpec]]:
     """Assigns each unfinished file to one of ``tasks`` tasks: the largest first, each to the task with least bytes.
 
-    ``left`` maps the unfinished files to their remaining bytes.
+    ``left`` maps the unfinished files to their remaining bytes. The tasks begin with different tables, because writers
+    of one table wait for each other at the target.
     """
     pending = sorted((file for file in files if file.name in left), key=lambda file: -left[file.name])
     total = sum(left[file.name] for file in pending)
@@ -132,7 +133,13 @@ def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) ->
         i = loads.index(min(loads))
         shares[i].append(file)
         loads[i] += left[file.name] + 1
-    return [share for share in shares if share]
+    return [_beginning_at(i / count, share) for i, share in enumerate(shares) if share]
+
+
+def _beginning_at(part: float, share: list[FileSpec]) -> list[FileSpec]:
+    by_table = sorted(share, key=lambda file: file.target)
+    first = int(part * len(share))
+    return by_table[first:] + by_table[:first]
 
 
 def unique_targets(files: Sequence[DumpFile], route: Callable[[DumpFile], tuple[str, str]]) -> list[DumpFile]:

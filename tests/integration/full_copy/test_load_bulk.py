@@ -7,6 +7,8 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from pymysql.connections import Connection
 
 from deploy.local.mysql import MariaDBServer
+from deploy.local.process import wait_until
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk_rows
@@ -23,11 +26,13 @@ from dm_worker.loader.bulk_rows import BulkRows, TargetTables
 from dm_worker.loader.load_plan import SESSION
 from dm_worker.loader.load_task import FileReport, FileSpec, LoadSpec, run_load_task
 from dm_worker.loader.sql_file import read_statements
+from dm_worker.loader.turns import Turn, turn_of
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import connect
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.wire import Command
 from tests.compiled import required
 from tests.harness.full_copy import config, contents, dump
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
@@ -70,13 +75,13 @@ def conn(target: MariaDBServer) -> Iterator[Connection[Any]]:
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The statements that were executed in bulk."""
     found: list[bytes] = []
-    execute = PreparedStatement.execute
+    command = PreparedStatement.command
 
-    def spy(self: PreparedStatement, types: list[bytes], rows: bytes) -> None:
+    def spy(self: PreparedStatement, types: list[bytes], rows: bytes) -> Command:
         found.append(self.text)
-        execute(self, types, rows)
+        return command(self, types, rows)
 
-    monkeypatch.setattr(PreparedStatement, "execute", spy)
+    monkeypatch.setattr(PreparedStatement, "command", spy)
     return found
 
 
@@ -286,3 +291,50 @@ def test_a_server_that_cannot_roll_back_the_rows_gets_inserts(
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(60)) ENGINE=MyISAM")
     assert _load(target, cfg, _file(cfg, [f"({n},'{'x' * 30}')" for n in range(1000)]), "t").error is None
     assert not executed
+
+
+def _turn(cfg: SubTaskConfig) -> Turn:
+    """The turn for the table d.t."""
+    with closing(connect(cfg.to, scope="downstream")) as conn:
+        info = fetch_table_info(conn, "d", "t")
+    turn = turn_of(info) if info is not None else None
+    assert turn is not None
+    return turn
+
+
+def _waiting(target: MariaDBServer) -> bool:
+    """Whether a writer waits for its turn."""
+    found = target.execute("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'")
+    return found == [(1,)]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
+    target: MariaDBServer, tmp_path: Path, executed: list[bytes], leaves: bool
+) -> None:
+    cfg = config(target, target, tmp_path)
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(60))")
+    name = _file(cfg, [f"({n},'{'x' * 30}')" for n in range(1, 501)])
+    turn = _turn(cfg)
+    with closing(connect(cfg.to, scope="downstream")) as other, ThreadPoolExecutor(1) as threads:
+        other.query(b"".join(turn.begin.parts))
+        report = threads.submit(_load, target, cfg, name, "t")
+        wait_until(lambda: _waiting(target), "the writer waits for the other one", 60.0, step=0.01)
+        if leaves:
+            other.query(b"".join(turn.end.parts))
+        assert report.result().error is None
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(500,)]
+    assert len(executed) == 1
+
+
+def test_a_refused_row_ends_the_turn(target: MariaDBServer, tmp_path: Path, executed: list[bytes]) -> None:
+    cfg = config(target, target, tmp_path)
+    target.execute(
+        "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(60))",
+        "INSERT INTO d.t VALUES (250,'old')",
+    )  # fmt: skip
+    name = _file(cfg, [f"({n},'{'x' * 30}')" for n in range(1, 501)])
+    assert "1062" in str(_load(target, cfg, name, "t").error)
+    assert executed
+    lock = _turn(cfg).begin.parts[0].decode().split("'")[1]
+    assert target.execute(f"SELECT IS_FREE_LOCK('{lock}')") == [(1,)]
