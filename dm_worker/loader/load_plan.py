@@ -119,27 +119,24 @@ def load_spec(
 
 
 def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) -> list[list[FileSpec]]:
-    """Assigns each unfinished file to one of ``tasks`` tasks: the largest first, each to the task with least bytes.
+    """Assigns each unfinished file to one of at most ``tasks`` tasks, with about the same bytes each.
 
-    ``left`` maps the unfinished files to their remaining bytes. The tasks begin with different tables, because writers
-    of one table wait for each other at the target.
+    ``left`` maps the unfinished files to their remaining bytes. A table's files stay together: writers of one table
+    wait for each other at the target (:mod:`turns`), so they should be few, and other tasks have other tables.
     """
-    pending = sorted((file for file in files if file.name in left), key=lambda file: -left[file.name])
+    pending = sorted((file for file in files if file.name in left), key=lambda file: (file.target, file.name))
     total = sum(left[file.name] for file in pending)
     count = max(1, min(tasks, len(pending), 1 + total // MIN_TASK_BYTES))
-    shares: list[list[FileSpec]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for file in pending:
-        i = loads.index(min(loads))
-        shares[i].append(file)
-        loads[i] += left[file.name] + 1
-    return [_beginning_at(i / count, share) for i, share in enumerate(shares) if share]
-
-
-def _beginning_at(part: float, share: list[FileSpec]) -> list[FileSpec]:
-    by_table = sorted(share, key=lambda file: file.target)
-    first = int(part * len(share))
-    return by_table[first:] + by_table[:first]
+    shares: list[list[FileSpec]] = []
+    for tasks_left in range(count, 0, -1):
+        taken, size = 0, 0
+        # The border is where it is nearest to an even share of the rest.
+        while taken < len(pending) and (not taken or (size + left[pending[taken].name] / 2) * tasks_left <= total):
+            size += left[pending[taken].name]
+            taken += 1
+        shares.append(pending[:taken])
+        pending, total = pending[taken:], total - size
+    return [share for share in shares if share]
 
 
 def unique_targets(files: Sequence[DumpFile], route: Callable[[DumpFile], tuple[str, str]]) -> list[DumpFile]:
