@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pymysql
@@ -28,6 +29,8 @@ TableChoice = Callable[[str, str], bool]
 MIN_PIECE = 4 << 20
 #: Chunks per task, so that all tasks end at about the same time.
 PIECES_PER_TASK = 4
+#: Times the wanted rows that a part may have: estimates are not exact, and halves would be more queries.
+_MOST_OF_STEP = 1.25
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 #: Types whose order in an index is their order under ``<`` against a literal: not ENUM's, and FLOAT has no exact one.
@@ -168,20 +171,21 @@ def _key_name(info: TableInfo) -> str:
 def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: int) -> list[int]:
     """Points that cut ``[low, high)`` into parts of about ``step`` rows, for any distribution of the values.
 
-    ``estimate(a, b)`` returns about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
-    ``step``, then joins neighbours.
+    ``estimate(a, b)`` returns about how many rows have a value in ``[a, b)``. Cuts a range into as many even parts as
+    its rows need, these again where they still have too many, then joins neighbours with few.
     """
     points: list[int] = []
-    filled, grain = 0, max(1, step // 4)
+    filled = 0
     pending = [(low, high)]
     while pending:
         start, stop = pending.pop()
         rows = estimate(start, stop)
-        if rows > grain and stop - start > 1:
-            middle = (start + stop) // 2
-            pending += [(middle, stop), (start, middle)]
+        parts = min(-(-rows // step), stop - start)
+        if parts > 1 and rows > step * _MOST_OF_STEP:
+            cuts = [start + (stop - start) * part // parts for part in range(parts + 1)]
+            pending += reversed(list(pairwise(cuts)))
             continue
-        if filled and filled + rows > step:
+        if filled and filled + rows > step * _MOST_OF_STEP:
             points.append(start)
             filled = 0
         filled += rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+from collections.abc import Callable
 from typing import Any, cast
 
 import pymysql
@@ -22,7 +23,27 @@ def test_integer_ranges_hold_about_the_wanted_rows_however_they_lie(ids: list[in
     points = split_range(lambda a, b: sum(a <= i < b for i in ids), min(ids), max(ids) + 1, step)
     assert points == sorted(set(points))
     edges = [min(ids), *points, max(ids) + 1]
-    assert all(sum(a <= i < b for i in ids) <= step for a, b in itertools.pairwise(edges))
+    assert all(sum(a <= i < b for i in ids) <= max(1, step * 1.25) for a, b in itertools.pairwise(edges))
+
+
+@pytest.mark.parametrize(
+    ("rows", "most"),
+    [
+        pytest.param(lambda a, b: b - a, 110, id="even"),
+        pytest.param(lambda a, b: max(0, min(b, 500) - a) * 2000, 500, id="all at one end"),
+        pytest.param(lambda a, b: (b - a) // 2 + (500_000 if a <= 7 < b else 0), 900, id="many with one value"),
+    ],
+)
+def test_ranges_are_found_with_few_estimates(rows: Callable[[int, int], int], most: int) -> None:
+    asked: list[int] = []
+
+    def estimate(start: int, stop: int) -> int:
+        asked.append(found := rows(start, stop))
+        return found
+
+    points = split_range(estimate, 0, 1_000_000, 10_000)
+    assert 40 <= len(points) <= 110
+    assert len(asked) <= most
 
 
 @given(
