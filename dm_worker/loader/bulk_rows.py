@@ -6,7 +6,6 @@ a bulk execution fails, because the error of an INSERT names the row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from dm_worker.loader.sql_file import BEFORE_ROWS, FileStatement, column_names
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable
-from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.introspect import fetch_table_info, is_partitioned, query
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.schema import Column, TableInfo
 from pkg.mysql.wire import Command
@@ -38,6 +37,7 @@ class TargetTables:
 
     structures: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
     refused: set[tuple[str, str]] = field(default_factory=set)
+    known_turns: dict[tuple[str, str], turns.Turn | None] = field(default_factory=dict)
     possible: bool | None = None
 
     def info(self, conn: Connection[Any], target: tuple[str, str]) -> TableInfo | None:
@@ -57,6 +57,15 @@ class TargetTables:
             self.structures[target] = fetch_table_info(conn, *target)
         return self.structures[target]
 
+    def turn(self, conn: Connection[Any], info: TableInfo) -> turns.Turn | None:
+        """The turn for the table's rows, None when its writers do not wait for each other. Raises ``pymysql.Error``."""
+        target = info.schema, info.name
+        if target not in self.known_turns:
+            turn = turns.turn_of(info)
+            # Each partition is a table of its own for the storage.
+            self.known_turns[target] = None if turn is None or is_partitioned(conn, *target) else turn
+        return self.known_turns[target]
+
 
 class BulkFailed(Exception):
     """A bulk execution was refused; the transaction must be done again by INSERT."""
@@ -69,7 +78,7 @@ class BulkRows:
         """Create it before the file's own SETs change the server's answers. Raises ``pymysql.Error``."""
         self._conn, self._targets, self._target = conn, targets, target
         self._info = targets.info(conn, target) if _NATIVE is not None else None
-        self._turn = turns.turn_of(self._info) if self._info is not None else None
+        self._turn = targets.turn(conn, self._info) if self._info is not None else None
         self._session: tuple[bool, bool] | None = None
         self._packet = 0
         self._prepared: PreparedStatement | None = None
@@ -118,7 +127,7 @@ class BulkRows:
         return True
 
     def _execute_in_turn(self, turn: turns.Turn, command: Command) -> None:
-        commands: Sequence[Command] = (turn.begin, command, turn.end)
+        commands = (turn.begin, command, turn.end)
         try:
             with closing(send_ahead(self._conn, commands, lambda sent: sent)) as answers:
                 for _ in answers:

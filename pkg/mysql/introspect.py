@@ -75,6 +75,17 @@ def variable(conn: Connection[Any], name: str) -> str | None:
     return None if rows[0][0] is None else str(rows[0][0])
 
 
+def is_partitioned(conn: Connection[Any], schema: str, table: str) -> bool:
+    """Whether a table has partitions. Raises ``pymysql.Error``."""
+    found = query(
+        conn,
+        "SELECT COUNT(*) FROM information_schema.PARTITIONS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND PARTITION_NAME IS NOT NULL",
+        (schema, table),
+    )
+    return bool(found[0][0])
+
+
 def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
     """The statement that creates a table, or a schema without a table name. Reads defaults where the server does not
     show them exactly (:mod:`pkg.mysql.shown_literals`)."""

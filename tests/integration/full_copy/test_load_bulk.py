@@ -327,6 +327,19 @@ def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
     assert len(executed) == 1
 
 
+def test_a_table_with_partitions_takes_no_turns(target: MariaDBServer, tmp_path: Path) -> None:
+    cfg = config(target, target, tmp_path)
+    target.execute(
+        "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT) PARTITION BY HASH (id) PARTITIONS 2",
+        "CREATE TABLE d.u LIKE d.t", "ALTER TABLE d.u REMOVE PARTITIONING",
+    )  # fmt: skip
+    with closing(connect(cfg.to, scope="downstream")) as conn:
+        tables = TargetTables()
+        found = {name: tables.turn(conn, info) for name in "tu" if (info := fetch_table_info(conn, "d", name))}
+    assert found["t"] is None
+    assert found["u"] is not None
+
+
 def test_a_refused_row_ends_the_turn(target: MariaDBServer, tmp_path: Path, executed: list[bytes]) -> None:
     cfg = config(target, target, tmp_path)
     target.execute(
