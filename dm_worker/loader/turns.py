@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from pymysql.constants import COMMAND
-
 from pkg.mysql.schema import TableInfo
-from pkg.mysql.wire import Command
+from pkg.mysql.wire import Command, statement
 
 #: Most of the work for larger rows needs no latch (bytes on average). docs/performance.md has rates for 300 and 900.
 _MOST_BYTES = 512
@@ -47,8 +45,7 @@ def turn_of(info: TableInfo) -> Turn | None:
     if not any(column.auto_increment for column in info.columns):
         return None
     name = hashlib.sha1(f"{info.schema}.{info.name}".encode(), usedforsecurity=False).hexdigest()
-    return Turn(_do(f"GET_LOCK('dm-rows-{name}', {_PATIENCE_SECONDS})"), _do(f"RELEASE_LOCK('dm-rows-{name}')"))
-
-
-def _do(call: str) -> Command:
-    return Command(COMMAND.COM_QUERY, (f"DO {call}".encode(),))
+    lock = f"'dm-rows-{name}'"
+    return Turn(
+        statement(f"DO GET_LOCK({lock}, {_PATIENCE_SECONDS})".encode()), statement(f"DO RELEASE_LOCK({lock})".encode())
+    )
