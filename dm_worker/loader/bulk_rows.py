@@ -127,9 +127,9 @@ class BulkRows:
         return True
 
     def _execute_in_turn(self, turn: turns.Turn, command: Command) -> None:
-        commands = (turn.begin, command, turn.end)
+        statements: tuple[bytes | Command, ...] = (turn.begin, command, turn.end)
         try:
-            with closing(send_ahead(self._conn, commands, lambda sent: sent)) as answers:
+            with closing(send_ahead(self._conn, statements, lambda sent: sent)) as answers:
                 for _ in answers:
                     pass
         except Refused as exc:

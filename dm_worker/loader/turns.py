@@ -11,7 +11,6 @@ import hashlib
 from dataclasses import dataclass
 
 from pkg.mysql.schema import TableInfo
-from pkg.mysql.wire import Command, statement
 
 #: Most of the work for larger rows needs no latch (bytes on average). docs/performance.md has rates for 300 and 900.
 _MOST_BYTES = 512
@@ -27,8 +26,8 @@ class Turn:
     without a round trip.
     """
 
-    begin: Command
-    end: Command
+    begin: bytes
+    end: bytes
 
 
 def suits(head: bytes, tail: bytes, row_bytes: float) -> bool:
@@ -46,6 +45,4 @@ def turn_of(info: TableInfo) -> Turn | None:
         return None
     name = hashlib.sha1(f"{info.schema}.{info.name}".encode(), usedforsecurity=False).hexdigest()
     lock = f"'dm-rows-{name}'"
-    return Turn(
-        statement(f"DO GET_LOCK({lock}, {_PATIENCE_SECONDS})".encode()), statement(f"DO RELEASE_LOCK({lock})".encode())
-    )
+    return Turn(f"DO GET_LOCK({lock}, {_PATIENCE_SECONDS})".encode(), f"DO RELEASE_LOCK({lock})".encode())

@@ -40,11 +40,6 @@ class Command:
         return 1 + sum(map(len, self.parts))
 
 
-def statement(text: bytes) -> Command:
-    """A statement that returns no rows, to be sent with other commands."""
-    return Command(COMMAND.COM_QUERY, (text,))
-
-
 def send_command(conn: Connection[Any], command: Command) -> int:
     """Sends a command; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
     for piece in packets([bytes([command.code]), *command.parts]):

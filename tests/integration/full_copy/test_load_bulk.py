@@ -317,11 +317,11 @@ def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
     name = _file(cfg, [f"({n},'{'x' * 30}')" for n in range(1, 501)])
     turn = _turn(cfg)
     with closing(connect(cfg.to, scope="downstream")) as other, ThreadPoolExecutor(1) as threads:
-        other.query(b"".join(turn.begin.parts))
+        other.query(turn.begin)
         report = threads.submit(_load, target, cfg, name, "t")
         wait_until(lambda: _waiting(target), "the writer waits for the other one", 60.0, step=0.01)
         if leaves:
-            other.query(b"".join(turn.end.parts))
+            other.query(turn.end)
         assert report.result().error is None
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(500,)]
     assert len(executed) == 1
@@ -349,5 +349,5 @@ def test_a_refused_row_ends_the_turn(target: MariaDBServer, tmp_path: Path, exec
     name = _file(cfg, [f"({n},'{'x' * 30}')" for n in range(1, 501)])
     assert "1062" in str(_load(target, cfg, name, "t").error)
     assert executed
-    lock = _turn(cfg).begin.parts[0].decode().split("'")[1]
+    lock = _turn(cfg).begin.decode().split("'")[1]
     assert target.execute(f"SELECT IS_FREE_LOCK('{lock}')") == [(1,)]
