@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pymysql
 
-from dm_worker.diff.meeting import ASKED, CALLED, GIVEN_UP, HELD, READY, REFUSED, WANTED, PairMeeting
+from dm_worker.diff.meeting import ASKED, CALLED, GIVEN_UP, HELD, PLACE_SECONDS, READY, REFUSED, WANTED, PairMeeting
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.process.log import get_logger
@@ -22,9 +22,8 @@ log = get_logger("diff.holds")
 
 #: Default seconds between two checks whether a task requests a pair.
 _IDLE = 0.05
-#: Seconds for a task to open its snapshots: of the upstreams, whose workers it asks one after the other; and of the
-#: target, for which the syncer is held.
-_UPSTREAM_SECONDS, _TARGET_SECONDS = 10.0, 5.0
+#: Seconds for a task to open its snapshots of the upstreams, whose workers it asks one after the other.
+_UPSTREAM_SECONDS = 10.0
 
 
 class HoldSyncer(Protocol):
@@ -93,11 +92,11 @@ class PairHolds:
             if asked is None or asked.step != ASKED or asked.place is None:
                 meeting.move(asker, READY, GIVEN_UP, reason="the task opened no snapshot of the upstream in time")
                 return
-            reason = self._syncer.hold(asked.place, _TARGET_SECONDS)
+            reason = self._syncer.hold(asked.place, PLACE_SECONDS)
             if reason:
                 meeting.move(asker, ASKED, REFUSED, reason=reason)
                 return
             if meeting.move(asker, ASKED, HELD):
-                meeting.await_other(asker, HELD, _TARGET_SECONDS, self._stop.is_set)
+                meeting.await_other(asker, HELD, PLACE_SECONDS, self._stop.is_set)
         finally:
             self._syncer.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, OPENED, READY, WANTED, PairMeeting
+from dm_worker.diff.meeting import ASKED, GIVEN_UP, HELD, OPENED, PLACE_SECONDS, READY, WANTED, PairMeeting
 from dm_worker.diff.target_place import TargetPlace
 from dm_worker.diff.upstream_snapshot import SNAPSHOT, UpstreamKind, open_upstream_snapshot
 from dm_worker.syncer.checkpoint.target_location import Whereabouts
@@ -27,7 +28,7 @@ from pkg.settings.connections import DBConfig
 #: Seconds until a source's worker serves this task: it serves one after the other.
 _TURN_SECONDS = 60.0
 #: Seconds until the syncer is held or the worker says why not.
-_HOLD_SECONDS = 30.0
+_HOLD_SECONDS = PLACE_SECONDS + 5.0
 #: The session settings with which statements write exactly the values that were read.
 REPAIR_SESSION = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "0"}
 #: Begins the transaction of a repair. The session of a task on TiDB is optimistic: it would hold no locks, and lose to
@@ -35,8 +36,9 @@ REPAIR_SESSION = {"time_zone": "+00:00", "sql_mode": "NO_AUTO_VALUE_ON_ZERO", "f
 REPAIR = "BEGIN /*T! PESSIMISTIC */"
 #: Before MySQL 5.7.
 _UNKNOWN_VARIABLE = 1193
-#: Attempts at a pair before the round ends without one.
-ATTEMPTS = 20
+#: Attempts at a pair before the round ends without one, and seconds after which no other begins: the status shows the
+#: reason then.
+ATTEMPTS, _ATTEMPTS_SECONDS = 20, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +166,18 @@ class _PairOpening:
     def agreed(self) -> tuple[list[Location], bool]:
         """The locations of the snapshots of all upstreams, where the target's snapshot is exactly too, and whether the
         upstreams' are certainly there."""
-        reason = ""
+        attempts, end = 0, time.monotonic() + _ATTEMPTS_SECONDS
         try:
-            for _ in range(ATTEMPTS):
+            while True:
+                attempts += 1
                 try:
                     return self._attempt()
                 except _NoPair as exc:
-                    reason = str(exc)
                     self._give_up()
+                    if attempts == ATTEMPTS or time.monotonic() > end:
+                        raise no_pair(str(exc)) from None
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement=SNAPSHOT) from exc
-        raise no_pair(reason)
 
     def _attempt(self) -> tuple[list[Location], bool]:
         for upstream, meeting in zip(self._servers.upstreams, self._meetings, strict=True):

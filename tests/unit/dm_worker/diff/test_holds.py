@@ -20,6 +20,7 @@ from dm_worker.diff.meeting import (
     MeetingRow,
     PairMeeting,
 )
+from dm_worker.diff.run import DEFAULT_MOST_LAG
 from pkg.binlog.position import Location, Position
 
 PLACE = Location(Position("bin.000001", 4))
@@ -60,10 +61,12 @@ class Task:
 class Syncer:
     def __init__(self, refused: str = "", at: Location | None = PLACE) -> None:
         self.calls: list[object] = []
+        self.seconds = 0.0
         self._refused, self._at = refused, at
 
     def hold(self, place: Location | None, seconds: float) -> str:
         self.calls.append(place)
+        self.seconds = seconds
         return self._refused if place == self._at else ""
 
     def release(self) -> None:
@@ -80,6 +83,12 @@ def test_the_syncer_is_held_before_and_at_the_snapshot_of_the_upstream() -> None
     served(task, syncer)
     assert task.steps == [WANTED, READY, ASKED, HELD, OPENED]
     assert syncer.calls == [None, PLACE, "release"]
+
+
+def test_a_syncer_as_far_behind_as_a_comparison_allows_has_the_time_to_reach_the_place() -> None:
+    syncer = Syncer()
+    served(Task({READY: ASKED, HELD: OPENED}), syncer)
+    assert syncer.seconds >= DEFAULT_MOST_LAG
 
 
 def test_a_place_that_cannot_be_held_is_refused_with_the_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, cast
 
 import pytest
@@ -36,6 +37,7 @@ class Worker:
 
     def __init__(self, refusals: int) -> None:
         self.step = ""
+        self.refused = 0
         self._refusals = refusals
 
     def want(self, _: str) -> None:
@@ -53,6 +55,7 @@ class Worker:
         elif while_at == ASKED:
             self._refusals -= 1
             self.step = REFUSED if self._refusals >= 0 else HELD
+            self.refused += self.step == REFUSED
         return MeetingRow("s1 0", self.step, None, "the location is passed" if self.step == REFUSED else "")
 
 
@@ -119,3 +122,12 @@ def test_a_failed_pair_reports_the_reason_and_no_worker_waits(monkeypatch: pytes
         opened(monkeypatch, worker, [])
     assert (caught.value.kind, caught.value.retryable) == (Code.DiffNoPair, True)
     assert worker.step in (REFUSED, GIVEN_UP)
+
+
+def test_slow_attempts_end_before_the_status_is_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(step=40)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    worker = Worker(refusals=1000)
+    with pytest.raises(DMError, match="the location is passed"):
+        opened(monkeypatch, worker, [])
+    assert worker.refused == 2
