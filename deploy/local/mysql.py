@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from abc import abstractmethod
@@ -41,6 +42,8 @@ MYSQL_8_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _LOG_SIZE = "--loose-innodb-log-file-size=64M"
 _UNKNOWN_THREAD = 1094
 _SYSTEM_SCHEMAS = {"mysql", "information_schema", "performance_schema", "metrics_schema", "sys", "test"}
+#: The accounts of a new server: root, the anonymous one, and those that the server itself uses.
+_NEW_ACCOUNT = re.compile(r"(root|PUBLIC|(mysql|mariadb)\..*)?")
 _AS_ROOT = ["--user=root"] if os.geteuid() == 0 else []
 #: A new data folder has only the account for the socket.
 _ROOT_BY_ADDRESS = """\
@@ -159,10 +162,14 @@ class SQLServer(Process):
         return DBConfig(host="127.0.0.1", port=self.port, user="root")
 
     def wipe(self) -> None:
-        """Drops every user schema, as a shared server needs between tests."""
+        """Drops every user schema, account and role, as a shared server needs between tests."""
         for (name,) in self.execute("SHOW DATABASES"):
             if name.lower() not in _SYSTEM_SCHEMAS:
                 self.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
+        for user, host in self.execute("SELECT user, host FROM mysql.user"):
+            if not _NEW_ACCOUNT.fullmatch(user):
+                # A role of MariaDB has no host.
+                self.execute(f"DROP USER '{user}'@'{host}'" if host else f"DROP ROLE `{user}`")
 
 
 class MariaDBServer(SQLServer):

@@ -75,6 +75,20 @@ def wait_until(
         time.sleep(step)
 
 
+def await_stopped(pid: int) -> None:
+    """Waits until no thread of a process runs, or it is gone: on a busy machine, its threads go on after SIGSTOP until
+    one of them has handled the signal."""
+
+    def stands_still() -> bool:
+        try:
+            stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+        except (FileNotFoundError, ProcessLookupError):  # a thread ended after it was listed
+            return False
+        return {stat.rpartition(")")[2].split()[0] for stat in stats} <= {"T", "Z"}
+
+    wait_until(stands_still, f"process {pid} is stopped", step=0.001)
+
+
 @cache
 def _starter() -> ThreadPoolExecutor:
     """The thread that starts all processes: the kernel ends them with it, and it lives as long as this process."""
@@ -153,14 +167,7 @@ class Process(ABC):
         """Sends a signal; after SIGSTOP, returns when no thread runs."""
         os.kill(self.pid, number)
         if number == signal.SIGSTOP:
-            wait_until(self._stands_still, f"{self.name} is stopped", step=0.001)
-
-    def _stands_still(self) -> bool:
-        stats = Path(f"/proc/{self.pid}/task").glob("*/stat")
-        try:
-            return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats} == {"T"}
-        except (FileNotFoundError, ProcessLookupError):  # a thread ended after it was listed
-            return False
+            await_stopped(self.pid)
 
     def kill(self) -> None:
         """kill -9, and waits until it is gone."""

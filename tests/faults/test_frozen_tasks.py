@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
 from deploy.local.mysql import MariaDBServer, MySQLServer, SQLServer
-from deploy.local.process import WAIT_TIMEOUT, wait_until
+from deploy.local.process import WAIT_TIMEOUT, await_stopped, wait_until
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import IDLE, BatchProgress
@@ -43,10 +43,13 @@ FREEZES: dict[str, Callable[[int], list[int]]] = {
 }
 
 
-def signalled(pids: Iterable[int], number: signal.Signals) -> None:
+def signalled(pids: Collection[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+    if number == signal.SIGSTOP:
+        for pid in pids:
+            await_stopped(pid)
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 from deploy.local.mysql import SQLServer
 from deploy.local.tidb import TiDBServer
@@ -14,8 +13,6 @@ from dm_master.cutover.verdict import CheckVerdict
 from pkg.mysql.introspect import server_info
 from tests.unit.dm_master.cutover.made_facts import TARGET, ready, server, target, upstream
 
-#: Roles, then users: dropped at the end, as a test's servers keep accounts.
-_ROLES, _USERS = ("reader", "chief"), ("shop@localhost", "web@'10.0.0.%'", "blind@'%'", "only_select@'%'")
 _MADE = (
     "CREATE DATABASE app",
     "CREATE TABLE app.t1 (id INT PRIMARY KEY, name VARCHAR(9))",
@@ -40,22 +37,6 @@ _TARGET_MADE = (
 _ON_PROCEDURE = "'web'@'10.0.0.%' lacks EXECUTE on PROCEDURE `merged`.`p`"
 
 
-@contextmanager
-def accounts_of_the_test(*servers: SQLServer) -> Iterator[None]:
-    """Without those of other tests before it, and without its own after it."""
-    _drop_accounts(servers)
-    try:
-        yield
-    finally:
-        _drop_accounts(servers)
-
-
-def _drop_accounts(servers: Sequence[SQLServer]) -> None:
-    for one in servers:
-        one.execute(*(f"DROP USER IF EXISTS {name}" for name in _USERS))
-        one.execute(*(f"DROP ROLE IF EXISTS {name}" for name in _ROLES))
-
-
 def _read(one: SQLServer) -> dict[Account, AccountFacts]:
     with closing(one.connect()) as conn:
         return read_accounts(conn, one.flavor)
@@ -75,36 +56,35 @@ def _checked(source: SQLServer, there: SQLServer) -> CheckVerdict:
 def proves_that_the_commands_give_all_rights(source: SQLServer, there: SQLServer) -> None:
     """The rights that are missing are named; with the remedy nothing is missing; and then what is taken away again."""
     word = "FOR" if source.flavor == "mariadb" else "TO"
-    with accounts_of_the_test(source, there):
-        source.execute(*_MADE, f"SET DEFAULT ROLE chief {word} web@'10.0.0.%'")
-        there.execute(*_TARGET_MADE)
-        is_whole = not isinstance(there, TiDBServer)
-        if is_whole:
-            there.execute("CREATE PROCEDURE merged.p() SELECT 1")
-        found = _checked(source, there)
-        assert found.verdict == "no"
-        shown = "\n".join(found.evidence)
-        for line in (
-            "'shop'@'localhost' lacks ALL PRIVILEGES, GRANT OPTION on `merged`.*",
-            "'web'@'10.0.0.%' lacks DELETE, INSERT (`id`), SELECT (`id`), SELECT (`name`) on `merged`.`t`",
-            f"'web'@'10.0.0.%' lacks role 'chief'@'%'{' WITH ADMIN OPTION' if is_whole else ''}",
-            "'web'@'10.0.0.%' lacks default role 'chief'@'%'",
-            "'chief'@'%' lacks role 'reader'@'%'",
-            "'chief'@'%' lacks UPDATE on `merged`.`t`",
-            "'reader'@'%' lacks SELECT on `merged`.*",
-            "'blind'@'%' is not at the target",
-        ):
-            assert f"one: {line}" in found.evidence, shown
-        assert (f"one: {_ON_PROCEDURE}" in found.evidence) is is_whole
-        assert "Secret" not in found.remedy
-        there.execute(*found.remedy.removeprefix("on the target: ").partition(" — ")[0].split("; "))
-        # They can't log in before they have a password.
-        locked = _checked(source, there)
-        assert sorted(locked.evidence) == [
-            f"one: {name} is locked at the target" for name in ("'blind'@'%'", "'shop'@'localhost'", "'web'@'10.0.0.%'")
-        ]
-        passwords = locked.remedy.removeprefix("on the target: ").partition(" — ")[0].replace("…", "Secret-2")
-        there.execute(*passwords.split("; "))
-        assert _checked(source, there).verdict == "yes"
-        there.execute("REVOKE DELETE ON merged.t FROM web@'10.0.0.%'")
-        assert _checked(source, there).evidence == ("one: 'web'@'10.0.0.%' lacks DELETE on `merged`.`t`",)
+    source.execute(*_MADE, f"SET DEFAULT ROLE chief {word} web@'10.0.0.%'")
+    there.execute(*_TARGET_MADE)
+    is_whole = not isinstance(there, TiDBServer)
+    if is_whole:
+        there.execute("CREATE PROCEDURE merged.p() SELECT 1")
+    found = _checked(source, there)
+    assert found.verdict == "no"
+    shown = "\n".join(found.evidence)
+    for line in (
+        "'shop'@'localhost' lacks ALL PRIVILEGES, GRANT OPTION on `merged`.*",
+        "'web'@'10.0.0.%' lacks DELETE, INSERT (`id`), SELECT (`id`), SELECT (`name`) on `merged`.`t`",
+        f"'web'@'10.0.0.%' lacks role 'chief'@'%'{' WITH ADMIN OPTION' if is_whole else ''}",
+        "'web'@'10.0.0.%' lacks default role 'chief'@'%'",
+        "'chief'@'%' lacks role 'reader'@'%'",
+        "'chief'@'%' lacks UPDATE on `merged`.`t`",
+        "'reader'@'%' lacks SELECT on `merged`.*",
+        "'blind'@'%' is not at the target",
+    ):
+        assert f"one: {line}" in found.evidence, shown
+    assert (f"one: {_ON_PROCEDURE}" in found.evidence) is is_whole
+    assert "Secret" not in found.remedy
+    there.execute(*found.remedy.removeprefix("on the target: ").partition(" — ")[0].split("; "))
+    # They can't log in before they have a password.
+    locked = _checked(source, there)
+    assert sorted(locked.evidence) == [
+        f"one: {name} is locked at the target" for name in ("'blind'@'%'", "'shop'@'localhost'", "'web'@'10.0.0.%'")
+    ]
+    passwords = locked.remedy.removeprefix("on the target: ").partition(" — ")[0].replace("…", "Secret-2")
+    there.execute(*passwords.split("; "))
+    assert _checked(source, there).verdict == "yes"
+    there.execute("REVOKE DELETE ON merged.t FROM web@'10.0.0.%'")
+    assert _checked(source, there).evidence == ("one: 'web'@'10.0.0.%' lacks DELETE on `merged`.`t`",)
