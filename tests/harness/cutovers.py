@@ -14,6 +14,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.mysql import MariaDBServer, SQLServer
 from deploy.local.process import HarnessError
+from tests.harness.beside import beside
 
 TASK = """
 name: task
@@ -116,16 +117,10 @@ def checked(cluster: Cluster, *accepted: str) -> dict[str, dict[str, Any]]:
 @contextlib.contextmanager
 def writing(server: SQLServer, *statements: str) -> Iterator[None]:
     """Executes the statements again and again in the block."""
-    ended = threading.Event()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         while not ended.wait(0.01):
             server.execute(*statements)
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        ended.set()
-        writer.join()

@@ -308,9 +308,9 @@ def _waiting(target: MariaDBServer) -> bool:
     return found == [(1,)]
 
 
-@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("end", ["leaves", "dies", "stays"])
 def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
-    target: MariaDBServer, tmp_path: Path, executed: list[bytes], leaves: bool
+    target: MariaDBServer, tmp_path: Path, executed: list[bytes], end: str
 ) -> None:
     cfg = config(target, target, tmp_path)
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(60))")
@@ -320,8 +320,10 @@ def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
         other.query(turn.begin)
         report = threads.submit(_load, target, cfg, name, "t")
         wait_until(lambda: _waiting(target), "the writer waits for the other one", 60.0, step=0.01)
-        if leaves:
+        if end == "leaves":
             other.query(turn.end)
+        elif end == "dies":
+            target.execute(f"KILL {other.thread_id()}")
         assert report.result().error is None
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(500,)]
     assert len(executed) == 1
