@@ -127,8 +127,6 @@ def place(_mariadb_upstream: MariaDBServer, _target: MariaDBServer, bare_mysql: 
         assert field.create_source("bare", bare_mysql)["result"]
         yield field
         field.close()
-    for server in (upstream, target):
-        server.execute("DROP USER dm@'127.0.0.1'")
 
 
 def grant(server: SQLServer, *grants: str) -> None:
