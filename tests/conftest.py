@@ -153,7 +153,7 @@ def _tidb() -> Iterator[TiDBServer]:
 
 @pytest.fixture
 def mariadb_upstream(_mariadb_upstream: MariaDBServer) -> MariaDBServer:
-    """A MariaDB with binlog and GTID, emptied of user schemas."""
+    """A MariaDB with binlog and GTID, without user schemas and accounts."""
     return _emptied(_mariadb_upstream)
 
 
@@ -165,13 +165,13 @@ def mariadb_11_8_upstream(_mariadb_11_8_upstream: MariaDBServer) -> MariaDBServe
 
 @pytest.fixture
 def mysql_upstream(_mysql_upstream: MySQLServer) -> MySQLServer:
-    """A MySQL with binlog and GTID, emptied of user schemas."""
+    """A MySQL with binlog and GTID, without user schemas and accounts."""
     return _emptied(_mysql_upstream)
 
 
 @pytest.fixture
 def target(_target: SQLServer) -> SQLServer:
-    """A server to migrate into, of the kind that ``DM_TEST_TARGET`` names, emptied of user schemas."""
+    """A server to migrate into, of the kind that ``DM_TEST_TARGET`` names, without user schemas and accounts."""
     return _emptied(_target)
 
 
@@ -183,7 +183,7 @@ def target_with_triggers(target: SQLServer) -> SQLServer:
 
 @pytest.fixture
 def tidb(_tidb: TiDBServer) -> TiDBServer:
-    """A TiDB, emptied of user schemas. What a test sets for all sessions, it sets back."""
+    """A TiDB, without user schemas and accounts. What a test sets for all sessions, it sets back."""
     return _emptied(_tidb)
 
 
@@ -191,6 +191,7 @@ def _emptied(server: S) -> S:
     if not server.running():
         server.start()
     server.wipe()
+    server.drop_accounts()
     return server
 
 

@@ -115,6 +115,7 @@ class SQLServer(Process):
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         """Runs the statements on one connection; returns the last one's rows."""
         conn = self.connect()
+        session = conn.thread_id()  # type: ignore[no-untyped-call]
         try:
             with conn.cursor() as cursor:
                 for statement in statements:
@@ -122,6 +123,12 @@ class SQLServer(Process):
                 return list(cursor.fetchall())
         finally:
             conn.close()
+            if any(statement.startswith("XA PREPARE") for statement in statements):
+                # Until the server notices that its client has left, no other session can end the transaction.
+                wait_until(lambda: not self._has_session(session), f"session {session} has ended")
+
+    def _has_session(self, number: int) -> bool:
+        return bool(self.execute(f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"))
 
     def end_connections(self, chosen: Callable[[tuple[Any, ...]], bool]) -> int:
         """Kills the connections whose rows of SHOW PROCESSLIST are ``chosen``; returns their number.
@@ -162,10 +169,13 @@ class SQLServer(Process):
         return DBConfig(host="127.0.0.1", port=self.port, user="root")
 
     def wipe(self) -> None:
-        """Drops every user schema, account and role, as a shared server needs between tests."""
+        """Drops every user schema, as a shared server needs between tests."""
         for (name,) in self.execute("SHOW DATABASES"):
             if name.lower() not in _SYSTEM_SCHEMAS:
                 self.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
+
+    def drop_accounts(self) -> None:
+        """Drops every account and role that a new server does not have."""
         for user, host in self.execute("SELECT user, host FROM mysql.user"):
             if not _NEW_ACCOUNT.fullmatch(user):
                 # A role of MariaDB has no host.

@@ -318,12 +318,13 @@ def test_writers_of_a_table_that_counts_take_turns_but_do_not_wait_for_ever(
     turn = _turn(cfg)
     with closing(connect(cfg.to, scope="downstream")) as other, ThreadPoolExecutor(1) as threads:
         other.query(turn.begin)
+        ended = query(other, "SELECT CONNECTION_ID()")[0][0]
         report = threads.submit(_load, target, cfg, name, "t")
         wait_until(lambda: _waiting(target), "the writer waits for the other one", 60.0, step=0.01)
         if end == "leaves":
             other.query(turn.end)
         elif end == "dies":
-            target.execute(f"KILL {other.thread_id()}")
+            target.end_connections(lambda row: row[0] == ended)
         assert report.result().error is None
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(500,)]
     assert len(executed) == 1
