@@ -22,8 +22,6 @@ log = get_logger("diff.holds")
 
 #: Default seconds between two checks whether a task requests a pair.
 _IDLE = 0.05
-#: Seconds for a task to open its snapshots of the upstreams, whose workers it asks one after the other.
-_UPSTREAM_SECONDS = 10.0
 
 
 class HoldSyncer(Protocol):
@@ -57,6 +55,7 @@ class PairHolds:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self._syncer.release()  # which ends a wait for it, too
         self._thread.join()
 
     def _main(self) -> None:
@@ -82,13 +81,13 @@ class PairHolds:
     def _serve(self, meeting: PairMeeting, asker: str) -> None:
         try:
             # Before the snapshot: replication would be beyond its position when that is known.
-            reason = self._syncer.hold(None, _UPSTREAM_SECONDS)
+            reason = self._syncer.hold(None, PLACE_SECONDS)
             if reason or self._stop.is_set():
                 meeting.move(asker, WANTED, REFUSED, reason=reason or "the comparison ends")
                 return
             if not meeting.move(asker, WANTED, READY):
                 return
-            asked = meeting.await_other(asker, READY, _UPSTREAM_SECONDS, self._stop.is_set)
+            asked = meeting.await_other(asker, READY, PLACE_SECONDS, self._stop.is_set)
             if asked is None or asked.step != ASKED or asked.place is None:
                 meeting.move(asker, READY, GIVEN_UP, reason="the task opened no snapshot of the upstream in time")
                 return

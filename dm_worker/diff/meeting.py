@@ -38,8 +38,8 @@ WANTED, READY, ASKED, HELD, REFUSED, OPENED, GIVEN_UP = (
     "wanted", "ready", "asked", "held", "refused", "opened", "given up",
 )  # fmt: skip
 CALLED, THERE = "called", "there"
-#: Seconds for the syncer to reach the place of the upstream's snapshot, from as far behind as a comparison allows; and
-#: then for the task to open the target's snapshot, since it waits for the syncers of all its sources.
+#: Seconds for the syncer to end the batch that it writes, and then to reach the place of the upstream's snapshot, from
+#: as far behind as a comparison allows; and for the task to open each snapshot, since it waits for all of its sources.
 PLACE_SECONDS = 30.0
 #: Seconds between two queries of the table while the other side must answer soon.
 QUICK = 0.002

@@ -21,7 +21,7 @@ mysql-instances: [{{source-id: s1, block-allow-list: mine}}]
 block-allow-list: {{mine: {{do-dbs: [behind]}}}}
 """
 #: Each batch lasts so long, so replication is always behind.
-SLOW = "CREATE TRIGGER behind.slow BEFORE UPDATE ON behind.t FOR EACH ROW SET @slept = SLEEP(7)"
+SLOW = "CREATE TRIGGER behind.slow BEFORE UPDATE ON behind.t FOR EACH ROW SET @slept = SLEEP(12)"
 
 
 @pytest.mark.timeout(600)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import cast
 
-from deploy.local.process import wait_until
+from deploy.local.process import WAIT_TIMEOUT, wait_until
 from dm_worker.diff.holds import PairHolds
 from dm_worker.diff.meeting import (
     ASKED,
@@ -76,6 +77,7 @@ class Syncer:
 def served(task: Task, syncer: Syncer) -> None:
     with PairHolds(lambda: cast(PairMeeting, task), syncer):
         wait_until(lambda: "release" in syncer.calls, "the task was served", 30)
+    assert syncer.calls.pop() == "release", "at the end of the comparison"
 
 
 def test_the_syncer_is_held_before_and_at_the_snapshot_of_the_upstream() -> None:
@@ -115,4 +117,24 @@ def test_a_call_is_answered_and_holds_nothing() -> None:
     task, syncer = Task({}, CALLED), Syncer()
     with PairHolds(lambda: cast(PairMeeting, task), syncer):
         wait_until(lambda: task.steps[-1] == THERE, "the call is answered", 30)
-    assert syncer.calls == []
+        assert syncer.calls == []
+
+
+def test_the_end_does_not_wait_for_a_slow_batch() -> None:
+    class Slow(Syncer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.waits, self.released = threading.Event(), threading.Event()
+
+        def hold(self, place: Location | None, seconds: float) -> str:
+            self.waits.set()
+            assert self.released.wait(WAIT_TIMEOUT), "nobody ended the wait"
+            return "the hold was released"
+
+        def release(self) -> None:
+            self.released.set()
+
+    task, syncer = Task({}), Slow()
+    with PairHolds(lambda: cast(PairMeeting, task), syncer):
+        assert syncer.waits.wait(WAIT_TIMEOUT)
+    assert task.steps == [WANTED, REFUSED]
