@@ -55,8 +55,10 @@ class PairHolds:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._syncer.release()  # which ends a wait for it, too
-        self._thread.join()
+        while self._thread.is_alive():
+            # It ends a wait for the syncer, which may begin only now.
+            self._syncer.release()
+            self._thread.join(_IDLE)
 
     def _main(self) -> None:
         meeting: PairMeeting | None = None
